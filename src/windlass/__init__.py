@@ -1,0 +1,41 @@
+"""Windlass: the context engine for LLM workflows. These are its public names."""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cascade",
+    "Phase",
+    "WindlassError",
+    "query_unified",
+    "run",
+    "run_sync",
+]
+
+_HOMES = {
+    "Cascade": "windlass.cascade.model",
+    "Phase": "windlass.cascade.model",
+    "WindlassError": "windlass.errors",
+    "query_unified": "windlass.library",
+    "run": "windlass.library",
+    "run_sync": "windlass.library",
+}
+
+if TYPE_CHECKING:
+    from windlass.cascade.model import Cascade, Phase
+    from windlass.errors import WindlassError
+    from windlass.library import query_unified, run, run_sync
+
+
+def __getattr__(name: str) -> Any:
+    # Names are fetched when they are used, so that `import windlass` is instant.
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'windlass' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,335 @@
+"""What can be known to go wrong before a run: names, order, templates, tools, contradictions.
+
+`check` says everything at once, together with the mistakes of form that `load` found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any, Final, Protocol
+
+from windlass.cascade import sentences
+from windlass.cascade.draft import Draft, at
+from windlass.cascade.load import Loaded, in_order, load, of
+from windlass.cascade.model import (
+    REACHES,
+    Cascade,
+    Phase,
+    Source,
+    can_choose,
+    long_form,
+    tool_names,
+)
+from windlass.cascade.origin import Path
+from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
+from windlass.templates import NAMES, TemplateError, find_names, is_constant
+
+CHOICES: Final = ("auto", "none", "required")
+_DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "none"})
+
+
+class Toolbox(Protocol):
+    """What `check` asks of a registry of tools. Both verbs raise WindlassError."""
+
+    def names(self) -> Sequence[str]:
+        """The names of the tools there are."""
+        ...
+
+    def resolve(self, dotted: str, /) -> object:
+        """The tool at `module:function`, which is known by its name from then on."""
+        ...
+
+    def add_module(self, dotted: str, /) -> None:
+        """Make the tools of a module known."""
+        ...
+
+
+def check(loaded: Loaded, *, tools: Toolbox | Collection[str] | None = None) -> tuple[Mistake, ...]:
+    """All mistakes of a cascade, from the top of its file to the end.
+
+    Args:
+        loaded: what `load`, `parse` or `of` made.
+        tools: a registry, which is given the cascade's own `tools` first; or the names
+            of the known tools (dotted paths are then taken as they are); or None where
+            tools are not to be looked at.
+    """
+    if loaded.draft is None:
+        return loaded.mistakes
+    checker = _Checker(loaded, loaded.draft, tools)
+    return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
+
+
+def checked(
+    cascade: Loaded | Cascade | Mapping[str, Any],
+    *,
+    tools: Toolbox | Collection[str] | None = None,
+) -> Cascade:
+    """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
+    loaded = cascade if isinstance(cascade, Loaded) else of(cascade)
+    mistakes = check(loaded, tools=tools)
+    if mistakes:
+        raise CascadeError(mistakes)
+    return loaded.cascade
+
+
+def load_checked(
+    path: FilePath | str, *, tools: Toolbox | Collection[str] | None = None
+) -> Cascade:
+    """The cascade in a file, when nothing is wrong with it; raises UsageError, CascadeError."""
+    return checked(load(path), tools=tools)
+
+
+class _Checker:
+    """One look over one cascade: its draft, the data behind it, the tools there are."""
+
+    def __init__(
+        self, loaded: Loaded, draft: Draft, tools: Toolbox | Collection[str] | None
+    ) -> None:
+        self.loaded = loaded
+        self.draft = draft
+        self.cascade = draft.cascade
+        self.tools = tools
+        self.names = [phase.name for phase in self.cascade.phases]
+
+    # ---- where things stand ----------------------------------------------------------
+
+    def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
+        path = self.draft.original(path)
+        place = sentences.where(path, self.loaded.data)
+        line = self.loaded.reading.line(path) if line is None else line
+        return Mistake(self.loaded.file, line, f"{place}: {text}" if place else text)
+
+    def written(self, path: Path) -> Any:
+        """What the file says at `path`; None where it says nothing."""
+        return at(self.loaded.data, self.draft.original(path))
+
+    def says(self, index: int, key: str) -> bool:
+        """Whether the phase says anything under `key`, be it right or wrong."""
+        said = self.written(("phases", index))
+        if isinstance(said, dict):
+            return said.get(key) is not None
+        phase = self.cascade.phases[index]  # made in Python, inside a dict
+        return key in phase.model_fields_set and getattr(phase, key) is not None
+
+    def known(self, before: int | None = None) -> list[str]:
+        """The names that phases have in the file."""
+        named = enumerate(self.names[:before])
+        return [name for index, name in named if index not in self.draft.unnamed]
+
+    def line_of_phase(self, name: str) -> str:
+        line = self.loaded.reading.line(("phases", self.names.index(name)))
+        return "" if line is None else f" (line {line})"
+
+    # ---- what is looked at -----------------------------------------------------------
+
+    def cascade_mistakes(self) -> Iterator[Mistake]:
+        yield from self.own_tools()
+        if self.cascade.system is not None:
+            yield from self.template(("system",), self.cascade.system, None)
+        choice = self.cascade.tool_choice
+        if choice is not None and not any(
+            can_choose(phase, choice) or self.tackle_unknown(index)
+            for index, phase in enumerate(self.cascade.phases)
+        ):
+            text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
+            yield self.mistake(("tool_choice",), text)
+        for index, phase in enumerate(self.cascade.phases):
+            yield from self.phase(index, phase)
+
+    def phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        base: Path = ("phases", index)
+        yield from self.name(index, phase.name)
+        yield from self.contradictions(index)
+        yield from self.template((*base, "instructions"), phase.instructions, index)
+        if phase.system is not None:
+            yield from self.template((*base, "system"), phase.system, index)
+        if phase.context is not None:
+            only_pythons = self.written((*base, "context", "from")) is None
+            key = "from_" if only_pythons else "from"
+            for position, source in enumerate(phase.context.from_):
+                yield from self.source((*base, "context", key, position), index, long_form(source))
+            for position, name in enumerate(phase.context.exclude):
+                if name not in self.names:
+                    text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
+                    yield self.mistake((*base, "context", "exclude", position), text)
+        for position, source in enumerate(phase.inject_from or ()):
+            yield from self.source((*base, "inject_from", position), index, long_form(source))
+        yield from self.phase_tools(index, phase)
+
+    def name(self, index: int, name: str) -> Iterator[Mistake]:
+        path: Path = ("phases", index, "name")
+        if index in self.draft.unnamed:
+            return
+        if name in REACHES:
+            text = f"a phase cannot be called {name!r}: the word stands for phases in a source"
+            yield self.mistake(path, text)
+        if name in self.names[:index]:
+            text = f"there already is a phase {name!r}{self.line_of_phase(name)}; names are unique"
+            yield self.mistake(path, text)
+
+    def contradictions(self, index: int) -> Iterator[Mistake]:
+        base: Path = ("phases", index)
+        selective, injected = self.says(index, "context"), self.says(index, "inject_from")
+        if selective and injected:
+            text = "cannot stand beside 'context'; put its sources into context.from"
+            yield self.mistake((*base, "inject_from"), text)
+            if self.written((*base, "context", "exclude")) is not None:
+                text = "works on context.from only and cannot stand beside 'inject_from'"
+                yield self.mistake((*base, "context", "exclude"), text)
+        if self.says(index, "context_strategy") and (selective or injected):
+            other = "context" if selective else "inject_from"
+            text = f"is a shorthand and cannot stand beside {other!r}; keep one of them"
+            yield self.mistake((*base, "context_strategy"), text)
+        if self.says(index, "position") and not injected:
+            text = "says where 'inject_from' stands, and this phase has none"
+            yield self.mistake((*base, "position"), text)
+
+    # ---- sources ---------------------------------------------------------------------
+
+    def source(self, path: Path, index: int, source: Source) -> Iterator[Mistake]:
+        short = isinstance(self.written(path), str)
+        problem = self.unreachable(source.phase, index)
+        if problem:
+            yield self.mistake(path if short else (*path, "phase"), problem)
+        # Asked of the file: a wrong filter is a mistake of its own, and gone from the draft.
+        filtered = self.written((*path, "images_filter")) or source.images_filter
+        if "images_count" in source.model_fields_set and filtered in {"all", "last"}:
+            text = f"counts for images_filter 'last_n' only, and images_filter is {filtered!r}"
+            yield self.mistake((*path, "images_count"), text)
+        if source.condition is not None:
+            spelled = "if" if self.written((*path, "if")) is not None else "condition"
+            yield from self.condition((*path, spelled), source.condition, index)
+
+    def unreachable(self, name: str, index: int) -> str | None:
+        """Why the phase at `index` cannot take anything from `name`; None when it can."""
+        earlier = self.names[:index]
+        if name in earlier or name in REACHES:
+            return None
+        if name == self.names[index]:
+            return f"a phase cannot take from itself; {self.earlier(name, index)}"
+        if name in self.names:
+            where = self.line_of_phase(name)
+            return f"phase {name!r} comes later{where}; {self.earlier(name, index)}"
+        if name.startswith("parent."):
+            return sentences.later(name, "a source is a phase of this cascade")
+        return f"there is no phase {name!r}; {self.earlier(name, index)}"
+
+    def earlier(self, name: str, index: int) -> str:
+        if index == 0:
+            return "no phase comes before this one"
+        return did_you_mean(name, [*self.known(index), *REACHES])
+
+    # ---- templates -------------------------------------------------------------------
+
+    def condition(self, path: Path, condition: str, index: int) -> Iterator[Mistake]:
+        found = list(self.template(path, condition, index))
+        yield from found
+        plain = condition.strip()
+        if not found and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
+            text = f"{sentences.shown(plain)} is plain text and so always true"
+            yield self.mistake(
+                path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
+            )
+
+    def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
+        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
+        try:
+            used = find_names(template)
+        except TemplateError as error:
+            yield self.in_template(path, template, error.line, f"bad template: {error.text}")
+            return
+        for name in used:
+            if name.of != "outputs":
+                if name.name not in NAMES:
+                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, NAMES)}"
+                    yield self.in_template(path, template, name.line, text)
+            elif index is None:
+                text = f"outputs.{name.name}: the system prompt of all phases can use no output"
+                yield self.in_template(path, template, name.line, text)
+            elif name.name not in self.names[:index]:
+                text = f"outputs.{name.name}: {self.no_output(name.name, index)}"
+                yield self.in_template(path, template, name.line, text)
+
+    def no_output(self, name: str, index: int) -> str:
+        if name == self.names[index]:
+            return "the output of a phase is not known while it runs"
+        if name in self.names:
+            return f"phase {name!r} comes later{self.line_of_phase(name)}"
+        known = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
+        return f"there is no phase {name!r}; {known}"
+
+    def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
+        block = self.loaded.reading.blocks.get(self.draft.original(path))
+        if block is not None:
+            return self.mistake(path, text, block + line)
+        within = f" (line {line} of the text)" if "\n" in template.strip() else ""
+        return self.mistake(path, text + within)
+
+    # ---- tools -----------------------------------------------------------------------
+
+    def own_tools(self) -> Iterator[Mistake]:
+        """Registers the cascade's own tools, so that phases may name them."""
+        tools = self.tools
+        for position, item in enumerate(self.cascade.tools):
+            if tools is None or isinstance(tools, Collection):
+                continue
+            try:
+                tools.resolve(item) if ":" in item else tools.add_module(item)
+            except WindlassError as error:
+                yield self.mistake(("tools", position), str(error))
+
+    def unknown_tool(self, name: str) -> str | None:
+        """Why there is no such tool; None where there is, or where tools are not looked at."""
+        tools = self.tools
+        if ":" in name:
+            if not _DOTTED.fullmatch(name):
+                return f"{name!r} is no dotted path; write it as 'package.module:function'"
+            if tools is None or isinstance(tools, Collection):
+                return None
+            try:
+                tools.resolve(name)
+            except WindlassError as error:
+                return str(error)
+            return None
+        if tools is None:
+            return None
+        known = tools if isinstance(tools, Collection) else tools.names()
+        if name in known:
+            return None
+        return f"there is no tool {name!r}; {did_you_mean(name, known)}"
+
+    def tackle_unknown(self, index: int) -> bool:
+        """Whether something in the phase's tackle was no tool's name and is not in the draft."""
+        said = self.written(("phases", index, "tackle"))
+        held = self.cascade.phases[index].tackle
+        return said is not None and said != held and list(said) != list(held)
+
+    def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        base: Path = ("phases", index)
+        if phase.tackle != "manifest":
+            for position, name in enumerate(phase.tackle):
+                text = self.unknown_tool(name)
+                if text:
+                    yield self.mistake((*base, "tackle", position), text)
+        choice = phase.tool_choice
+        if choice is not None and not can_choose(phase, choice) and not self.tackle_unknown(index):
+            yield self.mistake((*base, "tool_choice"), _no_choice(phase, choice))
+        validator = phase.rules.loop_until
+        text = self.unknown_tool(validator) if validator is not None else None
+        if text:
+            yield self.mistake((*base, "rules", "loop_until"), text)
+
+
+def _no_choice(phase: Phase, choice: str) -> str:
+    if phase.tackle == "manifest":
+        return (
+            f"{choice!r} may not be among the tools that 'manifest' chooses;"
+            f" write one of {', '.join(CHOICES)}"
+        )
+    if choice == "required":
+        return "'required' needs a tool to call, and the tackle of this phase is empty"
+    known = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
+    return f"{choice!r} is no tool in the tackle of this phase; {known}"

@@ -1,0 +1,260 @@
+"""From what a phase says of its context to the one inner form, a `windlass.rules.Rule`.
+
+Everything that stands for something else is resolved here: the words previous,
+first and all, `exclude`, and `context_strategy`. The cascade is taken to be
+checked; a name that is unknown stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windlass import rules
+from windlass.cascade.model import (
+    Cascade,
+    GenerationSettings,
+    MaxInputTokens,
+    Part,
+    Phase,
+    Source,
+    long_form,
+)
+from windlass.window.expire import Expiry
+
+INDENT = "  "
+
+
+def compile_rule(cascade: Cascade, phase: Phase) -> rules.Rule:
+    """What `phase`, which is one of the phases of `cascade`, says of its context."""
+    index = _index(cascade, phase)
+    base = f"phases[{index}]"
+    budget = budget_of(phase)
+    shared: dict[str, Any] = {
+        "expiry": _expiry(phase),
+        "budget": budget,
+        "output_only": phase.context_retention == "output_only",
+    }
+    names = [each.name for each in cascade.phases]
+    if phase.context is not None:
+        exclude = frozenset(phase.context.exclude)
+        sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
+        include_input = phase.context.include_input
+        return rules.Rule("selective", sources, include_input=include_input, **shared)
+    if phase.inject_from is not None:
+        sources = _sources(phase.inject_from, names, index, f"{base}.inject_from")
+        return rules.Rule("snowball", sources, position=phase.position, **shared)
+    match phase.context_strategy:
+        case "fresh":
+            return rules.Rule("selective", include_input=True, **shared)
+        case "minimal":
+            last = tuple(
+                rules.Source(name, include=("output",), place=f"{base}.context_strategy")
+                for name in names[index - 1 : index]
+            )
+            return rules.Rule("selective", last, **shared)
+        case "sliding":
+            return rules.Rule("snowball", sliding=True, newest_within=budget.limit, **shared)
+        case _:
+            return rules.Rule("snowball", **shared)
+
+
+def budget_of(phase: Phase) -> rules.Budget:
+    """`max_input_tokens` in its inner form."""
+    said = phase.max_input_tokens
+    if said is None:
+        return rules.Budget()
+    if not isinstance(said, MaxInputTokens):
+        return rules.Budget(said)
+    return rules.Budget(said.limit, said.warn, said.on_exceed)
+
+
+def reach(word: str, names: Sequence[str], index: int, exclude: frozenset[str]) -> list[str]:
+    """The phases that `word` stands for in the phase at `index`: a name stands for itself."""
+    earlier = [name for name in names[:index] if name not in exclude]
+    match word:
+        case "all":
+            return earlier
+        case "first":
+            return earlier[:1]
+        case "previous":
+            return earlier[-1:]
+        case _:
+            return [word]
+
+
+def _index(cascade: Cascade, phase: Phase) -> int:
+    # By identity first: Python users may hand in the same settings under two names.
+    same = (index for index, each in enumerate(cascade.phases) if each is phase)
+    found = next(same, None)
+    return found if found is not None else list(cascade.phases).index(phase)
+
+
+def _expiry(phase: Phase) -> Expiry:
+    ttl = phase.context_ttl
+    if ttl is None:
+        return Expiry()
+    return Expiry(ttl.tool_results, ttl.images, ttl.assistant, ttl.user)
+
+
+def _sources(
+    sources: Sequence[Source | str],
+    names: Sequence[str],
+    index: int,
+    place: str,
+    exclude: frozenset[str] = frozenset(),
+) -> tuple[rules.Source, ...]:
+    return tuple(
+        rules.Source(
+            phase=name,
+            include=tuple(source.include),
+            images_filter=source.images_filter,
+            images_count=source.images_count,
+            messages_filter=source.messages_filter,
+            as_role=source.as_role,
+            condition=source.condition,
+            place=f"{place}[{position}]",
+        )
+        for position, source in enumerate(map(long_form, sources))
+        for name in reach(source.phase, names, index, exclude)
+    )
+
+
+# ---- the same for people -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of a phase, its value, and where the value comes from."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDefaults:
+    """All settings of a phase, and the rule they come to, as data and in words."""
+
+    phase: str
+    settings: tuple[Setting, ...]
+    rule: rules.Rule
+    words: str
+
+
+class Explained(list[PhaseDefaults]):
+    """One entry for each phase; printed, a text for people."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(_as_text(entry) for entry in self)
+
+
+def explain_defaults(cascade: Cascade) -> Explained:
+    """Per phase, every setting with its origin, and what the phase will see in words."""
+    explained = Explained()
+    for phase in cascade.phases:
+        rule = compile_rule(cascade, phase)
+        settings = (*_generation(cascade, phase), *_settings(phase))
+        explained.append(PhaseDefaults(phase.name, settings, rule, in_words(rule)))
+    return explained
+
+
+def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
+    used = cascade.settings_for(phase)
+    for name in GenerationSettings.model_fields:
+        value = getattr(used, name)
+        if name in phase.model_fields_set and getattr(phase, name) is not None:
+            origin = "written"
+        elif value is not None:
+            origin = "written, for the whole cascade"
+        else:
+            origin = "default"
+        yield Setting(name, value, origin)
+    if phase.system is None and cascade.system is not None:
+        yield Setting("system", cascade.system, "written, for the whole cascade")
+
+
+def _settings(phase: Phase) -> Iterator[Setting]:
+    for name in Phase.model_fields:
+        value = getattr(phase, name)
+        written = name in phase.model_fields_set
+        if name in GenerationSettings.model_fields or name in {"name", "instructions"}:
+            continue
+        if name == "system" and value is None:
+            continue
+        if name == "rules" or (isinstance(value, Part) and name != "context"):
+            yield from _inner(name, value)
+        elif name in {"context", "inject_from"}:
+            yield Setting(name, _plain(value), _strategy(phase, name) or _written(written))
+        else:
+            yield Setting(name, _plain(value), _written(written))
+
+
+def _inner(name: str, part: Part) -> Iterator[Setting]:
+    for key in type(part).model_fields:
+        value = _plain(getattr(part, key))
+        yield Setting(f"{name}.{key}", value, _written(key in part.model_fields_set))
+
+
+def _written(written: bool) -> str:
+    return "written" if written else "default"
+
+
+def _strategy(phase: Phase, name: str) -> str:
+    if name == "context" and phase.context_strategy in {"fresh", "minimal"}:
+        return f"shorthand: context_strategy {phase.context_strategy}"
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return value.model_dump(mode="json", by_alias=True)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def in_words(rule: rules.Rule) -> str:
+    """What a phase with this rule sees, in sentences."""
+    sources = [_source_in_words(source) for source in rule.sources]
+    listed = "; ".join(sources)
+    if rule.mode == "selective":
+        start = "the input" if rule.include_input else ""
+        seen = "; ".join(part for part in (start, listed) if part) or "nothing of what was before"
+        text = f"sees only: {seen}"
+    elif rule.sliding:
+        share = f"{rules.SLIDING_SHARE:.0%} of the model's window"
+        room = f"{rule.newest_within:,} tokens" if rule.newest_within else share
+        text = f"sees the newest whole turns of all that was said before, within {room}"
+    else:
+        text = "sees all that was said before (snowball)"
+        if sources:
+            side = "before" if rule.position == "start" else "after"
+            text += f", and {side} it: {listed}"
+    if rule.output_only:
+        text += ". Later phases see its output only"
+    return text + "."
+
+
+def _source_in_words(source: rules.Source) -> str:
+    kinds = []
+    for kind in source.include:
+        if kind == "images" and source.images_filter != "all":
+            many = source.images_filter == "last_n"
+            kinds.append(f"the last {source.images_count} images" if many else "the last image")
+        elif kind == "messages" and source.messages_filter != "all":
+            kinds.append(f"messages ({source.messages_filter})")
+        else:
+            kinds.append(kind)
+    text = f"{', '.join(kinds)} of {source.phase!r}"
+    if source.as_role != "user":
+        text += f" as {source.as_role}"
+    return text + (f" if {source.condition}" if source.condition else "")
+
+
+def _as_text(entry: PhaseDefaults) -> str:
+    width = max(len(setting.name) for setting in entry.settings)
+    lines = [f"phase {entry.phase!r} {entry.words}"]
+    for setting in entry.settings:
+        value = "-" if setting.value is None else str(setting.value)
+        lines.append(f"{INDENT}{setting.name:<{width}}  {value}  ({setting.origin})")
+    return "\n".join(lines)

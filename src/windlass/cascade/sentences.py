@@ -1,0 +1,231 @@
+"""What pydantic finds wrong with a cascade file, in sentences for the person who wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from windlass.cascade import model
+from windlass.cascade.draft import at, path_of
+from windlass.cascade.origin import Path, place_of
+from windlass.cascade.values import SENTENCE
+from windlass.errors import did_you_mean
+
+PARTS: Final[Mapping[str, type[model.Part]]] = {
+    "": model.Cascade,
+    "phases": model.Phase,
+    "rules": model.Rules,
+    "context": model.Context,
+    "from": model.Source,
+    "inject_from": model.Source,
+    "context_ttl": model.ContextTtl,
+    "output_extraction": model.OutputExtraction,
+    "max_input_tokens": model.MaxInputTokens,
+}
+"""Which model stands under which key."""
+
+_SELECTION: Final = "name the phases in 'context': {'from': [...]}"
+LATER: Final[Mapping[str, str]] = {
+    "soundings": "a phase runs once for each attempt",
+    "reforge": "a phase runs once for each attempt",
+    "sub_cascades": "write the phases into this file",
+    "context_in": "it belongs to sub-cascades; write the phases into this file",
+    "context_out": "it belongs to sub-cascades; write the phases into this file",
+    "auto_context": f"a phase without 'context' sees everything; {_SELECTION}",
+    "intra_context": "'context_ttl' masks old messages within a phase",
+    "mode": f"{_SELECTION}, or leave 'context' out for a snowball",
+    "anchors": _SELECTION,
+    "selection": _SELECTION,
+    "memory": "put what the model must know into 'system' or the input",
+    "callouts": "put what must not be forgotten into the state with the tool set_state",
+}
+"""Keys of later versions, and what helps until then."""
+
+_LATER_IN_CONTEXT: Final = frozenset({"mode", "anchors", "selection"})
+_LATER_VALUES: Final[Mapping[tuple[str, str], str]] = {
+    ("on_exceed", "prune"): "write warn or fail",
+    ("on_exceed", "summarise"): "write warn or fail",
+    ("on_exceed", "summarize"): "write warn or fail",
+    ("context_strategy", "recent"): "'sliding' keeps the newest turns",
+}
+_TWINS: Final = {
+    "if": "condition",
+    "condition": "if",
+    "filter": "messages_filter",
+    "messages_filter": "filter",
+}
+
+_NAME: Final = (
+    "is no usable name: a name becomes a folder, so it begins with neither space nor dot"
+    ' and has none of / \\ < > : " | ? * in it'
+)
+_OBJECTS: Final[Mapping[str, str]] = {
+    "": "an object with 'cascade_id' and 'phases'",
+    "phases": "an object with 'name' and 'instructions'",
+    "from": "the name of a phase, or an object with 'phase'",
+    "inject_from": "the name of a phase, or an object with 'phase'",
+    "context": "an object with 'from'",
+    "max_input_tokens": "a number of tokens, or an object with 'limit'",
+    "output_extraction": "an object with 'pattern' and 'store_as'",
+}
+
+
+_HOMES: Final = {
+    "": "the top of the file",
+    "phases": "a phase",
+    "from": "a source",
+    "inject_from": "a source",
+}
+_SHOWN: Final = 60
+
+
+def later(key: str, advice: str) -> str:
+    """The one sentence about what this version does not have yet."""
+    return f"{key!r} is not available in this version of Windlass; {advice}"
+
+
+def part_at(path: Path) -> str:
+    """The last key of `path`: list positions do not change what stands there."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def keys_of(part: type[model.Part]) -> list[str]:
+    """The keys that may be written in `part`, as they are written."""
+    return [key for name, field in part.model_fields.items() for key in spellings(name, field)]
+
+
+def spellings(name: str, field: FieldInfo) -> list[str]:
+    """How the field may be spelled in a file, the usual way first."""
+    alias = field.validation_alias
+    choices = [str(choice) for choice in getattr(alias, "choices", [name])]
+    return [choice for choice in choices if not choice.endswith("_")]
+
+
+def shown(value: Any) -> str:
+    """A value as it would be written, short enough for one line."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "...")
+    if isinstance(value, list):
+        return "a list"
+    # What is no JSON value comes from Python and is shown as there.
+    return "an object" if isinstance(value, dict) else json.dumps(value, default=repr)
+
+
+def where(path: Path, data: Any) -> str:
+    """The place in words: `phase 'validate', context.from[0]`."""
+    if path[:1] != ("phases",) or len(path) == 1:
+        return place_of(path)
+    phase = at(data, path[:2])
+    name = phase.get("name") if isinstance(phase, dict) else None
+    if not isinstance(name, str) or not name:
+        return place_of(path)
+    head, rest = f"phase {shown(name)}", place_of(path[2:])
+    return f"{head}, {rest}" if rest else head
+
+
+def sentence(error: ErrorDetails, data: Any, written: str | None) -> str:
+    """What is wrong, with its place in front.
+
+    Args:
+        error: what pydantic says.
+        data: the whole file's data.
+        written: the text in the file, where YAML read it as something else than text.
+    """
+    path = path_of(error)
+    if error["type"] == "extra_forbidden":
+        return unknown_key(str(path[-1]), path[:-1], data)
+    if error["type"] == "missing":
+        path, text = path[:-1], f"{path[-1]!r} is missing"
+    else:
+        text = _about_value(error, path, written)
+    place = where(path, data)
+    return f"{place}: {text}" if place else text
+
+
+def unknown_key(key: str, holder: Path, data: Any) -> str:
+    """What is wrong with a key that the object at `holder` does not have, place in front."""
+    place = where(holder, data)
+    text = _about_unknown_key(key, holder, data)
+    return f"{place}: {text}" if place else text
+
+
+def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
+    part = part_at(holder)
+    twin = _TWINS.get(key)
+    if twin is not None and part in {"from", "inject_from"} and twin in at(data, holder):
+        return f"{twin!r} and {key!r} are two spellings of one thing; keep one of them"
+    if key in LATER and (key not in _LATER_IN_CONTEXT or part == "context"):
+        return later(f"context.{key}" if key in _LATER_IN_CONTEXT else key, LATER[key])
+    homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}
+    if homes:
+        return f"{key!r} does not belong here but in {' or '.join(sorted(homes))}"
+    known = keys_of(PARTS.get(part, model.Cascade))
+    return f"unknown key {key!r}; {did_you_mean(key, known)}"
+
+
+def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
+    kind, value, part = error["type"], error["input"], part_at(path)
+    context = error.get("ctx", {})
+    if kind == SENTENCE:
+        return error["msg"]
+    if kind == "literal_error":
+        return _about_choice(str(context["expected"]), value, part)
+    if kind == "string_type":
+        return f"expected text, not {shown(value)}{_quote(value, written)}"
+    if kind in {"int_type", "float_type"}:
+        return f"expected a {'whole ' if kind == 'int_type' else ''}number, not {shown(value)}"
+    if kind == "bool_type":
+        return f"expected true or false, not {shown(value)}"
+    if kind in {"greater_than_equal", "greater_than", "less_than_equal"}:
+        bound = {"ge": "at least", "gt": "more than", "le": "at most"}
+        wanted = next(f"{bound[key]} {limit:g}" for key, limit in context.items() if key in bound)
+        return f"must be {wanted}, not {shown(value)}"
+    if kind in {"sequence_str", "is_instance_of"}:
+        example = f"; write [{json.dumps(value)}]" if isinstance(value, str) else ""
+        return f"expected a list, not {shown(value)}{example}"
+    if kind in {"model_type", "dict_type"}:
+        wanted = _OBJECTS.get(part) or _keys(part)
+        return f"expected {wanted}, not {shown(value)}"
+    if kind == "string_too_short" or (kind == "too_short" and part != "phases"):
+        return "must not be empty"
+    if kind == "too_short":
+        return "a cascade needs at least one phase"
+    if kind == "string_pattern_mismatch":
+        return f"{shown(value)} {_NAME}"
+    if kind == "string_too_long":
+        return f"is longer than {context['max_length']} characters"
+    if kind == "string_unicode":
+        return "holds half of a character (a lone surrogate), which no file or model can take"
+    return error["msg"]
+
+
+def _keys(part: str) -> str:
+    if part not in PARTS:
+        return "an object"
+    return "an object with keys of " + ", ".join(sorted(keys_of(PARTS[part])))
+
+
+def _about_choice(expected: str, value: Any, part: str) -> str:
+    advice = _LATER_VALUES.get((part, value)) if isinstance(value, str) else None
+    if advice is not None:
+        return later(str(value), advice)
+    if part == "tackle":
+        return f"{shown(value)} is neither a list of tools nor the word 'manifest'"
+    choices = re.findall(r"'([^']*)'", expected)
+    near = did_you_mean(value, choices) if isinstance(value, str) else ""
+    if near.startswith("did"):
+        return f"{shown(value)} is not known here; {near}"
+    return f"expected one of {', '.join(choices)}, not {shown(value)}"
+
+
+def _quote(value: Any, written: str | None) -> str:
+    if written is None or isinstance(value, (dict, list)):
+        return ""
+    if not written:
+        return "; nothing is written here"
+    return f"; write '{written}' in quotes, YAML reads it as {json.dumps(value)}"

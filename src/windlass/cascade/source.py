@@ -1,0 +1,298 @@
+"""From the text of a cascade file to plain data, with the line of every value.
+
+Two readers of one shape, JSON and YAML: both answer with a `Reading` and raise
+CascadeError with one sentence where the text cannot be read at all. They know
+what text is, not what a cascade is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+from windlass.cascade.origin import Path
+from windlass.errors import CascadeError, Mistake
+
+if TYPE_CHECKING:
+    from yaml.nodes import MappingNode, Node, ScalarNode
+
+DEPTH: Final = 100
+"""How deep values may be nested: deeper ones are a slip, and would exhaust the stack."""
+
+VALUES: Final = 100_000
+"""How many values a file may hold, YAML's aliases written out."""
+
+
+class Repeated(NamedTuple):
+    """A key that occurs twice in its object; in JSON the second value holds, in YAML the first."""
+
+    path: Path
+    line: int
+    first: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a text holds.
+
+    `lines` has the line of each key and list item, `texts` the text behind a value
+    that YAML did not take for text, `blocks` the line before the first line of a
+    literal block (`|`), where the lines of a text are lines of the file. `repeated` are
+    the keys that occur twice.
+    """
+
+    file: str
+    data: Any = None
+    lines: dict[Path, int] = field(default_factory=dict[Path, int])
+    texts: dict[Path, str] = field(default_factory=dict[Path, str])
+    blocks: dict[Path, int] = field(default_factory=dict[Path, int])
+    repeated: list[Repeated] = field(default_factory=list[Repeated])
+    count: int = 0
+
+    def note(self, path: Path, line: int) -> None:
+        """Remember that the value at `path` stands in `line`."""
+        # Counted, not len(lines): what YAML merges is written to one place many times.
+        self.count += 1
+        if len(path) > DEPTH:
+            self.stop(line, f"the values are nested more than {DEPTH} levels deep")
+        if self.count > VALUES:
+            self.stop(line, f"the file holds more than {VALUES:,} values")
+        self.lines[path] = line
+
+    def line(self, path: Path) -> int | None:
+        """The line of the key or item at `path`, else of what it stands in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
+
+    def stop(self, line: int | None, text: str) -> NoReturn:
+        """Give up: the text cannot be read."""
+        raise CascadeError([Mistake(self.file, line, text)])
+
+
+def read_json(text: str, file: str) -> Reading:
+    """The values of a JSON text."""
+    reading = Reading(file)
+    try:
+        reading.data = json.loads(text)
+    except json.JSONDecodeError as error:
+        reading.stop(error.lineno, f"not valid JSON at column {error.colno}: {_json_fault(error)}")
+    except RecursionError:
+        reading.stop(None, f"the values are nested more than {DEPTH} levels deep")
+    except ValueError as error:  # a number with thousands of digits
+        reading.stop(None, f"not valid JSON: {error}")
+    _Places(text, reading).value(0, ())
+    return reading
+
+
+_JSON_FAULTS: Final = {
+    "Expecting property name enclosed in double quotes": "expected a key in double quotes",
+    "Expecting ',' delimiter": "expected a comma or the closing bracket",
+    "Expecting ':' delimiter": "expected a colon after the key",
+    "Expecting value": "expected a value",
+    "Extra data": "expected the end of the file after the closing bracket",
+    "Invalid control character at": "a line end or tab inside a text must be written \\n or \\t",
+    "Illegal trailing comma before end of object": "a comma before the closing bracket",
+    "Illegal trailing comma before end of array": "a comma before the closing bracket",
+}
+
+
+def _json_fault(error: json.JSONDecodeError) -> str:
+    text, at = error.doc, error.pos
+    if error.msg.startswith("Unterminated string"):
+        return "the text that begins here has no closing double quote"
+    if error.msg.startswith("Invalid \\"):
+        return f"{text[at : at + 2]!r} is no escape in JSON; write \\\\ for a backslash"
+    expected = _JSON_FAULTS.get(error.msg, error.msg)
+    found = text[at : at + 1]
+    if not found:
+        return f"{expected}, but the file ends here"
+    if text.startswith(("//", "/*", "#"), at):
+        return f"{expected}; JSON has no comments (YAML has)"
+    if found in "]}" and text[:at].rstrip().endswith(","):
+        return f"{expected}; remove the comma before {found!r}"
+    if error.msg == "Invalid control character at" or "comma before" in expected:
+        return expected
+    return f"{expected}, but found {found!r}"
+
+
+class _Places:
+    """Walks over a text that is known to be JSON and notes where its values stand."""
+
+    _space = re.compile(r"[ \t\r\n]*")
+    _scalar = json.JSONDecoder().raw_decode
+
+    def __init__(self, text: str, reading: Reading) -> None:
+        self.text = text
+        self.reading = reading
+        self._counted = (0, 1)
+
+    def skip(self, at: int) -> int:
+        match = self._space.match(self.text, at)
+        assert match is not None
+        return match.end()
+
+    def line(self, at: int) -> int:
+        before, line = self._counted
+        self._counted = (at, line + self.text.count("\n", before, at))
+        return self._counted[1]
+
+    def value(self, at: int, path: Path) -> int:
+        """Note the value that begins at `at`, and answer where it ends."""
+        at = self.skip(at)
+        if not path or isinstance(path[-1], int):
+            self.reading.note(path, self.line(at))
+        opening = self.text[at]
+        if opening not in "{[":
+            value, end = self._scalar(self.text, at)
+            # Python reads NaN, Infinity and 1e999; JSON has none of them.
+            if isinstance(value, float) and not math.isfinite(value):
+                text = f"{self.text[at:end][:20]} is no number that JSON can hold"
+                self.reading.stop(self.line(at), text)
+            return end
+        return self.items(at, path, keyed=opening == "{")
+
+    def items(self, at: int, path: Path, *, keyed: bool) -> int:
+        index = 0
+        seen: dict[str | int, int] = {}
+        at = self.skip(at + 1)
+        while self.text[at] not in "}]":
+            step: str | int = index
+            if keyed:
+                line = self.line(at)
+                step, at = self._scalar(self.text, at)
+                if step in seen:
+                    self.reading.repeated.append(Repeated((*path, step), line, seen[step]))
+                self.reading.note((*path, step), line)
+                seen.setdefault(step, line)
+                at = self.skip(at) + 1
+            at = self.skip(self.value(at, (*path, step)))
+            if self.text[at] == ",":
+                at = self.skip(at + 1)
+            index += 1
+        return at + 1
+
+
+def read_yaml(text: str, file: str) -> Reading:
+    """The values of a YAML text: plain ones only, aliases and merge keys written out."""
+    import yaml
+
+    reading = Reading(file)
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        column = f" at column {mark.column + 1}" if mark else ""
+        reading.stop(line, f"not valid YAML{column}: {_yaml_fault(error)}")
+    except yaml.reader.ReaderError as error:
+        line = 1 + text.count("\n", 0, error.position)
+        reading.stop(
+            line, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
+        )
+    except RecursionError:
+        reading.stop(None, f"the values are nested more than {DEPTH} levels deep")
+    try:
+        if node is not None:
+            reading.data = _Nodes(reading).value(node, ())
+    except RecursionError:
+        reading.stop(None, "an object is merged into itself by '<<'")
+    return reading
+
+
+def _yaml_fault(error: Any) -> str:
+    problem = str(error.problem or error.context)
+    if r"'\t'" in problem:
+        return "a tab; YAML is indented with spaces"
+    if error.context == "expected a single document in the stream":
+        return "a second document begins here; one file holds one cascade"
+    return f"{error.context}, {problem}" if error.context else problem
+
+
+class _Nodes:
+    """Turns composed YAML nodes into plain data and notes where its values stand."""
+
+    def __init__(self, reading: Reading) -> None:
+        from yaml import SafeLoader
+
+        self.reading = reading
+        self._loader = SafeLoader("")
+
+    def value(self, node: Node, path: Path) -> Any:
+        from yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+        line = node.start_mark.line + 1
+        if not path or isinstance(path[-1], int):
+            self.reading.note(path, line)
+        if isinstance(node, ScalarNode):
+            return self.scalar(node, path)
+        if isinstance(node, SequenceNode) and node.tag.endswith(":seq"):
+            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+        if isinstance(node, MappingNode) and node.tag.endswith(":map"):
+            return self.mapping(node, path)
+        return self.no_tag(node)
+
+    def no_tag(self, node: Node) -> NoReturn:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        text = f"the YAML tag {tag!r} is not allowed: write plain text, numbers, lists and objects"
+        self.reading.stop(node.start_mark.line + 1, text)
+
+    def scalar(self, node: ScalarNode, path: Path) -> Any:
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if node.style == "|":
+            self.reading.blocks[path] = node.start_mark.line + 1
+        # A date stays the text it was written as, as YAML 1.2 and JSON have it.
+        if kind in {"str", "timestamp", "value", "merge"}:
+            return node.value
+        if kind not in {"null", "bool", "int", "float"}:
+            self.no_tag(node)
+        self.reading.texts[path] = node.value
+        try:
+            value = self._loader.construct_object(node)
+        except (ValueError, LookupError) as error:  # an explicit tag that does not fit its text
+            text = f"{node.value[:60]!r} is not of the YAML type {kind}: {error}"
+            self.reading.stop(node.start_mark.line + 1, text)
+        if isinstance(value, float) and not math.isfinite(value):
+            text = f"{node.value[:20]} is no number that JSON can hold"
+            self.reading.stop(node.start_mark.line + 1, text)
+        return value
+
+    def mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+        from yaml.nodes import ScalarNode
+
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        # Merged keys first: what the object says itself goes before them, lines too.
+        entries = sorted(node.value, key=lambda entry: not entry[0].tag.endswith(":merge"))
+        for key, value in entries:
+            line = key.start_mark.line + 1
+            if not isinstance(key, ScalarNode):
+                self.reading.stop(line, "a key must be text")
+            if key.tag.endswith(":merge"):
+                merged = self.merge(value, path) | merged
+                continue
+            # A key that YAML takes for something else (on, 1) is meant as it is written.
+            here = (*path, key.value)
+            if key.value in own:
+                first = self.reading.lines[here]
+                self.reading.repeated.append(Repeated(here, line, first))
+                continue
+            self.reading.note(here, line)
+            own[key.value] = self.value(value, here)
+        return merged | own
+
+    def merge(self, node: Node, path: Path) -> dict[str, Any]:
+        from yaml.nodes import MappingNode, SequenceNode
+
+        if isinstance(node, MappingNode):
+            self.reading.note(path, self.reading.lines[path])
+            return self.mapping(node, path)
+        if not isinstance(node, SequenceNode):
+            self.reading.stop(node.start_mark.line + 1, "'<<' needs an alias of an object")
+        merged: dict[str, Any] = {}
+        for item in node.value:
+            merged = self.merge(item, path) | merged
+        return merged

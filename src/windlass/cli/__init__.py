@@ -1,0 +1,34 @@
+"""The command line: thin commands over the library's rooms."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code.
+
+    A mistake of the user's is one sentence and exit code 2; a failure of the run or
+    the machine 1; an interruption 130. Never a traceback for an error of ours.
+    """
+    from windlass.errors import WindlassError
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+    from windlass.cli.app import app
+
+    try:
+        app()
+    except WindlassError as error:
+        print(f"windlass: {error}", file=sys.stderr)  # noqa: T201
+        if error.session_id is not None:
+            print(f"what was recorded: windlass show {error.session_id}", file=sys.stderr)  # noqa: T201
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("windlass: interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) went away: nobody is left to tell.
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,186 @@
+"""The commands and their flags. What a command does stands in the room it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass import __version__
+
+app = typer.Typer(
+    name="windlass",
+    help="Windlass, the context engine for LLM workflows: run cascades, see what each call saw.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Store = Annotated[
+    str | None,
+    typer.Option("--store", help="Folder of the history (default: WINDLASS_STORE or ./.windlass)."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+File = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")]
+Session = Annotated[str, typer.Argument(help="A session, as `windlass sessions` lists it.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"windlass {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def windlass(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Run cascades, and see afterwards exactly what each call saw."""
+
+
+@app.command()
+def run(
+    cascade: File,
+    *,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="provider/model for every phase.")
+    ] = None,
+    store: Store = None,
+    root: Annotated[
+        str | None, typer.Option(help="The only folder that file tools may touch (default: .).")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="A name for the session (default: made of the time).")
+    ] = None,
+    price_as: Annotated[
+        str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Send nothing: show the first request and the largest cost."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a cascade, showing its progress, and end with a table of what each phase sent."""
+    from windlass.cli.run import dry_run_command, run_command
+
+    flags = {"model": model, "store": store, "root": root, "price_as": price_as}
+    if dry_run:
+        dry_run_command(cascade, given or [], flags, as_json=as_json)
+    else:
+        run_command(cascade, given or [], flags, session=session, as_json=as_json)
+
+
+@app.command()
+def sessions(
+    *,
+    store: Store = None,
+    limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions in the store, newest first."""
+    from windlass.cli.look import sessions_command
+
+    sessions_command(store, limit=limit, as_json=as_json)
+
+
+@app.command()
+def show(
+    session: Session,
+    *,
+    call: Annotated[
+        int | None, typer.Option("--call", help="The number of one call, from 1.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a session's calls saw, message by message: reasons, tokens, originals."""
+    from windlass.cli.look import show_command
+
+    show_command(session, call, store, full=full, as_json=as_json)
+
+
+@app.command()
+def check(
+    cascade: File,
+    *,
+    explain_defaults: Annotated[
+        bool, typer.Option("--explain-defaults", help="Print each setting with its origin.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find every mistake in a cascade at once, with file and line."""
+    from windlass.cli.files import check_command
+
+    check_command(cascade, explain_defaults=explain_defaults, as_json=as_json)
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
+    *,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the history in SQL: one statement, read-only."""
+    from windlass.cli.look import query_command
+
+    query_command(sql, store, as_json=as_json)
+
+
+@app.command()
+def verify(*, store: Store = None, as_json: AsJson = False) -> None:
+    """Prove the store: derive hashes and windows again, and name what disagrees."""
+    from windlass.cli.files import verify_command
+
+    verify_command(store, as_json=as_json)
+
+
+@app.command()
+def prune(
+    *,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", help="An age such as 90d, 12h or 30m.")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="One session.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, remove nothing.")
+    ] = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove sessions, and what no other session uses. The only thing that ever deletes."""
+    from windlass.cli.files import prune_command
+
+    prune_command(older_than, session, store, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of cascades, for editors."""
+    from windlass.cli.files import schema_command
+
+    schema_command()
+
+
+@app.command()
+def config(*, store: Store = None, as_json: AsJson = False) -> None:
+    """Print each setting with its value and its origin."""
+    from windlass.cli.files import config_command
+
+    config_command({"store": store}, as_json=as_json)

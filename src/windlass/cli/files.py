@@ -1,0 +1,117 @@
+"""Commands about files and the store itself: check, schema, config, verify, prune."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from os import environ
+from pathlib import Path
+from typing import Any
+
+from windlass.cli.output import out, print_json, print_table
+from windlass.errors import StoreError, UsageError
+from windlass.library import importable, load_cascade, open_store
+from windlass.settings import Settings
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> None:
+    """Say that a cascade is sound, or raise CascadeError with all its mistakes."""
+    settings = Settings.read({}, environ, Path.cwd())
+    with importable(cascade):
+        checked, _ = load_cascade(cascade, settings)
+    if explain_defaults:
+        from windlass.cascade.compile import explain_defaults as explain
+
+        explained = explain(checked)
+        if as_json:
+            print_json(explained)
+        else:
+            out.print(str(explained), markup=False)
+        return
+    told = {"cascade_id": checked.cascade_id, "phases": [phase.name for phase in checked.phases]}
+    if as_json:
+        print_json(told)
+    else:
+        out.print(f"{cascade}: {checked.cascade_id}, {len(checked.phases)} phases, no mistakes")
+
+
+def schema_command() -> None:
+    """Print the JSON Schema of cascades."""
+    from windlass.cascade.schema import json_schema
+
+    print_json(json_schema())
+
+
+def config_command(flags: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print each setting with its value and origin."""
+    settings = Settings.read(flags, environ, Path.cwd())
+    rows = settings.rows()
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        "",
+        ["setting", "value", "origin", "meaning"],
+        [[row.name, str(row.value), row.origin, row.help] for row in rows],
+    )
+
+
+def verify_command(store: str | None, *, as_json: bool) -> None:
+    """Print what disagrees; raise StoreError where there is damage."""
+    settings = Settings.read({"store": store}, environ, Path.cwd())
+    keeper = open_store(settings, existing=True)
+    try:
+        findings = list(keeper.verify())
+    finally:
+        keeper.close()
+    damage = [finding for finding in findings if finding.severity == "damage"]
+    if as_json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            out.print(f"{finding.severity}: {finding.where}: {finding.what}", markup=False)
+        if not damage:
+            out.print(f"the store {str(settings.store)!r} is sound")
+    if damage:
+        raise StoreError(
+            f"the store {str(settings.store)!r} is damaged in {len(damage)}"
+            f" place{'s' if len(damage) != 1 else ''}; what is whole can still be read"
+        )
+
+
+def prune_command(
+    older_than: str | None, session: str | None, store: str | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Remove sessions by age or by name."""
+    if (older_than is None) == (session is None):
+        raise UsageError("prune takes either --older-than AGE or --session SESSION")
+    age = None if older_than is None else _age(older_than)
+    settings = Settings.read({"store": store}, environ, Path.cwd())
+    keeper = open_store(settings, existing=True)
+    try:
+        pruned = keeper.prune(
+            older_than_s=age, session_id=session, now=time.time(), dry_run=dry_run
+        )
+    finally:
+        keeper.close()
+    if as_json:
+        print_json(pruned)
+        return
+    verb = "would remove" if dry_run else "removed"
+    out.print(
+        f"{verb} {len(pruned.sessions)} sessions, {pruned.rows:,} rows, {pruned.bodies:,} bodies,"
+        f" {pruned.blobs:,} files of {pruned.bytes:,} bytes"
+    )
+    for name in pruned.sessions:
+        out.print(f"  {name}")
+
+
+def _age(text: str) -> float:
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--older-than {text!r} must be a number with a unit: 90d, 12h, 30m, 45s")
+    return float(match[1]) * _SECONDS[match[2]]

@@ -1,0 +1,199 @@
+"""Commands that look into the history: sessions, show, query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from windlass.cli.output import money, out, print_json, print_table, shorten
+from windlass.library import open_store
+from windlass.messages import Message, Picture
+from windlass.messages import Text as TextPart
+from windlass.report.show import CallView, SessionView, view_call, view_session
+from windlass.settings import Settings
+
+if TYPE_CHECKING:
+    from windlass.history.sqlite import SqliteKeeper
+
+_PREVIEW = 600
+
+
+def _store(store: str | None) -> SqliteKeeper:
+    settings = Settings.read({"store": store}, environ, Path.cwd())
+    return open_store(settings, existing=True)
+
+
+def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
+    """List sessions, newest first."""
+    keeper = _store(store)
+    try:
+        found = keeper.sessions(limit=limit)
+    finally:
+        keeper.close()
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        "",
+        ["session", "cascade", "status", "started (UTC)", "calls", "tokens in", "cached", "out"],
+        [
+            [
+                info.session_id,
+                info.cascade_id,
+                info.status,
+                f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M:%S}",
+                str(info.calls),
+                f"{info.tokens_in:,}",
+                f"{info.tokens_cached:,}",
+                f"{info.tokens_out:,}",
+            ]
+            for info in found
+        ],
+        right=range(4, 8),
+    )
+    if found:
+        out.print(f"\nwindlass show {found[0].session_id}")
+    else:
+        out.print("no sessions yet")
+
+
+def show_command(
+    session: str, call: int | None, store: str | None, *, full: bool, as_json: bool
+) -> None:
+    """Show a session's calls, or what one call saw."""
+    keeper = _store(store)
+    try:
+        view = view_session(keeper, session)
+    finally:
+        keeper.close()
+    if as_json:
+        print_json(view if call is None else view_call(view, call))
+    elif call is None:
+        _print_session(view)
+    else:
+        _print_call(view, view_call(view, call), full=full)
+
+
+def _print_session(view: SessionView) -> None:
+    out.print(f"session {view.session_id}: {view.cascade_id}, {view.status}")
+    out.print(f"model {view.model}")
+    if view.error:
+        out.print(Text(f"error: {view.error}", style="red"))
+    print_table(
+        "",
+        [
+            "call",
+            "phase",
+            "turn",
+            "try",
+            "kind",
+            "tokens in",
+            "cached",
+            "snowball",
+            "out",
+            "messages",
+            "cost",
+        ],
+        [
+            [
+                str(call.number),
+                call.phase or "-",
+                str(call.turn),
+                str(call.attempt),
+                call.node_type,
+                f"{call.tokens_in:,}",
+                f"{call.tokens_cached:,}",
+                f"{call.snowball_tokens:,}",
+                f"{call.tokens_out:,}",
+                str(len(call.seen)),
+                money(call.cost),
+            ]
+            for call in view.calls
+        ],
+        right=[0, 2, 3, 5, 6, 7, 8, 9, 10],
+    )
+    for note in view.notes:
+        out.print(Text(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim"))
+    if view.calls:
+        out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
+
+
+def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
+    out.print(
+        f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
+        f" phase {call.phase}, turn {call.turn}, attempt {call.attempt} ({call.node_type})"
+    )
+    out.print(
+        f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
+        f" {call.tokens_out:,} out, {call.seconds:.1f} s, {money(call.cost)};"
+        f" a snowball would have sent {call.snowball_tokens:,}"
+    )
+    if call.tools:
+        out.print(f"tools: {', '.join(call.tools)} (choice {call.details.get('tool_choice')})")
+    limit = 10**9 if full else _PREVIEW
+    for seen in call.seen:
+        where = f"{seen.phase or '-'}, turn {seen.turn or 0}"
+        edited = f"  EDITED: {seen.because}" if seen.because else ""
+        head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
+        out.print(Text(head, style="bold"))
+        out.print(Text(f"    because: {seen.reason} ({where}){edited}", style="cyan"))
+        _print_body(seen.message, limit)
+        if seen.original is not None:
+            out.print(Text(f"    original ({seen.original.content_hash}):", style="magenta"))
+            _print_body(seen.original, limit)
+    out.print(Text(f"\nreply  {call.reply.content_hash}", style="bold green"))
+    _print_body(call.reply, limit)
+    if call.hidden:
+        told = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
+        out.print(Text(f"\nnot shown: {told}", style="dim"))
+    prefix = call.details.get("prefix")
+    if prefix:
+        broken = prefix["broken_by"]
+        told = "nothing" if broken is None else broken
+        out.print(
+            Text(
+                f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call before;"
+                f" broken by {told}",
+                style="dim",
+            )
+        )
+
+
+def _print_body(message: Message, limit: int) -> None:
+    for part in message.parts:
+        match part:
+            case TextPart(text):
+                told = shorten(text, limit)
+            case Picture():
+                told = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
+            case _:
+                told = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
+        out.print(Text("\n".join("    " + line for line in told.splitlines() or [""])))
+    for call in message.tool_calls:
+        out.print(Text(f"    -> {call.name}({shorten(call.arguments, limit)})"))
+
+
+def query_command(sql: str, store: str | None, *, as_json: bool) -> None:
+    """Run one SELECT and print its rows."""
+    keeper = _store(store)
+    try:
+        rows = keeper.query(sql)
+    finally:
+        keeper.close()
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        out.print("no rows")
+        return
+    columns = list(rows[0])
+    cells = [
+        ["" if row[name] is None else shorten(str(row[name]), 200) for name in columns]
+        for row in rows
+    ]
+    print_table("", columns, cells)
+    out.print(f"{len(rows)} row{'s' if len(rows) != 1 else ''}")

@@ -1,0 +1,76 @@
+"""Printing: tables and JSON on standard output, progress and errors on standard error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from windlass.messages import Message, to_dict
+
+# A pipe has no width: its tables are as wide as they need to be.
+_WIDE = None if sys.stdout.isatty() else 200
+out = Console(highlight=False, soft_wrap=True, width=_WIDE)
+progress = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, indented; dataclasses become objects, messages their stored form."""
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))  # noqa: T201
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON values."""
+    if isinstance(value, Message):
+        return {"content_hash": value.content_hash, **to_dict(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if isinstance(value, Path | BaseException):
+        return str(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+) -> None:
+    """Print a table; `right` are the columns of numbers."""
+    table = Table(title=title or None, title_justify="left", pad_edge=False, box=None)
+    numbers = set(right)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    out.print(table, soft_wrap=False)
+
+
+def money(dollars: float | None) -> str:
+    """US dollars with the digits that matter; `no price` where none is known."""
+    if dollars is None:
+        return "no price"
+    if dollars == 0:
+        return "$0"
+    return f"${dollars:.4f}" if abs(dollars) < 1 else f"${dollars:,.2f}"
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, or its beginning and how much is left out."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... [{len(text) - limit:,} more characters]"

@@ -1,0 +1,85 @@
+"""Live progress of a run, one line or piece of text at a time, on standard error."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from windlass.cli.output import money, shorten
+from windlass.engine.events import (
+    CallEnded,
+    CallStarted,
+    Event,
+    Noted,
+    PhaseEnded,
+    PhaseStarted,
+    SessionStarted,
+    TextArrived,
+    ToolEnded,
+    ToolStarted,
+    Validated,
+)
+
+
+class Progress:
+    """Prints events as they come. `session_id` is the session's, once it has begun."""
+
+    def __init__(self, console: Console) -> None:
+        self.session_id: str | None = None
+        self._console = console
+        self._in_text = False
+
+    def __call__(self, event: Event) -> None:
+        """Print one event."""
+        if not isinstance(event, TextArrived):
+            self._end_text()
+        match event:
+            case SessionStarted(session, cascade, models):
+                self.session_id = session
+                told = ", ".join(f"{name}{_where(name)}" for name in models)
+                self._line(f"cascade {cascade}; models that will see content: {told}")
+                self._line(f"session {session}", "dim")
+            case PhaseStarted(phase, index, total, context):
+                self._line(f"\n[{index}/{total}] {phase}  ({context})", "bold")
+            case CallStarted(_, turn, attempt, tokens, snowball):
+                beside = f"; a snowball: {snowball:,}" if snowball != tokens else ""
+                tried = f", attempt {attempt}" if attempt > 1 else ""
+                self._line(f"  turn {turn}{tried}: sending {tokens:,} tokens{beside}", "cyan")
+            case TextArrived(_, text):
+                if not self._in_text:
+                    self._console.print("  ", end="")
+                self._in_text = True
+                self._console.print(Text(text.replace("\n", "\n  "), style="dim"), end="")
+            case CallEnded():
+                cost = f", {money(event.cost)}" if event.cost else ""
+                self._line(
+                    f"  reply: {event.tokens_in:,} in ({event.tokens_cached:,} cached),"
+                    f" {event.tokens_out:,} out, {event.seconds:.1f} s{cost}",
+                    "cyan",
+                )
+            case ToolStarted(_, name, arguments):
+                self._line(f"  tool {name}({shorten(arguments, 160)})", "yellow")
+            case ToolEnded(_, name, error, summary, pictures):
+                shown = f" [picture {'; '.join(pictures)}]" if pictures else ""
+                failed = "failed: " if error else ""
+                told = f"  tool {name}: {failed}{shorten(summary, 160)}{shown}"
+                self._line(told, "red" if error else "yellow")
+            case Validated(_, attempt, valid, reason):
+                verdict = "accepted" if valid else f"refused: {shorten(reason, 200)}"
+                self._line(f"  attempt {attempt} {verdict}", "green" if valid else "red")
+            case Noted(_, text):
+                self._line(f"  note: {text}", "magenta")
+            case PhaseEnded(_, status, _):
+                self._line(f"  {status}", "green" if status == "completed" else "magenta")
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(text, style=style))
+
+    def _end_text(self) -> None:
+        if self._in_text:
+            self._console.print()
+            self._in_text = False
+
+
+def _where(model: str) -> str:
+    return " (on this machine)" if model.startswith("local/") else ""

@@ -1,0 +1,219 @@
+"""The command `run`: input, progress, the table at the end, and the dry run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from os import environ
+from pathlib import Path
+from typing import Any
+
+from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
+from windlass.cli.progress import Progress
+from windlass.engine.events import Event
+from windlass.engine.result import Result
+from windlass.errors import Interrupted, UsageError, WindlassError
+from windlass.library import Providers, importable, open_store, prepare
+from windlass.library import run as run_cascade
+from windlass.report.costs import SessionCost, session_cost
+from windlass.report.forecast import forecast_cost
+from windlass.settings import Settings
+
+
+def read_input(given: Sequence[str]) -> dict[str, Any]:
+    """The input of a run: JSON objects, JSON or YAML files, and key=value, merged in order.
+
+    In `key=value` the value is read as JSON where it is JSON (a number, true, a list),
+    else it is text; `key=@file` is the text of a file. Raises UsageError.
+    """
+    values: dict[str, Any] = {}
+    for item in given:
+        stripped = item.strip()
+        if stripped.startswith("{"):
+            values.update(_object(stripped, "--input"))
+        elif "=" in stripped and not Path(stripped).is_file():
+            key, _, text = stripped.partition("=")
+            values[key.strip()] = _value(text)
+        else:
+            values.update(_object(_file(stripped), stripped))
+    return values
+
+
+def _value(text: str) -> Any:
+    if text.startswith("@"):
+        return _file(text[1:])
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"--input {name!r} is neither JSON, key=value nor a file that can be read"
+            f" ({error.strerror})"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--input {name!r} is not UTF-8 text (byte {error.start})") from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    if where.endswith((".yaml", ".yml")):
+        import yaml
+
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
+    else:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"{where}: not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: the input must be an object, not {type(value).__name__}")
+    return value
+
+
+def run_command(
+    cascade: Path,
+    given: Sequence[str],
+    flags: Mapping[str, Any],
+    *,
+    session: str | None,
+    as_json: bool,
+) -> None:
+    """Run, print the output and the table, and raise what stopped the run."""
+    values = read_input(given)
+    settings = Settings.read(flags, environ, Path.cwd())
+    watcher = Progress(progress)
+    if as_json:
+        progress.quiet = True
+    try:
+        result = asyncio.run(
+            run_cascade(
+                cascade,
+                values,
+                model=flags.get("model"),
+                store=settings.store,
+                root=settings.root,
+                on_event=watcher,
+                session_id=session,
+            )
+        )
+    except KeyboardInterrupt as error:
+        stopped = Interrupted("interrupted")
+        stopped.session_id = watcher.session_id
+        raise stopped from error
+    except WindlassError as error:
+        error.session_id = watcher.session_id
+        raise
+    _print_result(result, settings, as_json=as_json)
+    if result.error is not None:
+        raise result.error
+
+
+def _print_result(result: Result, settings: Settings, *, as_json: bool) -> None:
+    keeper = open_store(settings)
+    try:
+        costs = session_cost(keeper, result.session_id, settings.price_as)
+    finally:
+        keeper.close()
+    if as_json:
+        print_json({**plain(result), "phases": costs})
+        return
+    if result.output:
+        out.print()
+        out.print(shorten(result.output, 4_000), markup=False)
+    out.print()
+    print_costs(costs)
+    out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
+
+
+def print_costs(costs: SessionCost) -> None:
+    """Print what each phase sent, beside what a snowball would have."""
+    from windlass.prices import table_date
+
+    lines = [*costs.phases, costs.total]
+    print_table(
+        "",
+        [
+            "phase",
+            "calls",
+            "tokens sent",
+            "reported cached",
+            "snowball would send",
+            "out",
+            "cost",
+            "snowball's cost",
+        ],
+        [
+            [
+                line.phase,
+                str(line.calls),
+                f"{line.tokens_in:,}",
+                f"{line.tokens_cached:,}",
+                f"{line.snowball:,}",
+                f"{line.tokens_out:,}",
+                money(line.dollars),
+                money(line.snowball_dollars),
+            ]
+            for line in lines
+        ],
+        right=range(1, 8),
+    )
+    out.print(
+        f"costs are what {costs.priced_as} would bill for these messages, pictures included and"
+        f" its prompt cache counted ({table_date()})"
+    )
+
+
+def _ignore(event: Event) -> None:
+    del event  # a dry run has nothing to show while it prepares
+
+
+def dry_run_command(
+    cascade: Path, given: Sequence[str], flags: Mapping[str, Any], *, as_json: bool
+) -> None:
+    """Show the first request, its tokens and price, and the largest possible cost."""
+    values = read_input(given)
+    settings = Settings.read(flags, environ, Path.cwd())
+    with tempfile.TemporaryDirectory() as folder, importable(cascade):
+        scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd())
+        keeper = open_store(scratch)
+        providers = Providers({})
+        try:
+            run = prepare(
+                cascade,
+                values,
+                settings=settings,
+                keeper=keeper,
+                resolve=providers.resolve,
+                on_event=_ignore,
+            )
+            forecast = asyncio.run(forecast_cost(run, settings.price_as))
+        finally:
+            keeper.close()
+            asyncio.run(providers.close())
+    if as_json:
+        print_json(forecast)
+        return
+    out.print(f"models that would see content: {', '.join(forecast.models)}")
+    out.print(
+        f"first request: phase {forecast.phase}, {forecast.tokens:,} input tokens,"
+        f" {money(forecast.dollars)} at {forecast.priced_as}"
+    )
+    for message in forecast.messages:
+        out.print(f"\n{message.role}:", style="bold")
+        out.print(shorten(message.text, 2_000), markup=False)
+    if forecast.tools:
+        out.print(f"\ntools: {', '.join(forecast.tools)}")
+    out.print(
+        f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)} at"
+        f" {forecast.priced_as}, if every call filled its window"
+    )

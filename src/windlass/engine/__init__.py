@@ -1,0 +1,1 @@
+"""Effects in sequence: one call, one phase, one cascade."""

@@ -1,0 +1,64 @@
+"""Running the tools a reply asked for, so that every call gets its result."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from windlass.engine.events import ToolEnded, ToolStarted
+from windlass.engine.state import PhaseRun, Run
+from windlass.history.base import NodeType
+from windlass.messages import Message, Text, ToolCall, tool
+from windlass.tools.base import ToolOutput
+from windlass.tools.runner import run_tools
+
+
+async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -> None:
+    """Run the calls of `asked` together and record their results as one batch.
+
+    `parent` is the trace of the reply. When the user stops the run meanwhile, each
+    call is recorded as interrupted first: a call without a result would make the
+    history unusable for every provider.
+    """
+    name = phase.phase.name
+    for call in asked.tool_calls:
+        run.emit(ToolStarted(name, call.name, call.arguments))
+    started = run.record.clock()
+    try:
+        outputs = await run_tools(asked.tool_calls, phase.tools, phase.context)
+    except asyncio.CancelledError:
+        stopped = ToolOutput("[no result: the run was interrupted]", error=True)
+        _record(run, phase, parent, [(call, stopped) for call in asked.tool_calls], started)
+        raise
+    _record(run, phase, parent, list(zip(asked.tool_calls, outputs, strict=True)), started)
+    for call, output in zip(asked.tool_calls, outputs, strict=True):
+        names = tuple(picture.describe() for picture in output.pictures)
+        summary = output.text.strip().partition("\n")[0]
+        run.emit(ToolEnded(name, call.name, output.error, summary, names))
+
+
+def _record(
+    run: Run,
+    phase: PhaseRun,
+    parent: str,
+    answered: list[tuple[ToolCall, ToolOutput]],
+    started: float,
+) -> None:
+    milliseconds = (run.record.clock() - started) * 1_000
+    rows = [
+        run.record.row(
+            NodeType.TOOL_RESULT,
+            replace(tool(call), parts=(Text(output.text), *output.pictures)),
+            phase=phase.phase.name,
+            turn=phase.turn,
+            attempt=phase.attempt,
+            parent_id=parent,
+            keep_pictures=True,
+            duration_ms=milliseconds,
+            metadata={"error": output.error, "tool": call.name},
+        )
+        for call, output in answered
+    ]
+    phase.own += run.record.append(rows)
+    forced = phase.generation.tool_choice
+    phase.forced_done |= any(forced in ("required", call.name) for call, _ in answered)

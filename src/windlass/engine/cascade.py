@@ -1,0 +1,78 @@
+"""A cascade from its first phase to its last, and what it leaves in the record."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.cascade.compile import compile_rule
+from windlass.engine.events import PhaseStarted, SessionStarted
+from windlass.engine.outputs import phase_output
+from windlass.engine.phase import generation_of, run_phase
+from windlass.engine.result import Result
+from windlass.engine.state import Run
+from windlass.errors import StoreError, WindlassError
+from windlass.history.base import Outcome, SessionStart, Status
+from windlass.rules import Rule
+
+
+async def run_cascade(run: Run) -> Result:
+    """Run every phase in order and record how the session ended.
+
+    A failure of a phase, a provider or a limit ends the session and is answered in
+    the result's `error`; what was recorded before stays. A store that cannot be
+    written raises StoreError. A cancelled run is recorded as interrupted and the
+    cancellation goes on.
+    """
+    record, cascade = run.record, run.cascade
+    models = tuple(dict.fromkeys(generation_of(run, phase).model for phase in cascade.phases))
+    start = SessionStart(
+        cascade_id=cascade.cascade_id,
+        model=", ".join(models),
+        input=run.input,
+        cascade=cascade.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        timestamp=record.clock(),
+    )
+    record.append(start=start)
+    run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
+
+    error: WindlassError | None = None
+    status: Status = "completed"
+    try:
+        for index, phase in enumerate(cascade.phases, start=1):
+            told = in_words(compile_rule(cascade, phase))
+            run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
+            if await run_phase(run, phase) == "incomplete":
+                status = "incomplete"
+            run.outputs[phase.name] = phase_output(record, phase.name)
+    except StoreError:
+        raise  # nothing more can be recorded
+    except WindlassError as failure:
+        status, error = "failed", failure
+        error.session_id = record.session_id
+    except asyncio.CancelledError:
+        stopped = Outcome("interrupted", record.clock(), error="the run was interrupted")
+        record.append(outcomes=[stopped])
+        raise
+    told_error = str(error) if error else None
+    record.append(outcomes=[Outcome(status, record.clock(), error=told_error)])
+    outputs = {name: str(output) for name, output in run.outputs.items()}
+    return Result(
+        status=status,
+        output=next(reversed(outputs.values()), ""),
+        outputs=outputs,
+        state=dict(run.state),
+        session_id=record.session_id,
+        usage=run.usage,
+        cost=run.cost,
+        saved=run.saved_tokens,
+        error=error,
+    )
+
+
+def in_words(rule: Rule) -> str:
+    """What a phase will see, in words, for people watching."""
+    names = ", ".join(dict.fromkeys(source.phase for source in rule.sources))
+    if rule.mode == "selective":
+        return f"sees {names} only" if names else "clean slate"
+    kind = "the newest turns of the snowball" if rule.sliding else "snowball"
+    return f"{kind}, and {names} again" if names else kind

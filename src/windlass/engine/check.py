@@ -1,0 +1,62 @@
+"""Limits, checked before a request is sent: the model's window, and the user's budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.engine.events import Noted
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import BudgetExceeded, ContextTooLong
+from windlass.providers.base import ModelInfo
+from windlass.tokens import MARGIN
+from windlass.window.entries import Entry
+
+_LARGEST = 5
+
+
+def input_room(info: ModelInfo, max_output_tokens: int) -> int:
+    """Input tokens that fit: the window less the reply, less the margin of an inexact count."""
+    room = info.window - max_output_tokens
+    return room if info.counter.exact else math.floor(room / (1 + MARGIN))
+
+
+def check_fits(phase: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
+    """Raise ContextTooLong, naming the five largest messages and the settings that help."""
+    room = input_room(phase.info, phase.generation.max_output_tokens)
+    if tokens <= room:
+        return
+    count = phase.info.counter.message
+    largest = sorted(entries, key=lambda entry: -count(entry.message))[:_LARGEST]
+    listed = "\n".join(
+        f"  {count(entry.message):>8,} tokens  {entry.message.role:<9}"
+        f" {entry.item.phase or '-'}  {entry.item.id}  ({entry.reason})"
+        for entry in largest
+    )
+    raise ContextTooLong(
+        f"phase {phase.phase.name!r} would send {tokens:,} tokens, but {phase.info.name} takes"
+        f" {room:,} (window {phase.info.window:,}, {phase.generation.max_output_tokens:,} kept"
+        f" for the reply{'' if phase.info.counter.exact else ', 10 % margin'})."
+        f" The largest messages:\n{listed}\n"
+        "Give the phase a `context` with only the sources it needs, or `context_strategy:"
+        ' "sliding"`, or set `context_retention: "output_only"` on the phase they come from.'
+    )
+
+
+def check_budget(run: Run, phase: PhaseRun, tokens: int) -> dict[str, Any] | None:
+    """Hold the request against `max_input_tokens`; returns what the record tells of it.
+
+    Raises BudgetExceeded where the phase says `on_exceed: fail`.
+    """
+    budget = phase.rule.budget
+    if budget.limit is None or tokens < budget.limit * budget.warn:
+        return None
+    name = phase.phase.name
+    told = f"phase {name!r} sends {tokens:,} input tokens; its max_input_tokens is {budget.limit:,}"
+    if tokens > budget.limit and budget.on_exceed == "fail":
+        raise BudgetExceeded(
+            f"{told} with on_exceed 'fail'; raise the limit or give the phase less context"
+        )
+    run.emit(Noted(name, told))
+    return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}

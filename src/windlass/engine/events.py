@@ -1,0 +1,121 @@
+"""What a run tells while it runs: small frozen values, handed to one callable.
+
+Events are for people watching. The record does not depend on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """A session begins; `models` are all that will see content."""
+
+    session_id: str
+    cascade_id: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStarted:
+    """A phase begins; `index` counts from 1; `context` says in words what it will see."""
+
+    phase: str
+    index: int
+    total: int
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A request goes out: its input tokens by the engine's count, and a snowball's."""
+
+    phase: str
+    turn: int
+    attempt: int
+    tokens: int
+    snowball_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextArrived:
+    """A piece of the reply, as it streams in."""
+
+    phase: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A reply is in the record. Tokens as reported, cost in US dollars (None: no price)."""
+
+    phase: str
+    turn: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    cost: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool runs, with the arguments the model wrote (JSON text)."""
+
+    phase: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A tool is done: the first line of its result, and whether it failed."""
+
+    phase: str
+    name: str
+    error: bool
+    summary: str
+    pictures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A validator has answered for one attempt."""
+
+    phase: str
+    attempt: int
+    valid: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something worth a line: a source skipped, a budget passed, a limit reached."""
+
+    phase: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnded:
+    """A phase is over: its status and output text."""
+
+    phase: str
+    status: str
+    output: str
+
+
+Event: TypeAlias = (
+    SessionStarted
+    | PhaseStarted
+    | CallStarted
+    | TextArrived
+    | CallEnded
+    | ToolStarted
+    | ToolEnded
+    | Validated
+    | Noted
+    | PhaseEnded
+)

@@ -1,0 +1,101 @@
+"""`tackle: "manifest"`: the phase's model chooses its tools, once, at phase start."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from windlass.engine.events import Noted
+from windlass.engine.state import PhaseRun, Run
+from windlass.history.base import NodeType
+from windlass.messages import ToolSpec, system, user
+from windlass.prompts import MANIFEST_SYSTEM, manifest_text
+from windlass.providers.base import Request
+
+MOST = 8
+"""Tools a manifest may choose."""
+
+_WORD = re.compile(r"[a-z]{3,}")
+
+
+async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str, ...]:
+    """At most 8 tools for the phase, recorded, constant from then on.
+
+    The phase's own model is asked; where its answer names no known tool, those whose
+    descriptions share most words with the instructions are taken, and the record
+    says so.
+    """
+    specs = [run.registry.get(name).spec for name in run.registry.names()]
+    menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)
+    names = [spec.name for spec in specs]
+    schema = {
+        "type": "object",
+        "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
+        "required": ["tools"],
+        "additionalProperties": False,
+    }
+    asked = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
+    reply = await work.provider.send(
+        Request(
+            model=work.info.name.partition("/")[2],
+            messages=asked,
+            tool_choice="none",
+            max_output_tokens=256,
+            temperature=0.0,
+            output_schema=schema,
+        ),
+        lambda _: None,
+    )
+    price = run.charge(work.info, reply.usage, saved=0)
+    chosen = _known(reply.message.text, names)
+    by = "model"
+    if not chosen:
+        chosen, by = by_words(instructions, specs), "words in common"
+    name = work.phase.name
+    row = run.record.row(
+        NodeType.DECISION,
+        phase=name,
+        turn=0,
+        model=work.info.name,
+        tokens_in=reply.usage.tokens_in,
+        tokens_out=reply.usage.tokens_out,
+        tokens_cached=reply.usage.tokens_cached,
+        cost=price,
+        metadata={
+            "kind": "manifest",
+            "text": f"tools chosen by {by}: {', '.join(chosen) or 'none'}",
+            "chosen": chosen,
+            "asked": [message.text for message in asked],
+            "answer": reply.message.text,
+        },
+    )
+    run.record.append([row])
+    run.emit(Noted(name, f"tools chosen by {by}: {', '.join(chosen) or 'none'}"))
+    return tuple(chosen)
+
+
+def _known(answer: str, names: Sequence[str]) -> list[str]:
+    try:
+        value = json.loads(answer)
+    except ValueError:
+        return []
+    match value:
+        case {"tools": list(listed)}:
+            return list(dict.fromkeys(name for name in listed if name in names))[:MOST]
+        case _:
+            return []
+
+
+def by_words(instructions: str, specs: Sequence[ToolSpec]) -> list[str]:
+    """The tools whose name and description share most words with the instructions."""
+    task = set(_WORD.findall(instructions.lower()))
+    scored = [
+        (len(task & set(_WORD.findall(f"{s.name} {s.description}".lower()))), s.name) for s in specs
+    ]
+    best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
+    return [name for score, name in best if score > 0][:MOST]
+
+
+def _first_line(spec: ToolSpec) -> str:
+    return spec.description.strip().partition("\n")[0]

@@ -1,0 +1,247 @@
+"""One phase: what it may see is fixed, then attempts of turns, then what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade.compile import compile_rule
+from windlass.cascade.model import Phase
+from windlass.engine.check import input_room
+from windlass.engine.events import Noted, PhaseEnded, Validated
+from windlass.engine.extract import extract
+from windlass.engine.manifest import choose_tools
+from windlass.engine.prefix import position_report
+from windlass.engine.sources import gather, last_said, output_only
+from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
+from windlass.engine.turn import take_turn
+from windlass.engine.validate import judge
+from windlass.errors import PhaseFailed, WindlassError
+from windlass.history.base import NodeType, Outcome, StateChange, Status
+from windlass.messages import system, user
+from windlass.prompts import retry_text
+from windlass.providers.base import ModelInfo
+from windlass.rules import Rule
+from windlass.templates import is_true, render
+from windlass.tools.base import Tool, ToolContext
+from windlass.window.assemble import Blocks
+from windlass.window.entries import Entry, Item, apply, show
+from windlass.window.replay import held_by, without_repeats
+
+SLIDING_SHARE = 0.6
+"""Share of the model's window a sliding context keeps where the phase sets no limit."""
+
+
+async def run_phase(run: Run, phase: Phase) -> Status:
+    """Run one phase to its end and record its outcome.
+
+    Returns `completed`, or `incomplete` where it ended by a limit or, with
+    `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
+    what a call raised; the outcome is in the record then, too.
+    """
+    try:
+        work = await begin(run, phase)
+        status, output = await _attempts(run, work)
+        changes = _extracted(run, work, output)
+    except WindlassError as error:
+        run.record.fail(phase.name, error)
+        failed = Outcome("failed", run.record.clock(), phase.name, error=str(error))
+        run.record.append(outcomes=[failed])
+        raise
+    run.state.update(work.state)
+    run.edits.update(work.edits)
+    outcome = Outcome(
+        status,
+        run.record.clock(),
+        phase.name,
+        output_trace=run.record.traces[output.id] if output else None,
+        hidden=work.rule.output_only,
+    )
+    run.record.append(outcomes=[outcome], state=[*work.state.changes(phase.name), *changes])
+    run.state.update({change.key: change.value for change in changes})
+    run.emit(PhaseEnded(phase.name, status, output.message.text if output else ""))
+    return status
+
+
+async def begin(run: Run, phase: Phase) -> PhaseRun:
+    """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
+    record, rule = run.record, compile_rule(run.cascade, phase)
+    generation = generation_of(run, phase)
+    provider, info = run.resolve(generation.model)
+    state = StateCopy(run.state)
+    values: dict[str, Any] = {"input": run.input, "state": run.state, "outputs": run.outputs}
+
+    where = f"phase {phase.name!r}"
+    wanted = [
+        source.condition is None
+        or is_true(render(source.condition, **values, where=f"{where}, {source.place}.if"))
+        for source in rule.sources
+    ]
+    instructions = render(phase.instructions, **values, where=f"{where}, instructions")
+    prompt = phase.system or run.cascade.system
+    said: tuple[Entry, ...] = ()
+    if prompt:
+        text = system(render(prompt, **values, where=f"{where}, system"))
+        told = {"new_prefix": bool(phase.system)}
+        row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
+        said = show(record.append([row]), "the system prompt")
+    snowball = _snowball(run) if rule.mode == "snowball" else ()
+    first = rule.position == "start"  # what stands first is shown; its repetition is told
+    brought = gather(
+        record,
+        rule,
+        phase=phase.name,
+        input=run.input,
+        wanted=wanted,
+        shown=() if first else snowball,
+        system_anywhere=info.system_anywhere,
+    )
+    if first:
+        snowball = without_repeats(snowball, *held_by(brought.sources))
+    for _, why in brought.skipped:
+        run.emit(Noted(phase.name, why))
+    row = record.row(NodeType.USER, user(instructions), phase=phase.name, turn=0, attempt=1)
+    own = record.append([row])
+    blocks = Blocks(said, brought.input, brought.sources, snowball, rule.position)
+
+    context = ToolContext(
+        session_id=record.session_id,
+        phase=phase.name,
+        root=run.settings.root.resolve(),
+        state=state,
+        readable=run.readable,
+        recall=run.recall,
+        search_folder=run.settings.search_folder,
+    )
+    work = PhaseRun(
+        phase=phase,
+        rule=rule,
+        generation=generation,
+        provider=provider,
+        info=info,
+        tools={},
+        blocks=blocks,
+        own=own,
+        injected=_own_injections(brought.input + brought.sources, phase.name),
+        trace_id=row.trace_id,
+        state=state,
+        context=context,
+        newest_within=_newest_within(rule, generation, info),
+    )
+    work.tools = await _tools(run, work, instructions)
+    if rule.mode == "snowball" and brought.sources:
+        work.position_cost = position_report(run.previous, blocks, own, work.allowed, info)
+    return work
+
+
+async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
+    """Attempts until one is accepted; returns how the phase ended, and its output."""
+    rules, name = work.phase.rules, work.phase.name
+    while True:
+        finished = await _turns(run, work)
+        output = last_said(work.own)
+        text = output.message.text if output else ""
+        verdict = await judge(run, work, text)
+        if verdict is None:
+            return ("completed" if finished else "incomplete"), output
+        told = {"attempt": work.attempt, "output": text, "validation_reason": verdict.reason}
+        place: dict[str, Any] = {"phase": name, "turn": work.turn, "attempt": work.attempt}
+        place["parent_id"] = work.trace_id
+        metadata = {**told, "valid": verdict.valid}
+        run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **place)])
+        run.emit(Validated(name, work.attempt, verdict.valid, verdict.reason))
+        if verdict.valid:
+            return "completed", output
+        if work.attempt >= rules.max_attempts:
+            if rules.on_exhausted == "continue":
+                return "incomplete", output
+            raise PhaseFailed(
+                f"phase {name!r} used up its {rules.max_attempts} attempts;"
+                f" the last was refused: {verdict.reason or 'no reason given'}"
+            )
+        work.attempt += 1
+        # A failed attempt leaves no trace in the state.
+        work.state = StateCopy(run.state)
+        work.context = replace(work.context, state=work.state)
+        work.forced_done = False
+        again = user(retry_text(verdict.reason, work.attempt))
+        place["attempt"] = work.attempt
+        work.own += run.record.append([run.record.row(NodeType.USER, again, **place)])
+
+
+async def _turns(run: Run, work: PhaseRun) -> bool:
+    """Turns until a reply asks for no tool; False where `max_turns` ended them."""
+    most = work.phase.rules.max_turns
+    for _ in range(most):
+        reply = await take_turn(run, work)
+        if not reply.message.tool_calls:
+            return True
+    text = f"phase {work.phase.name!r} reached its max_turns of {most}"
+    run.record.decide(work.phase.name, text, kind="limit", max_turns=most)
+    run.emit(Noted(work.phase.name, text))
+    return False
+
+
+def _extracted(run: Run, work: PhaseRun, output: Item | None) -> list[StateChange]:
+    wanted = work.phase.output_extraction
+    if wanted is None:
+        return []
+    text = output.message.text if output else ""
+    found, why = extract(wanted, text)
+    if why is None:
+        return [StateChange(work.phase.name, wanted.store_as, found)]
+    if wanted.required:
+        raise PhaseFailed(f"phase {work.phase.name!r}: {why}")
+    run.record.decide(work.phase.name, why, kind="extraction")
+    run.emit(Noted(work.phase.name, why))
+    return []
+
+
+def generation_of(run: Run, phase: Phase) -> Generation:
+    """The phase's generation settings: the run's flag, the phase's, the cascade's, the default."""
+    said = run.cascade.settings_for(phase)
+    # For models the settled order is: the flag, the file, the environment, the default.
+    flag = run.settings.flags.get("model")
+    model = flag.value if flag else said.model or run.settings.model
+    _, info = run.resolve(model)
+    written = {"max_output_tokens": said.max_output_tokens}
+    limits = run.settings.with_cascade(written, run.cascade.cascade_id)
+    return Generation(
+        model=model,
+        max_output_tokens=limits.max_output_tokens or info.max_output_tokens,
+        tool_choice=said.tool_choice or "auto",
+        temperature=said.temperature,
+        reasoning_effort=said.reasoning_effort,
+        output_schema=said.output_schema,
+    )
+
+
+def _snowball(run: Run) -> tuple[Entry, ...]:
+    """All that was said in earlier phases, less what their retention hides."""
+    hidden = {o.phase for o in run.record.keeper.outcomes(run.record.session_id) if o.hidden}
+    entries: list[Entry] = []
+    by_phase: dict[str, list[Item]] = {}
+    for stored in run.record.items():
+        by_phase.setdefault(stored.phase or "", []).append(stored)
+    for name, items in by_phase.items():
+        reason = f"snowball: said in {name}"
+        entries += output_only(items, reason) if name in hidden else show(items, reason)
+    return apply(entries, run.edits)
+
+
+def _own_injections(entries: tuple[Entry, ...], phase: str) -> tuple[Item, ...]:
+    return tuple(entry.item for entry in entries if entry.item.phase == phase)
+
+
+def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:
+    room = input_room(info, generation.max_output_tokens)
+    return min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
+
+
+async def _tools(run: Run, work: PhaseRun, instructions: str) -> Mapping[str, Tool]:
+    tackle = work.phase.tackle
+    if tackle == "manifest":
+        tackle = await choose_tools(run, work, instructions)
+    tools = [run.registry.resolve(n) if ":" in n else run.registry.get(n) for n in tackle]
+    return {tool.spec.name: run.with_timeout(tool) for tool in tools}

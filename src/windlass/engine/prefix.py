@@ -1,0 +1,85 @@
+"""What a request shares with the one before it: the part a provider's cache may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.messages import Message, ToolSpec, canonical_json
+from windlass.prices import rate
+from windlass.providers.base import ModelInfo
+from windlass.tokens import Counter
+from windlass.window.assemble import Blocks, assemble
+from windlass.window.entries import Item, show
+
+Weighed = list[tuple[str, int]]
+"""A request as (identity, tokens), the tools first, then each message."""
+
+
+def weigh(counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Weighed:
+    """The request as identities and tokens, in the order providers cache it."""
+    named = "tools:" + canonical_json([spec.to_openai() for spec in tools])
+    return [
+        (named, counter.tools(tools)),
+        *((message.key, counter.message(message)) for message in messages),
+    ]
+
+
+def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+    """Tokens of the common beginning of two requests."""
+    total = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine[0] != theirs[0]:
+            break
+        total += mine[1]
+    return total
+
+
+def prefix_report(
+    before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]
+) -> dict[str, Any]:
+    """How much of the request stands as it stood, in tokens, and what broke it.
+
+    `broken_by` is None for a first request and for one that only goes on; else
+    `tools` or the place of the first message that differs, counted from 0.
+    """
+    shared = shared_tokens(now, before)
+    same = 0
+    for mine, theirs in zip(now, before, strict=False):
+        if mine[0] != theirs[0]:
+            break
+        same += 1
+    if not before or same == len(before):
+        broken = None
+    else:
+        broken = "tools" if same == 0 else f"message {same - 1}"
+    return {"shared_tokens": shared, "new_prefix": broken is not None, "broken_by": broken}
+
+
+def position_report(
+    before: Sequence[tuple[str, int]],
+    blocks: Blocks,
+    own: Sequence[Item],
+    tools: Sequence[ToolSpec],
+    info: ModelInfo,
+) -> dict[str, Any]:
+    """What it costs that injected sources stand where they stand, beside the other place.
+
+    For each place: tokens that still stand as in the request before (a cache may hold
+    them), and the input cost in US dollars if it does (None: the model has no price).
+    """
+    told: dict[str, Any] = {"chosen": blocks.position}
+    for place in ("start", "end"):
+        entries = assemble(replace(blocks, position=place), show(own, ""))
+        weighed = weigh(info.counter, [entry.message for entry in entries], tools)
+        total = sum(tokens for _, tokens in weighed)
+        shared = shared_tokens(weighed, before)
+        price = rate(info.name) if not info.free else None
+        dollars = (
+            None
+            if price is None
+            else (shared * price.cache_read + (total - shared) * price.cache_write) / 1e6
+        )
+        told[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
+    return told

@@ -1,0 +1,110 @@
+"""The run's hand on the history: ids, times, and what a snowball would hold.
+
+The one place in the engine room that makes rows. It keeps, beside the keeper, the
+list of what was born in the session (without pictures' bytes), because what a
+snowball would have sent is told at every call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from windlass.history.base import Batch, Keeper, NodeType, Row
+from windlass.messages import Message, Picture
+from windlass.window.entries import Item
+
+BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
+"""Rows that are said in a session: what a snowball carries on. System prompts and
+injected copies are made anew for each phase."""
+
+
+class Recorder:
+    """Appends one session's rows, and remembers what was born in it.
+
+    `born` are those occurrences in order, `traces` the trace id of each occurrence.
+    `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
+    so that a test can hold them still.
+    """
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        session_id: str,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.keeper = keeper
+        self.session_id = session_id
+        self.clock = clock
+        self.new_id = new_id
+        self.born: list[Item] = []
+        self.traces: dict[str, str] = {}
+
+    def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
+        """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
+        columns.setdefault("trace_id", self.new_id())
+        if message is not None:
+            bytes_of = {p.sha256: p.data for p in message.pictures if p.data is not None}
+            columns.setdefault("pictures", bytes_of)
+        return Row(node_type=node, timestamp=self.clock(), message=message, **columns)
+
+    def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
+        """Append a batch and return the occurrences of its rows that have a message."""
+        ids = self.keeper.append(Batch(self.session_id, rows=tuple(rows), **others))
+        items: list[Item] = []
+        for row, id_ in zip(rows, ids, strict=True):
+            if row.message is None or id_ is None:
+                continue
+            item = Item(
+                id=id_,
+                message=without_bytes(row.message),
+                node=row.node_type,
+                phase=row.phase,
+                turn=row.turn,
+                attempt=row.attempt,
+            )
+            items.append(item)
+            self.traces[id_] = row.trace_id
+            if row.node_type in BORN:
+                self.born.append(item)
+        return items
+
+    def decide(self, phase: str, text: str, **metadata: Any) -> None:
+        """Record a decision that is no message: what was decided, and why."""
+        self.append([self.row(NodeType.DECISION, phase=phase, metadata={"text": text, **metadata})])
+
+    def fail(self, phase: str | None, error: BaseException, **columns: Any) -> None:
+        """Record a failure with its type and text."""
+        told: Mapping[str, Any] = {"error": type(error).__name__, "text": str(error)}
+        self.append([self.row(NodeType.ERROR, phase=phase, metadata=told, **columns)])
+
+    def items(self, phase: str | None = None) -> list[Item]:
+        """What was said in a phase, or in the whole session, read from the record."""
+        return [
+            Item(
+                id=stored.id,
+                message=stored.row.message,
+                node=stored.row.node_type,
+                phase=stored.row.phase,
+                turn=stored.row.turn,
+                attempt=stored.row.attempt,
+            )
+            for stored in self.keeper.rows(self.session_id, phase=phase)
+            if stored.row.node_type in BORN
+            and stored.row.message is not None
+            and stored.id is not None
+        ]
+
+
+def without_bytes(message: Message) -> Message:
+    """The message with its pictures' bytes let go; they are in the store."""
+    if not any(picture.data for picture in message.pictures):
+        return message
+    return message.with_parts(
+        *(
+            dataclasses.replace(part, data=None) if isinstance(part, Picture) else part
+            for part in message.parts
+        )
+    )

@@ -1,0 +1,40 @@
+"""What a run answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.errors import WindlassError
+from windlass.history.base import Status
+from windlass.providers.base import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a session ended.
+
+    `output` is the last phase's output text, `outputs` each phase's by name, `state`
+    the state at the end. `usage` are the reported tokens of all calls; `cost` is in
+    US dollars (None: a model without a price took part; 0.0 for a model on this
+    machine). `saved` is the number of input tokens that a snowball would have sent
+    more, negative where it would have sent less. `error` is what stopped the run:
+    it is in the record, too.
+    """
+
+    status: Status
+    output: str
+    outputs: Mapping[str, str]
+    state: Mapping[str, Any]
+    session_id: str
+    usage: Usage
+    cost: float | None
+    saved: int
+    error: WindlassError | None = field(default=None)
+
+    def check(self) -> Result:
+        """This result, or raise the error that stopped the run."""
+        if self.error is not None:
+            raise self.error
+        return self

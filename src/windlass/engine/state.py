@@ -1,0 +1,155 @@
+"""What is in hand while a cascade runs: the session's part and the phase's part.
+
+Plain holders; the story is told in `turn.py`, `phase.py` and `cascade.py`.
+"""
+
+from __future__ import annotations
+
+from collections import UserDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from windlass.cascade.model import Cascade, Phase
+from windlass.engine.events import Event
+from windlass.engine.recall import recall_original
+from windlass.engine.record import Recorder
+from windlass.history.base import StateChange
+from windlass.messages import ToolSpec
+from windlass.prices import cost
+from windlass.providers.base import ModelInfo, Provider, Usage
+from windlass.rules import Rule
+from windlass.settings import Settings
+from windlass.templates import PhaseOutput
+from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
+from windlass.tools.registry import Registry
+from windlass.window.assemble import Blocks
+from windlass.window.entries import Edit, Item
+
+
+class StateCopy(UserDict[str, Any]):
+    """An attempt's own copy of the state; `touched` are the keys it set, in order.
+
+    The winner's copy is taken over; a failed attempt leaves no trace in the state.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.touched: dict[str, None] = {}
+        super().__init__(values)
+        self.touched.clear()
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        super().__setitem__(key, item)
+        self.touched[key] = None
+
+    def changes(self, phase: str) -> tuple[StateChange, ...]:
+        """The keys this attempt set, as they are recorded."""
+        return tuple(StateChange(phase, key, self.data[key]) for key in self.touched)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How a phase's replies are asked for: its own settings over the cascade's."""
+
+    model: str
+    max_output_tokens: int
+    tool_choice: str
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """One session in hand.
+
+    `resolve` turns `provider/model` into its provider and what is known of the model.
+    `edits` are the committed edits of messages born in the session, by occurrence.
+    `previous` is the last request as (identity, tokens), tools first: what a
+    provider's cache may still hold.
+    """
+
+    cascade: Cascade
+    record: Recorder
+    input: Mapping[str, Any]
+    resolve: Callable[[str], tuple[Provider, ModelInfo]]
+    registry: Registry
+    emit: Callable[[Event], None]
+    settings: Settings
+    readable: tuple[Path, ...] = ()
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
+    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    cost: float | None = 0.0
+    saved_tokens: int = 0
+
+    def recall(self, ref: str) -> str:
+        """The original text behind a reference of this session. Raises KeyError."""
+        return recall_original(self.record, ref)
+
+    def with_timeout(self, tool: Tool) -> Tool:
+        """The tool under the user's time limit, where it has none of its own."""
+        if tool.timeout_s != TIMEOUT_S:
+            return tool  # it says its own
+        return replace(tool, timeout_s=self.settings.tool_timeout_s)
+
+    def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
+        """Add a call to the session's totals and return its cost in US dollars."""
+        price = (
+            0.0
+            if info.free
+            else cost(info.name, usage.tokens_in, usage.tokens_out, usage.tokens_cached)
+        )
+        self.usage = Usage(
+            self.usage.tokens_in + usage.tokens_in,
+            self.usage.tokens_out + usage.tokens_out,
+            self.usage.tokens_cached + usage.tokens_cached,
+        )
+        # One call without a price makes the sum unknown; it is never counted as zero.
+        self.cost = None if self.cost is None or price is None else self.cost + price
+        self.saved_tokens += saved
+        return price
+
+
+@dataclass(slots=True)
+class PhaseRun:
+    """One phase in hand.
+
+    `own` holds the phase's messages so far, its instructions first; `injected` the
+    messages its sources brought that it may expire; `edits` what it has committed of
+    them. `turn` and `attempt` count from 1. `newest_within` is the limit in tokens of
+    a sliding context. `forced_done`: a tool that the phase forces has been called.
+    `position_cost` is what the place of injected sources costs, and the other would.
+    """
+
+    phase: Phase
+    rule: Rule
+    generation: Generation
+    provider: Provider
+    info: ModelInfo
+    tools: Mapping[str, Tool]
+    blocks: Blocks
+    own: list[Item]
+    injected: tuple[Item, ...]
+    trace_id: str
+    state: StateCopy
+    context: ToolContext
+    newest_within: int
+    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    turn: int = 0
+    attempt: int = 1
+    forced_done: bool = False
+    position_cost: Mapping[str, Any] | None = None
+
+    @property
+    def instructions(self) -> Item:
+        """The phase's instructions, as they occurred."""
+        return self.own[0]
+
+    @property
+    def allowed(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of the phase's tools."""
+        return tuple(tool.spec for tool in self.tools.values())

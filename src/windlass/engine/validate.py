@@ -1,0 +1,99 @@
+"""Whether an attempt's output will do: `loop_until`, and the schema of the output."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import PhaseFailed
+from windlass.messages import ToolCall
+from windlass.tools.base import Tool
+from windlass.tools.runner import run_tool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A validator's answer; `reason` is what the model is told when it is not valid."""
+
+    valid: bool
+    reason: str = ""
+
+
+async def judge(run: Run, phase: PhaseRun, output: str) -> Verdict | None:
+    """The verdict on an attempt's output, or None where the phase asks for none.
+
+    Raises PhaseFailed when the validator itself fails: trying again would spend
+    money on a question that cannot be answered.
+    """
+    schema = phase.generation.output_schema
+    if schema is not None:
+        verdict = matches_schema(output, schema)
+        if not verdict.valid:
+            return verdict
+    validator = phase.phase.rules.loop_until
+    if validator is None:
+        return None if schema is None else Verdict(valid=True)
+    tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
+    given = {"output": output, "state": dict(phase.state), "input": dict(run.input)}
+    arguments = _arguments(tool, given, phase.phase.name)
+    call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
+    answer = await run_tool(tool, call, phase.context)
+    if answer.error:
+        raise PhaseFailed(
+            f"phase {phase.phase.name!r}: the validator {validator!r} failed: {answer.text}"
+        )
+    return read_verdict(answer.text, validator, phase.phase.name)
+
+
+def _arguments(tool: Tool, given: dict[str, Any], phase: str) -> dict[str, Any]:
+    """What a validator is called with: what it names of output, state and input.
+
+    A validator with one parameter of another name receives the output in it.
+    """
+    parameters = list(tool.spec.parameters.get("properties", {}))
+    named = {name: given[name] for name in parameters if name in given}
+    if "output" in named or not parameters:
+        return named
+    required = tool.spec.parameters.get("required", parameters)
+    others = [name for name in required if name not in given]
+    if len(others) != 1:
+        raise PhaseFailed(
+            f"phase {phase!r}: the validator {tool.spec.name!r} must take the output in a"
+            f" parameter 'output'; it takes {', '.join(parameters)}"
+        )
+    return {**named, others[0]: given["output"]}
+
+
+def matches_schema(output: str, schema: Any) -> Verdict:
+    """Whether the text is JSON that the schema accepts; the reason says where it is not."""
+    from jsonschema import Draft202012Validator
+
+    try:
+        value = json.loads(output)
+    except ValueError as error:
+        return Verdict(valid=False, reason=f"The output must be JSON: {error}.")
+    problems = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: e.json_path)
+    if not problems:
+        return Verdict(valid=True)
+    told = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
+    return Verdict(valid=False, reason=f"The output does not match its schema: {told}.")
+
+
+def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
+    """A validator's answer, `{valid, reason}` or a bare true or false, as a verdict."""
+    try:
+        value = json.loads(answer)
+    except ValueError:
+        value = None
+    match value:
+        case bool():
+            return Verdict(value, "" if value else f"{validator} did not accept the output.")
+        case {"valid": bool(valid), **rest}:
+            return Verdict(valid, str(rest.get("reason") or ""))
+        case _:
+            raise PhaseFailed(
+                f"phase {phase!r}: the validator {validator!r} must answer"
+                f" {{valid, reason}}, not {answer[:80]!r}"
+            )

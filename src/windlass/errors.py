@@ -1,0 +1,134 @@
+"""Every error that Windlass raises on purpose.
+
+    WindlassError                      exit 1   shown as one sentence, without a traceback
+    ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
+    │   └── CascadeError                        one or many mistakes in a cascade file
+    ├── ContextError                            the context of a call could not be built
+    │   └── SequenceError                       a list of messages no provider would accept
+    ├── TaskError                               a phase or an attempt failed
+    │   └── PhaseFailed
+    ├── LimitReached                            a limit the user or the model sets
+    │   ├── ContextTooLong                      more tokens than the model's window
+    │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
+    ├── ProviderError                           the model's side failed
+    │   └── BadRequest                          the provider refused the request
+    ├── ToolError                               a tool failed; becomes a result the model sees
+    ├── StoreError                              disk full, store locked or damaged
+    └── Interrupted                    exit 130 the user stopped the run
+
+Texts name the value in quotes, what was expected and the way out. Foreign
+exceptions are translated at the border where they appear and keep their cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class WindlassError(Exception):
+    """Root of every error that Windlass raises on purpose.
+
+    `exit_code` is what the command line ends with (1: the run or the machine
+    failed). `session_id` is filled in by the engine room once a session exists, so
+    that a message can end with the command that shows what was recorded.
+    """
+
+    exit_code = 1
+    session_id: str | None = None
+
+
+class UsageError(WindlassError):
+    """Something the user wrote is wrong: a file, a flag, a key, a name."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake in a file: where it stands and what to do about it.
+
+    `line` counts from 1; None where the file has no such place (a missing key
+    points at its parent).
+    """
+
+    file: str
+    line: int | None
+    text: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.text}"
+
+
+class CascadeError(UsageError):
+    """All mistakes of one cascade file at once, one line each."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class ContextError(WindlassError):
+    """The context of a call could not be built."""
+
+
+class SequenceError(ContextError):
+    """A list of messages breaks a provider's rule: names the position and the rule."""
+
+
+class TaskError(WindlassError):
+    """A part of the workflow failed."""
+
+
+class PhaseFailed(TaskError):
+    """A phase used up its attempts, or something it requires did not happen."""
+
+
+class LimitReached(WindlassError):
+    """A limit of the model or of the user stops the run."""
+
+
+class ContextTooLong(LimitReached):
+    """A request would not fit the model's window; raised before anything is sent."""
+
+
+class BudgetExceeded(LimitReached):
+    """A request is over `max_input_tokens` and the phase says `on_exceed: fail`."""
+
+
+class ProviderError(WindlassError):
+    """The model's side failed: not reachable, not installed, or answered with an error."""
+
+
+class BadRequest(ProviderError):
+    """The provider refused the request as malformed."""
+
+
+class ToolError(WindlassError):
+    """A tool failed. The text becomes the tool's result, so that the model can react."""
+
+
+class StoreError(WindlassError):
+    """The store could not be read or written: disk full, locked, damaged."""
+
+
+class Interrupted(WindlassError):
+    """The user stopped the run; what was acknowledged is in the history."""
+
+    exit_code = 130
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The closing words of a message about an unknown `name`: the nearest known, then all.
+
+    >>> did_you_mean("colour", ["color", "size"])
+    "did you mean 'color'? known: color, size"
+    """
+    names = sorted(set(known))
+    if not names:
+        return "none are known here"
+    near = get_close_matches(name, names, n=1)
+    listed = "known: " + ", ".join(names)
+    return f"did you mean {near[0]!r}? {listed}" if near else listed

@@ -1,0 +1,1 @@
+"""The append-only record of sessions: messages, edits, calls, state, decisions."""

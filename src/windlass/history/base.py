@@ -1,0 +1,317 @@
+"""What a keeper of histories is handed and gives back: the one protocol.
+
+One verb writes: `append` takes a batch, which is in the record whole or not at
+all once it returns. Nothing is changed afterwards; `prune` is the only thing
+that deletes. A keeper knows no provider and no rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from windlass.messages import Message, canonical_json
+
+
+class NodeType(StrEnum):
+    """What a row of the record is."""
+
+    SYSTEM = "system"
+    USER = "user"
+    AGENT = "agent"
+    """The reply to the first call of a turn sequence: the phase's own words asked for it."""
+    FOLLOW_UP = "follow_up"
+    """The reply to a call that followed tool results."""
+    TOOL_RESULT = "tool_result"
+    VALIDATION = "validation"
+    CONTEXT_INJECTION = "context_injection"
+    CONTEXT_SELECTION = "context_selection"
+    DECISION = "decision"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row to append. `trace_id` is unique; `parent_id` the trace it came out of.
+
+    `timestamp` is in seconds since 1970; tokens as the provider reported them; cost
+    in US dollars (None: no price known); `duration_ms` in milliseconds.
+    `full_history_size` and `context_size` count messages: those a snowball would have
+    sent, and those sent. `tokens_saved` is the difference in tokens, and may be negative.
+    `pictures` are the bytes of pictures in `message`, by SHA-256; a picture that this
+    phase made (`keep_pictures`) also gets a visible name `images/{session}/{phase}/`.
+    """
+
+    node_type: NodeType
+    trace_id: str
+    timestamp: float
+    message: Message | None = None
+    parent_id: str | None = None
+    phase: str | None = None
+    turn: int | None = None
+    attempt: int | None = None
+    sounding_index: int | None = None
+    model: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cached: int | None = None
+    cost: float | None = None
+    duration_ms: float | None = None
+    full_history_size: int | None = None
+    context_size: int | None = None
+    tokens_saved: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pictures: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    keep_pictures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One message of a window, in place: what it stands for, and why it is there.
+
+    `message_id` is the occurrence it stands for. `shown_as` is the key of the body
+    that was sent, where an edit changed it (None: the original), `because` the
+    edit's name then. `reason` is one clause for people; `tokens` what it cost.
+    """
+
+    message_id: str
+    reason: str
+    tokens: int
+    shown_as: str | None = None
+    because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """What one call saw. `trace_id` is that of the reply's row.
+
+    `request_hash` is the SHA-256 over the keys of the messages sent, in order,
+    and the canonical JSON of the tools: `verify` derives it again. `tools` are the
+    definitions sent, in OpenAI form. `bodies` are messages shown that are no occurrence of
+    their own (edited forms); `full_tokens` is what a snowball would have sent,
+    `sent_tokens` what was sent, both by the engine's count.
+    """
+
+    trace_id: str
+    model: str
+    shown: tuple[Shown, ...]
+    request_hash: str
+    tools: tuple[Mapping[str, Any], ...]
+    sent_tokens: int
+    full_tokens: int
+    bodies: tuple[Message, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class EditRecord:
+    """A committed edit: which message, how it is shown from then on, and why."""
+
+    message_id: str
+    kind: Literal["replace", "drop"]
+    because: str
+    reason: str
+    replacement: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A state key set during a phase; `value` is any JSON value."""
+
+    phase: str
+    key: str
+    value: Any
+
+
+Status: TypeAlias = Literal["completed", "incomplete", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart:
+    """The first thing known of a session. `cascade` is its definition as JSON."""
+
+    cascade_id: str
+    model: str
+    input: Mapping[str, Any]
+    cascade: Mapping[str, Any]
+    timestamp: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a phase ended (`phase` given) or the session (`phase` None).
+
+    `output_trace` is the trace of the row whose message is the output (None: no
+    text). `output` is the text itself for a session. `hidden`: later windows see
+    the phase's output only (`context_retention: output_only`).
+    """
+
+    status: Status
+    timestamp: float
+    phase: str | None = None
+    output_trace: str | None = None
+    error: str | None = None
+    hidden: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is appended together: whole or not at all."""
+
+    session_id: str
+    rows: Sequence[Row] = ()
+    calls: Sequence[CallRecord] = ()
+    edits: Sequence[EditRecord] = ()
+    state: Sequence[StateChange] = ()
+    outcomes: Sequence[Outcome] = ()
+    start: SessionStart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """A row as it is read back: `id` is the message's occurrence id (hash and running number).
+
+    `seq` counts the session's rows from 1. The body is fetched when `Keeper.body`
+    is asked for it; `row.message` is None only where the row has none.
+    """
+
+    seq: int
+    session_id: str
+    id: str | None
+    key: str | None
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as `windlass sessions` lists it. Times in seconds since 1970."""
+
+    session_id: str
+    cascade_id: str
+    model: str
+    started: float
+    ended: float | None
+    status: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    cost: float | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something `verify` found: `where` names the thing, `what` how it disagrees."""
+
+    where: str
+    what: str
+    severity: Literal["damage", "note"] = "damage"
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What `prune` removed, or would remove; `bytes` are those of blob files."""
+
+    sessions: tuple[str, ...]
+    rows: int
+    bodies: int
+    blobs: int
+    bytes: int
+
+
+def request_hash(keys: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> str:
+    """What a call was sent, in 64 hex digits: the keys of its messages in order, and its tools.
+
+    SHA-256 over the canonical JSON of `{"messages": [keys], "tools": [tools]}`; `tools`
+    are the definitions in OpenAI form.
+    """
+    sent = canonical_json({"messages": list(keys), "tools": [dict(tool) for tool in tools]})
+    return hashlib.sha256(sent.encode("ascii")).hexdigest()
+
+
+class Keeper(Protocol):
+    """A place that keeps histories. Raises StoreError when it cannot."""
+
+    def append(self, batch: Batch) -> tuple[str | None, ...]:
+        """Write a batch, durably, and return the occurrence id of each row's message.
+
+        When this returns, the batch survives a kill of the process; when it raises,
+        nothing of it is in the record.
+        """
+        ...
+
+    def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
+        """A session's rows in order, with their messages."""
+        ...
+
+    def message(self, key: str) -> Message:
+        """The message body with this key."""
+        ...
+
+    def picture(self, sha256: str) -> bytes:
+        """The bytes of a picture."""
+        ...
+
+    def edits(self, session_id: str) -> Sequence[EditRecord]:
+        """The committed edits of a session, in order."""
+        ...
+
+    def calls(self, session_id: str) -> Sequence[CallRecord]:
+        """The session's calls in order, each with its whole window."""
+        ...
+
+    def state(self, session_id: str) -> Sequence[StateChange]:
+        """The state changes of a session, in order."""
+        ...
+
+    def outcomes(self, session_id: str) -> Sequence[Outcome]:
+        """How the phases, and at last the session, ended."""
+        ...
+
+    def start(self, session_id: str) -> SessionStart:
+        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
+        ...
+
+    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+        """Sessions, newest first."""
+        ...
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Rows of one SELECT on a read-only connection.
+
+        Raises UsageError for anything else, and for SQL that the engine refuses.
+        """
+        ...
+
+    def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
+        """(SHA-256, visible file) of the pictures a phase made, in order."""
+        ...
+
+    def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
+        """Make the visible file `storage/tool_results/{ref}.json` of a shortened result."""
+        ...
+
+    def verify(self) -> Iterator[Finding]:
+        """Derive hashes, windows and links again and yield what disagrees."""
+        ...
+
+    def prune(
+        self,
+        *,
+        older_than_s: float | None = None,
+        session_id: str | None = None,
+        now: float,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Remove sessions, and the bodies and blobs that no other session uses."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...

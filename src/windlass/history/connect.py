@@ -1,0 +1,135 @@
+"""Connections to a SQLite store: how they are opened, and what their errors mean to people.
+
+Knows SQLite and the folder of blobs, and nothing of batches or sessions.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from windlass.errors import StoreError
+from windlass.history.blobs import Blobs
+
+FILE: Final = "windlass.sqlite"
+Synchronous = Literal["FULL", "NORMAL"]
+
+
+def _sentence(error: sqlite3.Error, file: Path) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    match code:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return (
+                f"the store {str(file)!r} is locked by another program: "
+                "close what holds it open, then try again"
+            )
+        case sqlite3.SQLITE_FULL:
+            return _full(file)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return _not_writable(file)
+        case sqlite3.SQLITE_CANTOPEN:
+            return (
+                f"the store {str(file)!r} cannot be opened: see that the folder is there and "
+                "may be written, or name another with --store"
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return (
+                f"the store {str(file)!r} is damaged ({error}): run `windlass verify` to see "
+                "what is left"
+            )
+        case _:
+            return f"the store {str(file)!r} failed ({error}): run `windlass verify` to see why"
+
+
+def _full(place: Path) -> str:
+    return (
+        f"no space is left for the store {str(place)!r}, and nothing of this step was recorded: "
+        "free some space, or name another folder with --store"
+    )
+
+
+def _not_writable(place: Path) -> str:
+    return (
+        f"the store {str(place)!r} may not be written: give yourself the right to, or name "
+        "another folder with --store"
+    )
+
+
+@contextmanager
+def store_errors(file: Path) -> Iterator[None]:
+    """Translate what SQLite and the file system raise into StoreError, one sentence each."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(_sentence(error, file)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(_full(file.parent)) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreError(_not_writable(file.parent)) from error
+        raise StoreError(
+            f"the store {str(file.parent)!r} failed ({error}): run `windlass verify` to see why"
+        ) from error
+
+
+def _register(db: sqlite3.Connection, blobs: Blobs) -> None:
+    """Give the connection the functions by which `unified_logs` shows whole contents."""
+
+    def stored(key: str, body: str | None) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
+        return found
+
+    def content(key: str, body: str | None) -> str | None:
+        value = stored(key, body)["content"]
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    def tool_calls(key: str, body: str | None) -> str | None:
+        value = stored(key, body).get("tool_calls")
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    db.create_function("windlass_content", 2, content)
+    db.create_function("windlass_tool_calls", 2, tool_calls)
+
+
+def _wal(db: sqlite3.Connection, busy_s: float) -> None:
+    # SQLite does not wait for the lock of this one change, so two processes that meet at
+    # a fresh store would fail without a second try.
+    until = time.monotonic() + busy_s
+    while db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def writing(
+    file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
+) -> sqlite3.Connection:
+    """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
+    db = sqlite3.connect(file, timeout=busy_s, isolation_level=None, check_same_thread=False)
+    try:
+        _wal(db, busy_s)
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+        _register(db, blobs)
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
+def reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
+    """A connection that cannot write: it takes no write lock and sees what others commit."""
+    uri = f"{file.resolve().as_uri()}?mode=ro"
+    db = sqlite3.connect(
+        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
+    )
+    _register(db, blobs)
+    return db

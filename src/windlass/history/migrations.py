@@ -1,0 +1,63 @@
+"""How an older store becomes one of today: numbered steps, only ever added.
+
+Each step runs in one transaction with the note that it ran (`PRAGMA user_version`).
+The number of a step is its place in `STEPS`, from 1.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from windlass.errors import StoreError
+from windlass.history.schema import TABLES_1, VIEWS_1
+
+Step: TypeAlias = Callable[[sqlite3.Connection], None]
+
+APPLICATION_ID: Final = 0x574E444C
+"""Marks the file as a Windlass store ("WNDL"), for `file` and for ourselves."""
+
+
+def first(db: sqlite3.Connection) -> None:
+    """The tables and views of the first version."""
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    for statement in (*TABLES_1, *VIEWS_1):
+        db.execute(statement)
+
+
+STEPS: Final[tuple[Step, ...]] = (first,)
+
+
+def version(db: sqlite3.Connection) -> int:
+    """How many steps this store has seen."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(db: sqlite3.Connection, place: str, steps: Sequence[Step] = STEPS) -> None:
+    """Bring the store up to the last step; `place` names it in errors.
+
+    The connection must be in autocommit mode. Two processes may do this at once: each
+    step is decided inside the write lock. Raises StoreError for a store newer than
+    `steps`, or for a database that is not a Windlass store.
+    """
+    while (found := version(db)) < len(steps):
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            found = version(db)
+            if found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise StoreError(
+                    f"{place!r} is a SQLite database of something else: name another store folder"
+                )
+            if found < len(steps):
+                steps[found](db)
+                db.execute(f"PRAGMA user_version = {found + 1}")
+            db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+    if found > len(steps):
+        raise StoreError(
+            f"the store {place!r} was written by a newer Windlass (its version {found}, "
+            f"this one knows {len(steps)}): update Windlass, or name another store"
+        )

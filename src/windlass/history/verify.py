@@ -1,0 +1,351 @@
+"""The proof of a SQLite store: read everything back, derive it again, name what disagrees.
+
+It reads only, and it goes on where something is broken: each check stands alone, and
+a check that cannot be finished becomes a finding itself.
+"""
+
+# Table and column names are constants of this package; values are always bound.
+# ruff: noqa: S608
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import StoreError
+from windlass.history import packing, pruning, reading
+from windlass.history.appending import SESSION_COLUMNS
+from windlass.history.base import Finding, request_hash
+from windlass.history.blobs import Blobs, file_digest
+from windlass.history.connect import FILE
+from windlass.history.connect import reading as open_reading
+from windlass.history.migrations import APPLICATION_ID, STEPS, version
+from windlass.messages import Message, from_dict
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+_BUSY_S: Final = 10.0
+_OTHER_TABLES: Final = {
+    "calls": packing.CALL_COLUMNS,
+    "edits": packing.EDIT_COLUMNS,
+    "state": packing.STATE_COLUMNS,
+    "outcomes": packing.OUTCOME_COLUMNS,
+}
+
+# What damaged values lead to when they are read as what they should be.
+_BROKEN: Final = (sqlite3.Error, OSError, StoreError, ValueError, TypeError, KeyError, IndexError)
+
+
+def verify_store(folder: Path) -> Iterator[Finding]:
+    """Everything that disagrees in the store in `folder`; nothing for a sound one.
+
+    Works on a store that cannot be opened any more. Files that nothing names are notes:
+    a process that was killed leaves them, and `prune` removes them.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        yield Finding(str(file), "is missing")
+        return
+    blobs = Blobs(folder / "blobs")
+    # Listed before the database is read: a file that is written meanwhile is then not
+    # taken for one that nothing names.
+    listed = sorted(blobs.list())
+    try:
+        db = open_reading(file, blobs, busy_s=_BUSY_S)
+    except sqlite3.Error as error:
+        yield Finding(str(file), f"cannot be opened: {error}")
+        return
+    with closing(db):
+        yield from _Proof(db, blobs, folder, listed).findings()
+
+
+class _Proof:
+    """One reading of a store, in one snapshot of its database."""
+
+    def __init__(
+        self, db: sqlite3.Connection, blobs: Blobs, folder: Path, listed: list[str]
+    ) -> None:
+        self.db = db
+        self.blobs = blobs
+        self.folder = folder
+        self.listed = listed
+        self.sound: set[str] = set()
+        self.bodies: set[str] = set()
+        self.pictures: dict[str, list[str]] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        file = str(self.folder / FILE)
+        yield from self._guarded(file, self._database(file))
+        yield from self._guarded("blobs", self._blob_files())
+        yield from self._guarded("table bodies", self._bodies())
+        yield from self._guarded("table body_pictures", self._body_pictures())
+        yield from self._guarded("table tool_lists", self._tool_lists())
+        sessions: list[tuple[Any, ...]] = []
+        yield from self._guarded("table sessions", self._sessions(sessions))
+        for session, *values in sessions:
+            where = f"session {values[0]!r}"
+            keys: dict[str, str] = {}
+            yield from self._guarded(f"{where}, log", self._log(session, where, keys))
+            yield from self._guarded(f"{where}, batches", self._batches(session, where, values))
+            yield from self._guarded(f"{where}, calls", self._calls(session, where, keys))
+            yield from self._guarded(f"{where}, edits", self._edits(session, where, keys))
+            yield from self._guarded(f"{where}, outcomes", self._outcomes(session, where))
+            yield from self._guarded(f"{where}, images", self._images(session, where))
+        yield from self._guarded("storage/tool_results", self._tool_results())
+        yield from self._guarded("visible files", self._visible_files())
+
+    def _guarded(self, where: str, check: Iterator[Finding]) -> Iterator[Finding]:
+        try:
+            yield from check
+        except _BROKEN as error:
+            yield Finding(where, f"cannot be read to its end: {error}")
+
+    # ---- the database and the files -------------------------------------------------
+
+    def _database(self, file: str) -> Iterator[Finding]:
+        found = version(self.db)
+        (application,) = self.db.execute("PRAGMA application_id").fetchone()
+        if found > len(STEPS):
+            yield Finding(file, f"has version {found}, this Windlass knows {len(STEPS)}")
+        if application != APPLICATION_ID:
+            yield Finding(file, "is not marked as a Windlass store")
+        self.db.execute("BEGIN")
+        for (line,) in self.db.execute("PRAGMA integrity_check(20)").fetchall():
+            if line != "ok":
+                yield Finding(file, f"SQLite finds: {line}")
+        for table, row, parent, _ in self.db.execute("PRAGMA foreign_key_check").fetchall():
+            place = f"table {table}" if row is None else f"table {table}, row {row}"
+            yield Finding(place, f"refers to something in {parent} that is not there")
+
+    def _blob_files(self) -> Iterator[Finding]:
+        used = pruning.used_blobs(self.db)
+        for sha in self.listed:
+            where = f"blob {sha}"
+            try:
+                changed = file_digest(self.blobs.path(sha)) != sha
+            except FileNotFoundError:
+                continue  # removed since it was listed; who needs it will say so
+            if not _NAME.fullmatch(sha):
+                yield Finding(where, "is no file of the store", "note")
+            elif changed:
+                yield Finding(where, "holds other bytes than its name says")
+            else:
+                self.sound.add(sha)
+            if _NAME.fullmatch(sha) and sha not in used:
+                yield Finding(where, "is named by nothing", "note")
+        for sha in sorted(used.difference(self.listed)):
+            if not self.blobs.has(sha):
+                yield Finding(f"blob {sha}", "is missing")
+            else:
+                self.sound.add(sha)  # written while we were reading
+
+    # ---- bodies ---------------------------------------------------------------------
+
+    def _bodies(self) -> Iterator[Finding]:
+        for key, role, chars, tool_calls, body in self.db.execute(
+            "SELECT key, role, chars, tool_calls, body FROM bodies"
+        ):
+            self.bodies.add(key)
+            where = f"message {key}"
+            if body is None and key not in self.sound:
+                continue  # its blob is missing or changed, which has been said
+            data = self.blobs.read(key, check=False) if body is None else str(body).encode()
+            if hashlib.sha256(data).hexdigest() != key:
+                yield Finding(where, "its text is not what its key is the hash of")
+                continue
+            message: Message = from_dict(json.loads(data))
+            if message.key != key:
+                yield Finding(where, "its text is not in canonical form")
+            if (role, chars, tool_calls) != (message.role, message.chars, len(message.tool_calls)):
+                yield Finding(where, "its role, length or number of tool calls is wrong in bodies")
+            shas = [picture.sha256 for picture in message.pictures if picture.sha256]
+            if shas:
+                self.pictures[key] = shas
+
+    def _body_pictures(self) -> Iterator[Finding]:
+        stored: defaultdict[str, set[str]] = defaultdict(set)
+        for key, sha in self.db.execute("SELECT key, sha256 FROM body_pictures"):
+            stored[key].add(sha)
+        for key in sorted(self.bodies & (stored.keys() | self.pictures.keys())):
+            shown = set(self.pictures.get(key, ()))
+            if key in self.pictures and shown != stored[key]:
+                yield Finding(f"message {key}", "its pictures are not those in body_pictures")
+
+    def _tool_lists(self) -> Iterator[Finding]:
+        for sha, tools in self.db.execute("SELECT sha256, tools_json FROM tool_lists"):
+            if hashlib.sha256(tools.encode()).hexdigest() != sha:
+                yield Finding(f"tools {sha}", "are not what their key is the hash of")
+
+    # ---- sessions -------------------------------------------------------------------
+
+    def _sessions(self, found: list[tuple[Any, ...]]) -> Iterator[Finding]:
+        columns = ", ".join(("session_no", *SESSION_COLUMNS))
+        for values in self.db.execute(f"SELECT {columns} FROM sessions ORDER BY session_no"):
+            found.append(values)
+            yield from ()
+
+    def _log(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
+        counts: Counter[str] = Counter()
+        expected = 1
+        for seq, key, occurrence in self.db.execute(
+            "SELECT seq, key, occurrence FROM log WHERE session_no = ? ORDER BY seq", (session,)
+        ):
+            if seq != expected:
+                lost = (
+                    f"row {expected} is"
+                    if seq == expected + 1
+                    else f"rows {expected} to {seq - 1} are"
+                )
+                yield Finding(where, f"{lost} missing")
+            expected = seq + 1
+            if key is None:
+                continue
+            if key not in self.bodies:
+                yield Finding(f"{where}, row {seq}", f"its message {key} is missing")
+            counts[key[:16]] += 1
+            keys[packing.occurrence_id(key, occurrence)] = key
+            if occurrence != counts[key[:16]]:
+                yield Finding(
+                    f"{where}, row {seq}",
+                    f"is counted as occurrence {occurrence} of its message, but is number "
+                    f"{counts[key[:16]]}",
+                )
+                counts[key[:16]] = occurrence
+
+    def _batches(self, session: int, where: str, values: list[Any]) -> Iterator[Finding]:
+        parts: defaultdict[int, dict[str, list[Any]]] = defaultdict(
+            lambda: {"log": [], **{table: [] for table in _OTHER_TABLES}}
+        )
+        for table, columns in _OTHER_TABLES.items():
+            for row in self._columns(table, columns, session, "number"):
+                parts[row[2]][table].append(row)
+        digests = dict(
+            self.db.execute(
+                "SELECT number, digest FROM batches WHERE session_no = ? ORDER BY number",
+                (session,),
+            ).fetchall()
+        )
+        for number, rows in groupby(
+            self._columns("log", packing.LOG_COLUMNS, session, "seq"), itemgetter(2)
+        ):
+            parts[number]["log"].extend(rows)
+        before = packing.digest(*values)
+        last = max([0, *digests, *parts])
+        if not last:
+            yield Finding(where, "has no batch")
+        for number in range(1, last + 1):
+            part = parts[number]
+            seqs = [row[1] for row in part["log"]]
+            span = f" (rows {seqs[0]} to {seqs[-1]})" if seqs else ""
+            if number not in digests:
+                yield Finding(f"{where}, batch {number}{span}", "is missing from batches")
+                continue
+            if packing.digest(before, *part.values()) != digests[number]:
+                yield Finding(
+                    f"{where}, batch {number}{span}",
+                    "is not what was appended: a row of it was changed, added or removed",
+                )
+            before = digests[number]
+
+    def _columns(
+        self, table: str, columns: tuple[str, ...], session: int, order: str
+    ) -> sqlite3.Cursor:
+        return self.db.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE session_no = ? ORDER BY {order}",
+            (session,),
+        )
+
+    def _calls(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
+        tools: dict[str, list[Any]] = {}
+        traces = {
+            trace
+            for (trace,) in self.db.execute(
+                "SELECT trace_id FROM log WHERE session_no = ?", (session,)
+            )
+        }
+        for values, shown, bodies in reading.windows(self.db, session):
+            call = f"{where}, call {values[1]}"
+            if values[3] not in traces:
+                yield Finding(call, f"has no row {values[3]!r} for its reply", "note")
+            sent: list[str] = []
+            for entry in shown:
+                key = keys.get(entry.message_id)
+                if key is None:
+                    yield Finding(call, f"shows {entry.message_id!r}, which is not in the session")
+                    continue
+                sent.append(entry.shown_as or key)
+            for key in {*sent, *bodies} - self.bodies:
+                yield Finding(call, f"shows message {key}, which is missing")
+            if values[8] not in tools:
+                stored = self.db.execute(
+                    "SELECT tools_json FROM tool_lists WHERE sha256 = ?", (values[8],)
+                ).fetchone()
+                if stored is None:
+                    continue  # foreign_key_check has said so
+                tools[values[8]] = json.loads(stored[0])
+            if len(sent) == len(shown) and request_hash(sent, tools[values[8]]) != values[5]:
+                yield Finding(call, "its request_hash is not that of its window and tools")
+
+    def _edits(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
+        for number, message_id in self.db.execute(
+            "SELECT number, message_id FROM edits WHERE session_no = ? ORDER BY number", (session,)
+        ):
+            if message_id not in keys:
+                yield Finding(
+                    f"{where}, edit {number}", f"is of {message_id!r}, which is not in the session"
+                )
+
+    def _outcomes(self, session: int, where: str) -> Iterator[Finding]:
+        for number, trace in self.db.execute(
+            "SELECT number, output_trace FROM outcomes o WHERE session_no = ?1 "
+            "AND output_trace IS NOT NULL AND NOT EXISTS (SELECT 1 FROM log l "
+            "WHERE l.session_no = ?1 AND l.trace_id = o.output_trace)",
+            (session,),
+        ):
+            yield Finding(f"{where}, outcome {number}", f"its output, row {trace!r}, is missing")
+
+    # ---- visible names --------------------------------------------------------------
+
+    def _images(self, session: int, where: str) -> Iterator[Finding]:
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for seq, sha, name in self.db.execute(
+            "SELECT seq, sha256, name FROM images WHERE session_no = ? ORDER BY seq, number",
+            (session,),
+        ):
+            named[seq].append(sha)
+            yield from self._link(sha, name)
+        for seq, key in self.db.execute(
+            "SELECT seq, key FROM log WHERE session_no = ? AND keep_pictures", (session,)
+        ):
+            if key in self.bodies and named[seq] != self.pictures.get(key, []):
+                yield Finding(f"{where}, row {seq}", "its pictures are not those listed in images")
+
+    def _tool_results(self) -> Iterator[Finding]:
+        for key, name in self.db.execute("SELECT DISTINCT key, name FROM tool_results"):
+            yield from self._link(key, name)
+
+    def _link(self, sha: str, name: str) -> Iterator[Finding]:
+        path = self.folder / name
+        if not path.is_file():
+            yield Finding(name, f"is missing (it shows blob {sha})")
+        elif file_digest(path) != sha:
+            yield Finding(name, f"holds other bytes than blob {sha}, which it shows")
+
+    def _visible_files(self) -> Iterator[Finding]:
+        names = {
+            name
+            for (name,) in self.db.execute(
+                "SELECT name FROM images UNION SELECT name FROM tool_results"
+            )
+        }
+        for path in pruning.visible_files(self.folder):
+            name = path.relative_to(self.folder).as_posix()
+            if name not in names:
+                yield Finding(name, "is named by nothing", "note")

@@ -1,0 +1,266 @@
+"""The library door: makes the concrete store, providers and tools, and hands them in."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.prices import split_model
+from windlass.settings import Settings
+
+if TYPE_CHECKING:
+    from windlass.cascade.model import Cascade
+    from windlass.engine.events import Event
+    from windlass.engine.result import Result
+    from windlass.engine.state import Run
+    from windlass.history.sqlite import SqliteKeeper
+    from windlass.providers.base import ModelInfo, Provider
+    from windlass.tools.registry import Registry
+
+Tools = Sequence["Callable[..., Any] | str"]
+"""A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
+
+
+async def run(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    input: Mapping[str, Any] | None = None,  # noqa: A002  (the DSL's word)
+    *,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    session_id: str | None = None,
+) -> Result:
+    """Run a cascade and answer how it ended.
+
+    Args:
+        cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
+        input: What templates see as `input`.
+        model: `provider/model` for every phase, whatever the cascade says.
+        store: The folder of the history; default `WINDLASS_STORE`, else `./.windlass`.
+        root: The only folder that file tools may touch; default the current folder.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones: how a test hands in
+            `{"scripted": Scripted(function)}` for the model `scripted/anything`.
+        on_event: Called with each event of the run (`windlass.engine.events`).
+        session_id: A name for the session; default a new one made of time and chance.
+
+    Raises UsageError (CascadeError) for what the user wrote and StoreError where the
+    store fails. Failures of phases, providers and limits are in the result's `error`.
+    """
+    flags = {"model": model, "store": store, "root": root}
+    settings = Settings.read(flags, environ, Path.cwd())
+    keeper = open_store(settings)
+    made = Providers(providers or {})
+    try:
+        with importable(cascade):
+            prepared = prepare(
+                cascade,
+                input or {},
+                settings=settings,
+                keeper=keeper,
+                resolve=made.resolve,
+                tools=tools,
+                on_event=on_event or _ignore,
+                session_id=session_id,
+            )
+            from windlass.engine.cascade import run_cascade
+
+            return await run_cascade(prepared)
+    finally:
+        await made.close()
+        keeper.close()
+
+
+def run_sync(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    **options: Any,
+) -> Result:
+    """`run` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.run(...)` is
+    what is meant.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run(cascade, input, **options))
+    raise UsageError(
+        "run_sync cannot be called inside a running event loop; write: await windlass.run(...)"
+    )
+
+
+def query_unified(
+    where: str, params: Sequence[Any] = (), *, store: str | Path | None = None
+) -> Rows:
+    """The rows of `unified_logs` for which `where` holds, as dicts by column name.
+
+    `where` is the condition of a SELECT; values are bound with `?` and `params`. The
+    connection is read-only. Raises UsageError for anything but one condition.
+
+    >>> query_unified("node_type = 'follow_up' AND tokens_in > ?", [50_000])  # doctest: +SKIP
+    """
+    settings = Settings.read({"store": store}, environ, Path.cwd())
+    keeper = open_store(settings, existing=True)
+    try:
+        sql = f"SELECT * FROM unified_logs WHERE ({where}\n)"  # noqa: S608  (read-only, one statement)
+        return Rows(keeper.query(sql, params))
+    finally:
+        keeper.close()
+
+
+class Rows(list[dict[str, Any]]):
+    """Rows of a query: a list of dicts that can become a data frame."""
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame. Raises UsageError where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise UsageError("to_frame needs pandas: pip install pandas") from error
+        return pd.DataFrame(list(self))
+
+
+def open_store(settings: Settings, *, existing: bool = False) -> SqliteKeeper:
+    """The store that the settings name; `existing`: raise UsageError where there is none."""
+    from windlass.history.sqlite import SqliteKeeper
+
+    folder = settings.store
+    return SqliteKeeper.open_existing(folder) if existing else SqliteKeeper(folder)
+
+
+class Providers:
+    """Providers by name, made when a model of theirs is first asked for."""
+
+    def __init__(self, given: Mapping[str, Provider]) -> None:
+        self._made: dict[str, Provider] = dict(given)
+        self._makers: dict[str, Callable[[], Provider]] = {"local": _local}
+
+    def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
+        """The provider and what is known of `provider/model`. Raises UsageError."""
+        provider, model = split_model(name)
+        made = self._made.get(provider)
+        if made is None:
+            maker = self._makers.get(provider)
+            if maker is None:
+                known = {*self._made, *self._makers}
+                raise UsageError(
+                    f"model {name!r}: provider {provider!r} is not available in this version;"
+                    f" {did_you_mean(provider, known)}"
+                )
+            made = self._made[provider] = maker()
+        return made, made.model(model)
+
+    async def close(self) -> None:
+        """Close every provider that was made."""
+        for provider in self._made.values():
+            await provider.close()
+
+
+def _ignore(event: Event) -> None:
+    del event  # nobody watches
+
+
+def _local() -> Provider:
+    from windlass.providers.local import LocalProvider
+
+    return LocalProvider()
+
+
+def make_registry(settings: Settings, tools: Tools) -> Registry:
+    """Builtins, `recall`, plugins, and the user's own tools; a cascade adds its own."""
+    from windlass.engine.recall import recall
+    from windlass.tools.registry import builtin, make_tool
+
+    registry = builtin()
+    registry.register(make_tool(recall))
+    registry.load_entry_points()
+    for item in (*settings.tools, *tools):
+        if not isinstance(item, str):
+            registry.register(make_tool(item))
+        elif ":" in item:
+            registry.register(registry.resolve(item))
+        else:
+            registry.add_module(item)
+    return registry
+
+
+def prepare(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    input: Mapping[str, Any],  # noqa: A002
+    *,
+    settings: Settings,
+    keeper: SqliteKeeper,
+    resolve: Callable[[str], tuple[Provider, ModelInfo]],
+    tools: Tools = (),
+    on_event: Callable[[Event], None],
+    session_id: str | None = None,
+) -> Run:
+    """A run with everything in its hands, checked, and nothing done yet."""
+    from windlass.engine.record import Recorder
+    from windlass.engine.state import Run
+    from windlass.history.packing import path_part
+
+    loaded, registry = load_cascade(cascade, settings, tools)
+    session = session_id or new_session_id()
+    record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
+    root = settings.root.resolve()
+    if not root.is_dir():
+        raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
+    return Run(
+        cascade=loaded,
+        record=record,
+        input=dict(input),
+        resolve=resolve,
+        registry=registry,
+        emit=on_event,
+        settings=settings,
+        readable=(keeper.folder / "images" / path_part(session),),
+    )
+
+
+def load_cascade(
+    cascade: Cascade | Mapping[str, Any] | str | Path, settings: Settings, tools: Tools = ()
+) -> tuple[Cascade, Registry]:
+    """The cascade, checked, and the registry of the tools it may use.
+
+    Raises CascadeError with every mistake at once.
+    """
+    from windlass.cascade.check import checked
+    from windlass.cascade.load import load
+
+    registry = make_registry(settings, tools)
+    given = load(cascade) if isinstance(cascade, str | Path) else cascade
+    return checked(given, tools=registry), registry
+
+
+@contextmanager
+def importable(cascade: object) -> Iterator[None]:
+    """Make modules beside the cascade file, then in the current folder, importable meanwhile."""
+    folders = [str(Path.cwd())]
+    if isinstance(cascade, str | Path):
+        folders.insert(0, str(Path(cascade).resolve().parent))
+    added = [folder for folder in folders if folder not in sys.path]
+    sys.path[:0] = added
+    try:
+        yield
+    finally:
+        for folder in added:
+            sys.path.remove(folder)
+
+
+def new_session_id() -> str:
+    """A name for a session: the time in UTC, and chance."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

@@ -1,0 +1,397 @@
+"""What was said: frozen messages, equal by content, and their identity.
+
+This module knows no provider, no storage and no session. A message holds text,
+pictures (by the hash of their bytes), opaque provider parts (what a provider
+signs and wants back unchanged), tool calls and, in a tool result, the id of the
+call it answers.
+
+Identity: `Message.key` is the SHA-256 over the canonical JSON of the message
+(sorted keys, no white space, ASCII), `content_hash` its first 16 hex digits.
+Where a message occurs in a session is not its affair: occurrences have ids of
+their own in the history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias, cast
+
+Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
+ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of `value`: sorted keys, no white space, ASCII only.
+
+    ASCII, because a lone surrogate then still has bytes and so a hash.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def clean_text(text: str) -> str:
+    """`text` fit for UTF-8: halves of one character joined, a lone surrogate made U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _clean(value: object, *names: str) -> None:
+    """Replace lone surrogates in the named fields of a frozen `value` that is being made."""
+    for name in names:
+        text = getattr(value, name)
+        if text is not None and not _is_encodable(text):
+            object.__setattr__(value, name, clean_text(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of text. Lone surrogates are replaced on the way in."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _clean(self, "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture, known by the SHA-256 of its bytes; the bytes are fetched when it is sent.
+
+    `width` and `height` are in pixels (0: unknown). `name` is what a person calls
+    it (a file name). A picture given by address has `url` and an empty `sha256`.
+    `data` holds the bytes only where the picture did not come out of a store; it
+    takes no part in equality.
+    """
+
+    sha256: str
+    media_type: str
+    width: int = 0
+    height: int = 0
+    name: str = ""
+    detail: str = ""
+    url: str = ""
+    data: bytes | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _clean(self, "name", "detail", "url")
+
+    def describe(self) -> str:
+        """The picture in words, for models that cannot see: `chart.png, 640x480`."""
+        name = self.name or self.url or f"picture {self.sha256[:8]}"
+        return f"{name}, {self.width}x{self.height}" if self.width else name
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Something only its provider understands (signed thinking, a reasoning item).
+
+    `data` is the provider's JSON, byte for byte; `kind` its name there. Such a
+    part never moves to another message and is sent to no other provider.
+    """
+
+    provider: str
+    kind: str
+    data: str
+    model: str = ""
+
+
+Part: TypeAlias = Text | Picture | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A request by the model to run a tool. `arguments` is its JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def __post_init__(self) -> None:
+        _clean(self, "id", "name", "arguments")
+
+    def parsed(self) -> dict[str, Any]:
+        """The arguments as a dict. Raises ValueError when they are not a JSON object."""
+        value = json.loads(self.arguments or "{}")
+        if not isinstance(value, dict):
+            # ValueError, so that callers have one error for all that is no JSON object.
+            raise ValueError(f"the arguments of {self.name!r} are not a JSON object")  # noqa: TRY004
+        return cast("dict[str, Any]", value)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool: name, purpose, and its parameters as JSON Schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    def to_openai(self) -> dict[str, Any]:
+        """The tool in the form of OpenAI's `tools` list."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message, frozen and equal by content.
+
+    A lone empty text is dropped, but not beside tool calls: there `""` is not null.
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _clean(self, "tool_call_id", "name")
+        if self.parts == (Text(""),) and not self.tool_calls:
+            object.__setattr__(self, "parts", ())
+
+    @property
+    def text(self) -> str:
+        """All text of the message, pieces joined by newlines; nothing of its other parts."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """The message's pictures, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Picture))
+
+    @property
+    def is_system(self) -> bool:
+        """Whether the message speaks for the caller (role `system`, or OpenAI's `developer`)."""
+        return self.role in ("system", "developer")
+
+    @cached_property
+    def canonical(self) -> str:
+        """The canonical JSON that `key` is the hash of, and in which a message is stored."""
+        return canonical_json(to_dict(self))
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON, 64 hex digits: the message's identity."""
+        return hashlib.sha256(self.canonical.encode("ascii")).hexdigest()
+
+    @property
+    def content_hash(self) -> str:
+        """The first 16 hex digits of `key`, for people and for queries."""
+        return self.key[:16]
+
+    @property
+    def chars(self) -> int:
+        """Characters of text, and of tool-call arguments (pictures count nothing)."""
+        return len(self.text) + sum(len(call.arguments) for call in self.tool_calls)
+
+    def with_parts(self, *parts: Part) -> Message:
+        """The same message saying something else; calls and ids stay."""
+        return replace(self, parts=parts)
+
+
+# ---- storage form -------------------------------------------------------------------
+
+
+def _part_dict(part: Part) -> dict[str, Any]:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Picture():
+            told = {
+                "sha256": part.sha256,
+                "media_type": part.media_type,
+                "width": part.width,
+                "height": part.height,
+                "name": part.name,
+                "detail": part.detail,
+                "url": part.url,
+            }
+            return {"type": "picture"} | {key: value for key, value in told.items() if value}
+        case Opaque():
+            told = {"provider": part.provider, "kind": part.kind, "data": part.data}
+            return {"type": "opaque", **told} | ({"model": part.model} if part.model else {})
+
+
+def to_dict(message: Message) -> dict[str, Any]:
+    """The message as the JSON object that is hashed and stored.
+
+    Keys: role, content (a string where the message is one piece of text, else a
+    list of parts), tool_calls, tool_call_id, name; empty ones are left out.
+    """
+    content: str | list[dict[str, Any]] | None
+    match message.parts:
+        case ():
+            content = None
+        case (Text(text),):
+            content = text
+        case parts:
+            content = [_part_dict(part) for part in parts]
+    result: dict[str, Any] = {"role": message.role, "content": content}
+    if message.tool_calls:
+        result["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        result["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        result["name"] = message.name
+    return result
+
+
+def _part_from_dict(part: Mapping[str, Any]) -> Part:
+    match part["type"]:
+        case "text":
+            return Text(part["text"])
+        case "picture":
+            return Picture(
+                sha256=part.get("sha256", ""),
+                media_type=part.get("media_type", ""),
+                width=part.get("width", 0),
+                height=part.get("height", 0),
+                name=part.get("name", ""),
+                detail=part.get("detail", ""),
+                url=part.get("url", ""),
+            )
+        case "opaque":
+            return Opaque(part["provider"], part["kind"], part["data"], part.get("model", ""))
+        case other:
+            raise ValueError(f"unknown part type {other!r}")
+
+
+def from_dict(stored: Mapping[str, Any]) -> Message:
+    """The message whose `to_dict` is `stored`. Raises KeyError or ValueError on anything else."""
+    content = stored["content"]
+    parts: tuple[Part, ...]
+    if content is None:
+        parts = ()
+    elif isinstance(content, str):
+        parts = (Text(content),)
+    else:
+        parts = tuple(_part_from_dict(part) for part in content)
+    return Message(
+        role=stored["role"],
+        parts=parts,
+        tool_calls=tuple(
+            ToolCall(call["id"], call["name"], call["arguments"])
+            for call in stored.get("tool_calls", ())
+        ),
+        tool_call_id=stored.get("tool_call_id"),
+        name=stored.get("name"),
+    )
+
+
+# ---- builders -----------------------------------------------------------------------
+
+
+def _parts(content: tuple[str | Part, ...]) -> tuple[Part, ...]:
+    return tuple(Text(item) if isinstance(item, str) else item for item in content if item != "")
+
+
+def system(*content: str | Part) -> Message:
+    """A system message."""
+    return Message("system", _parts(content))
+
+
+def user(*content: str | Part) -> Message:
+    """A user message of texts and pictures."""
+    return Message("user", _parts(content))
+
+
+def assistant(*content: str | Part, calls: Sequence[ToolCall] = ()) -> Message:
+    """An assistant message, with the tools it calls."""
+    return Message("assistant", _parts(content), tool_calls=tuple(calls))
+
+
+def tool(call: ToolCall | str, *content: str | Part, name: str | None = None) -> Message:
+    """The result of a tool call; `call` is the call or its id."""
+    if isinstance(call, ToolCall):
+        return Message("tool", _parts(content), tool_call_id=call.id, name=name or call.name)
+    return Message("tool", _parts(content), tool_call_id=call, name=name)
+
+
+_PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
+_JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_JPEG_BARE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
+"""JPEG markers that no length follows."""
+_PNG_HEAD: Final = 24
+_GIF_HEAD: Final = 10
+_WEBP_HEAD: Final = 30
+"""Bytes of a file that must be there to read its size."""
+
+
+def picture(data: bytes, *, name: str = "") -> Picture:
+    """The picture whose file is `data`: PNG, JPEG, GIF or WebP.
+
+    Type and size are read from the file's own header. Raises ValueError when the
+    bytes are none of these, so that a broken picture never reaches a provider.
+    """
+    media_type, width, height = _picture_header(data)
+    if not width or not height:
+        raise ValueError(f"not a picture: its header says {width}x{height} pixels")
+    digest = hashlib.sha256(data).hexdigest()
+    return Picture(digest, media_type, width, height, name=name, data=data)
+
+
+def _picture_header(data: bytes) -> tuple[str, int, int]:
+    if data.startswith(_PNG_MAGIC) and data[12:16] == b"IHDR" and len(data) >= _PNG_HEAD:
+        width, height = struct.unpack(">II", data[16:24])
+        return "image/png", width, height
+    if data[:6] in (b"GIF87a", b"GIF89a") and len(data) >= _GIF_HEAD:
+        width, height = struct.unpack("<HH", data[6:10])
+        return "image/gif", width, height
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and len(data) >= _WEBP_HEAD:
+        return "image/webp", *_webp_size(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg", *_jpeg_size(data)
+    raise ValueError("not a picture: neither PNG, JPEG, GIF nor WebP")
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    match data[12:16]:
+        case b"VP8X":
+            sides = data[24:27], data[27:30]
+            width, height = (1 + int.from_bytes(side, "little") for side in sides)
+            return width, height
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", data[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+        case other:
+            raise ValueError(f"not a picture: a WebP that begins with {other!r}")
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at + 9 <= len(data):
+        fill, marker = data[at], data[at + 1]
+        if fill != 0xFF:  # noqa: PLR2004 - the byte that opens every marker
+            break
+        if marker == fill or marker in _JPEG_BARE:
+            at += 1 if marker == fill else 2
+            continue
+        if marker in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+            return width, height
+        at += 2 + struct.unpack(">H", data[at + 2 : at + 4])[0]
+    raise ValueError("not a picture: a JPEG without a frame header")

@@ -1,0 +1,169 @@
+"""What tokens cost at hosted models: a maintained offline table, with its date.
+
+The figures are those of the `genai-prices` package, which ships inside its own
+wheel; nothing is fetched. A model that the table does not hold has no price:
+`cost` then answers None, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Final
+
+from windlass.errors import UsageError
+
+CACHE_MINIMUM: Final = 1_024
+"""Shortest prefix, in tokens, that a hosted provider's prompt cache keeps."""
+
+_PROVIDERS: Final = {"gemini": "google"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """US dollars a million tokens, at the first tier; `window` is in tokens (None: not listed)."""
+
+    model: str
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    window: int | None
+
+
+def split_model(name: str) -> tuple[str, str]:
+    """`provider/model` as its two halves. Raises UsageError where there is no provider."""
+    provider, slash, model = name.partition("/")
+    if not slash or not provider or not model:
+        raise UsageError(
+            f"model {name!r} names no provider; write it as provider/model,"
+            " for example 'anthropic/claude-sonnet-4-5' or 'local/smollm2'"
+        )
+    return provider, model
+
+
+@cache
+def rate(name: str) -> Rate | None:
+    """The listed rate of `provider/model`, or None where the table does not hold it."""
+    from genai_prices import data_snapshot
+    from genai_prices.types import TieredPrices
+
+    provider, model = split_model(name)
+    try:
+        _, found = data_snapshot.get_snapshot().find_provider_model(
+            model, None, _PROVIDERS.get(provider, provider), None
+        )
+    except LookupError:
+        return None
+    prices = found.prices
+    if isinstance(prices, list):
+        # Dated prices: the first whose constraint is not in the future, newest first.
+        today = _today()  # the one price question that depends on the day it is asked
+        dated = [p for p in prices if _starts(p.constraint) <= today]
+        chosen = max(dated or prices, key=lambda p: _starts(p.constraint)).prices
+    else:
+        chosen = prices
+
+    def base(value: object) -> float | None:
+        amount = value.base if isinstance(value, TieredPrices) else value
+        return None if amount is None else float(str(amount))
+
+    fresh = base(chosen.input_mtok)
+    if fresh is None:
+        return None
+    read = base(chosen.cache_read_mtok)
+    write = base(chosen.cache_write_mtok)
+    return Rate(
+        model=name,
+        input=fresh,
+        output=base(chosen.output_mtok) or 0.0,
+        cache_read=fresh if read is None else read,
+        cache_write=fresh if write is None else write,
+        window=found.context_window,
+    )
+
+
+def _today() -> date:
+    return datetime.now(tz=UTC).date()
+
+
+def _starts(constraint: object) -> date:
+    start = getattr(constraint, "start_date", None)
+    return start if isinstance(start, date) else date.min
+
+
+def table_date() -> str:
+    """Which table this is: the package's version and its newest price in force, ISO date."""
+    from genai_prices import data_snapshot
+
+    today = _today()
+    newest = max(
+        start
+        for provider in data_snapshot.get_snapshot().providers
+        for model in provider.models
+        for prices in (model.prices if isinstance(model.prices, list) else ())
+        if (start := _starts(prices.constraint)) <= today
+    )
+    return f"genai-prices {version('genai-prices')}, newest price of {newest.isoformat()}"
+
+
+def cost(name: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float | None:
+    """US dollars of one call; `tokens_in` includes the cached ones. None: no price is known.
+
+    Tiers and cache prices are the table's. Cached tokens are billed as reads; what
+    a provider reports as written comes with the hosted providers.
+    """
+    if rate(name) is None:
+        return None
+    from genai_prices import Usage, calc_price
+
+    provider, model = split_model(name)
+    priced = calc_price(
+        Usage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=tokens_cached),
+        model_ref=model,
+        provider_id=_PROVIDERS.get(provider, provider),
+    )
+    return float(priced.total_price)
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """One request of a stream as a caching provider would bill it; tokens and US dollars."""
+
+    tokens: int
+    cached: int
+    dollars: float
+
+
+def bill_stream(rate: Rate, requests: Sequence[Sequence[tuple[str, int]]]) -> list[Billed]:
+    """What each request of a session costs with a prompt cache, input side only.
+
+    A request is its messages in order as (identity, tokens); tools and system come
+    first. The cached part is the longest common prefix with one of the previous 8
+    requests, from `CACHE_MINIMUM` tokens on; the rest is written to the cache where
+    the request is long enough to be kept at all, else it is plain input.
+    """
+    billed: list[Billed] = []
+    for index, request in enumerate(requests):
+        total = sum(tokens for _, tokens in request)
+        shared = max(
+            (_shared_tokens(request, earlier) for earlier in requests[max(0, index - 8) : index]),
+            default=0,
+        )
+        cached = shared if shared >= CACHE_MINIMUM else 0
+        fresh = rate.cache_write if total >= CACHE_MINIMUM else rate.input
+        dollars = (cached * rate.cache_read + (total - cached) * fresh) / 1e6
+        billed.append(Billed(total, cached, dollars))
+    return billed
+
+
+def _shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+    shared = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        shared += mine[1]
+    return shared

@@ -1,0 +1,60 @@
+"""Every sentence that Windlass itself puts before a model, in one place.
+
+Texts are byte-stable: a change here is a new prefix for every running session.
+The headers are those of the context-injection document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def input_text(values: Mapping[str, Any]) -> str:
+    """The cascade's input as a message."""
+    return f"[Original Input]:\n{_as_json(values)}"
+
+
+def output_text(phase: str, text: str, status: str) -> str:
+    """A phase's output; the header says so where the phase did not complete."""
+    told = "" if status == "completed" else ", status: incomplete"
+    return f"[Output from {phase}{told}]:\n{text}"
+
+
+def images_header(phase: str) -> str:
+    """The text before a phase's pictures."""
+    return f"[Images from {phase}]:"
+
+
+def conversation_header(phase: str) -> str:
+    """The text before a replayed conversation."""
+    return f"[Conversation from {phase}]:"
+
+
+def state_text(phase: str, values: Mapping[str, Any]) -> str:
+    """The state keys a phase set."""
+    return f"[State from {phase}]:\n{_as_json(values)}"
+
+
+def retry_text(reason: str, attempt: int) -> str:
+    """What the model is told after a failed validation; `attempt` is the one to come."""
+    return (
+        f"[Validation Failed]\n{reason}\n\n"
+        f"Please try again (Attempt #{attempt}). Address the validation issues noted above."
+    )
+
+
+MANIFEST_SYSTEM = (
+    "You choose tools for a task. Answer with a JSON object"
+    ' {"tools": [names]} holding only names from the list, at most 8.'
+)
+
+
+def manifest_text(instructions: str, menu: str) -> str:
+    """The question by which a phase with `tackle: manifest` chooses its tools."""
+    return f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"

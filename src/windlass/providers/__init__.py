@@ -1,0 +1,1 @@
+"""The models' side: effects only. One protocol, one file a provider."""

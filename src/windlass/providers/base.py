@@ -1,0 +1,94 @@
+"""What every provider is handed and answers: the one protocol.
+
+A provider sends a finished request and reports what came back. It decides
+nothing about the context. `async` once; a blocking backend runs in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from windlass.messages import Message, ToolSpec
+from windlass.tokens import Counter
+
+ToolChoice: TypeAlias = str
+"""`auto`, `none`, `required`, or the name of the tool that must be called."""
+
+Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the engine must know of a model.
+
+    `name` is `provider/model`; `window` counts tokens of input and output together;
+    `sees_pictures`: whether pictures can be sent (else their description is);
+    `system_anywhere`: whether a system message may stand after the first place;
+    `free`: whether a call costs nothing (a model on this machine).
+    """
+
+    name: str
+    window: int
+    counter: Counter
+    sees_pictures: bool
+    system_anywhere: bool
+    free: bool = False
+    max_output_tokens: int = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent."""
+
+    model: str
+    messages: tuple[Message, ...]
+    max_output_tokens: int
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    output_schema: Mapping[str, Any] | None = None
+    load: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider reported them; `tokens_in` includes the cached ones."""
+
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `finish` is `length` where the output limit cut the reply."""
+
+    message: Message
+    usage: Usage
+    finish: Finish
+    model: str
+
+
+class Provider(Protocol):
+    """A place that answers requests. Raises ProviderError (BadRequest, ContextTooLong)."""
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of the model `name` (without the provider's part).
+
+        Raises UsageError naming the known models where it is unknown.
+        """
+        ...
+
+    async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
+        """Send one request; `on_text` is handed each piece of text as it arrives.
+
+        Cancelling the task stops the generation.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections, threads and memory; may be called twice."""
+        ...

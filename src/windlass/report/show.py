@@ -1,0 +1,193 @@
+"""What a session's calls saw: the values behind `windlass show`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.errors import UsageError
+from windlass.history.base import CallRecord, Keeper, StoredRow
+from windlass.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One message of a call's window: what was sent, and the original where it was edited.
+
+    `tokens` by the engine's count; `phase` and `turn` where it was said.
+    """
+
+    position: int
+    message_id: str
+    role: str
+    phase: str | None
+    turn: int | None
+    reason: str
+    tokens: int
+    message: Message
+    because: str | None = None
+    original: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call: where it stands, what it saw, what came back, and what was not shown.
+
+    Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
+    the engine. `hidden` counts messages of the session that this call did not see, by
+    the phase they were said in.
+    """
+
+    number: int
+    node_type: str
+    phase: str | None
+    turn: int | None
+    attempt: int | None
+    model: str
+    tokens_in: int
+    tokens_cached: int
+    tokens_out: int
+    cost: float | None
+    seconds: float
+    sent_tokens: int
+    snowball_tokens: int
+    tools: tuple[str, ...]
+    seen: tuple[Seen, ...]
+    reply: Message
+    hidden: Mapping[str, int]
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A decision, validation or error of the session, in one line."""
+
+    node_type: str
+    phase: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session: how it began and ended, its calls, and its notes in order."""
+
+    session_id: str
+    cascade_id: str
+    model: str
+    input: Mapping[str, Any]
+    status: str
+    error: str | None
+    calls: tuple[CallView, ...]
+    notes: tuple[Note, ...]
+
+
+def view_session(keeper: Keeper, session_id: str) -> SessionView:
+    """The whole session. Raises UsageError where it is unknown."""
+    start = keeper.start(session_id)
+    rows = list(keeper.rows(session_id))
+    by_id = {stored.id: stored for stored in rows if stored.id is not None}
+    by_trace = {stored.row.trace_id: stored for stored in rows}
+    calls = tuple(
+        _call_view(keeper, number, call, by_trace[call.trace_id], rows, by_id)
+        for number, call in enumerate(keeper.calls(session_id), start=1)
+    )
+    ended = [outcome for outcome in keeper.outcomes(session_id) if outcome.phase is None]
+    notes = tuple(
+        Note(stored.row.node_type, stored.row.phase, _note_text(stored))
+        for stored in rows
+        if stored.row.message is None
+    )
+    return SessionView(
+        session_id=session_id,
+        cascade_id=start.cascade_id,
+        model=start.model,
+        input=start.input,
+        status=ended[-1].status if ended else "running or killed",
+        error=ended[-1].error if ended else None,
+        calls=calls,
+        notes=notes,
+    )
+
+
+def view_call(session: SessionView, number: int) -> CallView:
+    """Call `number` of a session, counted from 1. Raises UsageError naming the range."""
+    if not 1 <= number <= len(session.calls):
+        raise UsageError(
+            f"session {session.session_id!r} has no call {number};"
+            f" it has calls 1 to {len(session.calls)}"
+            if session.calls
+            else f"session {session.session_id!r} has no call {number}; it made none"
+        )
+    return session.calls[number - 1]
+
+
+def _call_view(
+    keeper: Keeper,
+    number: int,
+    call: CallRecord,
+    stored: StoredRow,
+    rows: list[StoredRow],
+    by_id: Mapping[str, StoredRow],
+) -> CallView:
+    row = stored.row
+    edited = {body.key: body for body in call.bodies}
+    seen: list[Seen] = []
+    for position, shown in enumerate(call.shown):
+        source = by_id[shown.message_id]
+        original = source.row.message or Message("user")
+        message = original
+        if shown.shown_as is not None:
+            message = edited.get(shown.shown_as) or keeper.message(shown.shown_as)
+        seen.append(
+            Seen(
+                position=position,
+                message_id=shown.message_id,
+                role=message.role,
+                phase=source.row.phase,
+                turn=source.row.turn,
+                reason=shown.reason,
+                tokens=shown.tokens,
+                message=message,
+                because=shown.because,
+                original=original if shown.shown_as is not None else None,
+            )
+        )
+    visible = {shown.message_id for shown in call.shown}
+    hidden: dict[str, int] = {}
+    for earlier in rows:
+        if earlier.seq >= stored.seq:
+            break
+        if earlier.id is not None and earlier.id not in visible:
+            phase = earlier.row.phase or "-"
+            hidden[phase] = hidden.get(phase, 0) + 1
+    return CallView(
+        number=number,
+        node_type=row.node_type,
+        phase=row.phase,
+        turn=row.turn,
+        attempt=row.attempt,
+        model=call.model,
+        tokens_in=row.tokens_in or 0,
+        tokens_cached=row.tokens_cached or 0,
+        tokens_out=row.tokens_out or 0,
+        cost=row.cost,
+        seconds=(row.duration_ms or 0.0) / 1_000,
+        sent_tokens=call.sent_tokens,
+        snowball_tokens=call.full_tokens,
+        tools=tuple(tool["function"]["name"] for tool in call.tools),
+        seen=tuple(seen),
+        reply=row.message or Message("assistant"),
+        hidden=hidden,
+        details=call.details,
+    )
+
+
+def _note_text(stored: StoredRow) -> str:
+    told = stored.row.metadata
+    if "text" in told:
+        return str(told["text"])
+    if "valid" in told:
+        verdict = "accepted" if told["valid"] else f"refused: {told['validation_reason']}"
+        return f"attempt {told['attempt']} {verdict}"
+    return ", ".join(f"{key}: {value}" for key, value in told.items())

@@ -1,0 +1,65 @@
+"""Rule: what one phase says of its context, in one inner form.
+
+Both front doors compile to it. A rule names sources, edits that the user asked
+for, a budget, and what later phases may see; it says nothing of prompts, tools,
+models or loops. Names are resolved: `previous`, `first` and `all` no longer occur.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from windlass.window.expire import Expiry
+
+Include: TypeAlias = Literal["images", "output", "messages", "state"]
+ImagesFilter: TypeAlias = Literal["all", "last", "last_n"]
+MessagesFilter: TypeAlias = Literal["all", "assistant_only", "last_turn"]
+
+SLIDING_SHARE: Final = 0.6
+"""Share of the model's window that a sliding context keeps where the phase sets no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is taken from one earlier phase. `place` is its path in the file, for the record."""
+
+    phase: str
+    include: tuple[Include, ...] = ("images", "output")
+    images_filter: ImagesFilter = "all"
+    images_count: int = 1
+    messages_filter: MessagesFilter = "all"
+    as_role: Literal["user", "system"] = "user"
+    condition: str | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`max_input_tokens`: a limit in tokens, the share at which to warn, and what then."""
+
+    limit: int | None = None
+    warn: float = 0.8
+    on_exceed: Literal["warn", "fail"] = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one phase says of its context.
+
+    `mode` is `snowball` (all that was said before, plus `sources`) or `selective`
+    (`sources` only). `position` places the sources before or after a snowball.
+    `sliding` keeps only the newest whole turns that fit `newest_within` tokens (None:
+    `SLIDING_SHARE` of the model's window, which only the caller knows).
+    `output_only` hides this phase's messages but its output from later windows.
+    """
+
+    mode: Literal["snowball", "selective"] = "snowball"
+    sources: tuple[Source, ...] = ()
+    include_input: bool = False
+    position: Literal["start", "end"] = "start"
+    sliding: bool = False
+    newest_within: int | None = None
+    expiry: Expiry = field(default_factory=Expiry)
+    budget: Budget = field(default_factory=Budget)
+    output_only: bool = False

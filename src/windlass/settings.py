@@ -1,0 +1,274 @@
+"""Settings: what the user chose, and where.
+
+Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`,
+defaults. `windlass.toml` stands in the current folder or in the user's folder of
+settings; the nearer one wins, key by key. This module knows the names, their types
+and their defaults; it does not know what they are used for.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import Mistake, UsageError, did_you_mean
+
+FILE: Final = "windlass.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting in force. `origin` says who chose it: a flag, a variable, a file, `default`."""
+
+    name: str
+    value: Any
+    origin: str
+    help: str
+
+
+# ---- types of values ----------------------------------------------------------------
+# Each reads what TOML, a flag or a variable holds, and raises ValueError with what
+# was expected. `folder` is what a relative path is relative to.
+
+
+def _text(value: Any, _: Path) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("text")
+    return value.strip()
+
+
+def _path(value: Any, folder: Path) -> Path:
+    if isinstance(value, Path):
+        return folder / value.expanduser()
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a path")
+    return folder / Path(value).expanduser()
+
+
+def _texts(value: Any, _: Path) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of names")
+    return tuple(value)
+
+
+def _number(value: Any, _: Path) -> float:
+    try:
+        number = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError("a number above 0")
+    return number
+
+
+def _whole(value: Any, folder: Path) -> int:
+    try:
+        number = _number(value, folder)
+    except ValueError:
+        number = 0.5
+    if number != int(number):
+        raise ValueError("a whole number above 0")
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    read: Callable[[Any, Path], Any]
+    default: Any
+    help: str
+
+
+_KNOWN: Final[Mapping[str, _Known]] = {
+    "store": _Known(_path, ".windlass", "folder that the history is kept in"),
+    "model": _Known(_text, "local/smollm2", "model where none is named, as provider/name"),
+    "price_as": _Known(
+        _text,
+        "anthropic/claude-sonnet-4-5",
+        "hosted model at whose prices tokens of the local one are valued",
+    ),
+    "root": _Known(_path, ".", "the only folder that tools may touch"),
+    "tools": _Known(_texts, (), "modules, or dotted paths of functions, with your own tools"),
+    "search_folder": _Known(_path, None, "folder that web_search looks in"),
+    "max_output_tokens": _Known(_whole, None, "most tokens a reply may have"),
+    "tool_timeout_s": _Known(_number, 60.0, "seconds a tool may take unless it says otherwise"),
+}
+
+
+def _read(name: str, value: Any, origin: str, folder: Path) -> Setting:
+    known = _KNOWN[name]
+    try:
+        return Setting(name, known.read(value, folder), origin, known.help)
+    except ValueError as error:
+        raise UsageError(f"{origin}: {name} must be {error}, not {value!r}") from None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings: `settings.store` is the value, `settings["store"]` tells its origin too."""
+
+    folder: Path
+    flags: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    environment: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    cascade: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    file: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+
+    @classmethod
+    def read(
+        cls,
+        flags: Mapping[str, Any],
+        environ: Mapping[str, str],
+        folder: Path,
+        *,
+        user_folder: Path | None = None,
+    ) -> Settings:
+        """The settings of one command that runs in `folder`.
+
+        A flag that is None was not given; an empty variable is not set; variables
+        that are no settings are left alone. `user_folder` holds the user's own
+        `windlass.toml` (by default where the platform keeps settings).
+
+        Raises UsageError where a file, a flag or a variable is wrong.
+        """
+        unknown = sorted(flags.keys() - _KNOWN.keys())
+        if unknown:
+            raise UsageError(f"unknown setting {unknown[0]!r}; {did_you_mean(unknown[0], _KNOWN)}")
+        if user_folder is None:
+            import platformdirs  # 20 ms that only a command needs
+
+            user_folder = platformdirs.user_config_path("windlass", appauthor=False)
+        return cls(
+            folder=folder,
+            flags={
+                name: _read(name, value, "--" + name.replace("_", "-"), folder)
+                for name, value in flags.items()
+                if value is not None
+            },
+            environment={
+                name: _read(name, value, variable, folder)
+                for name in _KNOWN
+                if (value := environ.get(variable := "WINDLASS_" + name.upper(), "").strip())
+            },
+            file={**_read_file(user_folder / FILE), **_read_file(folder / FILE)},
+        )
+
+    def with_cascade(
+        self, values: Mapping[str, Any], origin: str, folder: Path | None = None
+    ) -> Settings:
+        """These settings with what a cascade file says, at its place in the priority.
+
+        None is not said. `origin` names the file, `folder` what its paths are relative to.
+        """
+        unknown = sorted(values.keys() - _KNOWN.keys())
+        if unknown:
+            raise UsageError(
+                f"{origin}: unknown setting {unknown[0]!r}; {did_you_mean(unknown[0], _KNOWN)}"
+            )
+        said = {
+            name: _read(name, value, origin, folder or self.folder)
+            for name, value in values.items()
+            if value is not None
+        }
+        return replace(self, cascade=said)
+
+    def __getitem__(self, name: str) -> Setting:
+        for layer in (self.flags, self.environment, self.cascade, self.file):
+            if name in layer:
+                return layer[name]
+        known = _KNOWN[name]
+        value = known.default
+        if isinstance(value, str):
+            value = known.read(value, self.folder)
+        return Setting(name, value, "default", known.help)
+
+    def rows(self) -> tuple[Setting, ...]:
+        """Every setting with its value and origin, as `windlass config` prints them."""
+        return tuple(self[name] for name in _KNOWN)
+
+    @property
+    def store(self) -> Path:
+        """Folder that the history is kept in."""
+        value: Path = self["store"].value
+        return value
+
+    @property
+    def model(self) -> str:
+        """Model where none is named, as `provider/name`."""
+        value: str = self["model"].value
+        return value
+
+    @property
+    def price_as(self) -> str:
+        """Hosted model at whose prices the local model's tokens are valued."""
+        value: str = self["price_as"].value
+        return value
+
+    @property
+    def root(self) -> Path:
+        """The only folder that tools may touch."""
+        value: Path = self["root"].value
+        return value
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Modules, or dotted paths of functions, with the user's own tools."""
+        value: tuple[str, ...] = self["tools"].value
+        return value
+
+    @property
+    def search_folder(self) -> Path | None:
+        """Folder that `web_search` looks in."""
+        value: Path | None = self["search_folder"].value
+        return value
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """Most tokens a reply may have; None: the model's own limit."""
+        value: int | None = self["max_output_tokens"].value
+        return value
+
+    @property
+    def tool_timeout_s(self) -> float:
+        """Seconds a tool may take unless it says otherwise."""
+        value: float = self["tool_timeout_s"].value
+        return value
+
+
+def _read_file(path: Path) -> dict[str, Setting]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = int(line[1]) if line else None
+        raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+    for name in values.keys() - _KNOWN.keys():
+        hint = did_you_mean(name, _KNOWN)
+        raise UsageError(
+            str(Mistake(str(path), _line_of(name, text), f"unknown setting {name!r}; {hint}"))
+        )
+    return {
+        name: _read(name, value, f"{path}:{_line_of(name, text) or 1}", path.parent)
+        for name, value in values.items()
+    }
+
+
+def _line_of(name: str, text: str) -> int | None:
+    """The line on which the top-level key or table `name` first stands."""
+    key = re.compile(rf"""\s*\[{{0,2}}\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if key.match(line):
+            return number
+    return None

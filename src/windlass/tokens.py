@@ -1,0 +1,213 @@
+"""Counting tokens offline, before anything is sent.
+
+Families with a public tokenizer are counted with it. Others are counted with
+OpenAI's o200k vocabulary times a factor of the family, until a provider's own
+usage corrects it; limits then get `MARGIN` more room. Pictures are counted by
+their provider's formula, tool schemas as the JSON that is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Protocol
+
+from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json
+
+MARGIN: Final = 0.10
+"""Share by which a hard limit is kept away from when a count is not exact."""
+
+UNKNOWN_PICTURE: Final = 1_105
+"""Tokens of a picture whose size is unknown: OpenAI's cost of 1,024 x 1,024 and above."""
+
+
+class Counter(Protocol):
+    """What counts tokens for one model."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the count is the provider's own, so that no margin is needed."""
+        ...
+
+    def text(self, text: str) -> int:
+        """Tokens of a bare text."""
+        ...
+
+    def message(self, message: Message) -> int:
+        """Tokens a message adds to a request, its frame included."""
+        ...
+
+    def tools(self, tools: Sequence[ToolSpec]) -> int:
+        """Tokens the definitions of `tools` add to a request."""
+        ...
+
+
+def request_tokens(
+    counter: Counter, messages: Iterable[Message], tools: Sequence[ToolSpec] = ()
+) -> int:
+    """Input tokens of a request."""
+    return counter.tools(tools) + sum(counter.message(message) for message in messages)
+
+
+PictureFormula = Callable[[int, int, str], int]
+
+
+def _tiles(width: int, height: int, base: int, tile: int) -> int:
+    # platform.openai.com/docs/guides/images-vision, "GPT-4o, GPT-4.1, o-series":
+    # fit into 2,048 x 2,048, shortest side to 768, then tiles of 512.
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / (min(width, height) * scale))
+    across, down = math.ceil(width * scale / 512), math.ceil(height * scale / 512)
+    return base + tile * across * down
+
+
+def openai_tiles(base: int, tile: int) -> PictureFormula:
+    """OpenAI's formula by tiles of 512 pixels; `detail: low` costs the base alone."""
+
+    def formula(width: int, height: int, detail: str) -> int:
+        return base if detail == "low" else _tiles(width, height, base, tile)
+
+    return formula
+
+
+def openai_patches(factor: float) -> PictureFormula:
+    """OpenAI's formula by patches of 32 pixels, at most 1,536 of them, times a factor."""
+
+    def formula(width: int, height: int, _detail: str) -> int:
+        patches = math.ceil(width / 32) * math.ceil(height / 32)
+        return math.ceil(min(patches, 1536) * factor)
+
+    return formula
+
+
+def anthropic_picture(width: int, height: int, _detail: str) -> int:
+    """Anthropic: pixels / 750 after the longer side is brought to 1,568 (docs, "Vision")."""
+    scale = min(1.0, 1568 / max(width, height))
+    return math.ceil(width * scale * height * scale / 750)
+
+
+_GEMINI_SMALL: Final = 384
+"""Pixels a side up to which a picture is one tile at Gemini."""
+
+
+def gemini_picture(width: int, height: int, _detail: str) -> int:
+    """Gemini: 258 up to 384 pixels a side, else 258 a tile of 768 (docs, "Image understanding")."""
+    if max(width, height) <= _GEMINI_SMALL:
+        return 258
+    return 258 * math.ceil(width / 768) * math.ceil(height / 768)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How one family of models is counted.
+
+    `factor` multiplies the vocabulary's count; `frame` are the tokens around each
+    message, `tools_frame` what a provider adds once when tools are sent.
+    """
+
+    name: str
+    encoding: str
+    factor: float
+    picture: PictureFormula
+    exact: bool = False
+    frame: int = 4
+    tools_frame: int = 0
+
+
+_GPT = openai_tiles(85, 170)
+_FAMILIES: Final[tuple[tuple[tuple[str, ...], Family], ...]] = (
+    # Claude's vocabulary is not public; 1.25 is the settled factor over o200k.
+    # 346 tokens: the tool-use system prompt that Anthropic documents for `auto`.
+    (("claude",), Family("claude", "o200k_base", 1.25, anthropic_picture, tools_frame=346)),
+    (("gemini", "gemma"), Family("gemini", "o200k_base", 1.0, gemini_picture)),
+    (
+        ("gpt-5-mini", "gpt-4.1-mini"),
+        Family("gpt-mini", "o200k_base", 1.0, openai_patches(1.62), exact=True),
+    ),
+    (
+        ("gpt-5-nano", "gpt-4.1-nano"),
+        Family("gpt-nano", "o200k_base", 1.0, openai_patches(2.46), exact=True),
+    ),
+    (("o4-mini",), Family("o4-mini", "o200k_base", 1.0, openai_patches(1.72), exact=True)),
+    (
+        ("gpt-4o-mini",),
+        Family("gpt-4o-mini", "o200k_base", 1.0, openai_tiles(2833, 5667), exact=True),
+    ),
+    (("gpt-5",), Family("gpt-5", "o200k_base", 1.0, openai_tiles(70, 140), exact=True)),
+    (("o1", "o3"), Family("o", "o200k_base", 1.0, openai_tiles(75, 150), exact=True)),
+    (("gpt-4o", "gpt-4.1", "chatgpt"), Family("gpt-4o", "o200k_base", 1.0, _GPT, exact=True)),
+    (("gpt-4", "gpt-3.5"), Family("gpt-4", "cl100k_base", 1.0, _GPT, exact=True)),
+    (("llama",), Family("llama", "llama3", 1.0, _GPT)),
+    (("qwen", "qwq"), Family("qwen", "qwen3", 1.0, _GPT)),
+)
+_OTHER: Final = Family("other", "o200k_base", 1.1, _GPT)
+
+
+def family_of(model: str) -> Family:
+    """The family that counts `model` (a bare name or `provider/vendor/name`)."""
+    name = model.rsplit("/", 1)[-1].lower()
+    for prefixes, family in _FAMILIES:
+        if name.startswith(prefixes):
+            return family
+    return _OTHER
+
+
+@cache
+def _encoding(name: str) -> Callable[[str], int]:
+    import quicktok  # the vocabulary takes 0.2 to 0.9 s to load
+
+    encoder = quicktok.get_encoding(name)
+    return lambda text: int(encoder.count(text))
+
+
+class FamilyCounter:
+    """Counts for a hosted model by its family; remembers each message's count."""
+
+    def __init__(self, model: str) -> None:
+        self.family = family_of(model)
+        self._messages: dict[str, int] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether the family's tokenizer is public."""
+        return self.family.exact
+
+    def text(self, text: str) -> int:
+        """Tokens of a bare text."""
+        return math.ceil(_encoding(self.family.encoding)(text) * self.family.factor)
+
+    def message(self, message: Message) -> int:
+        """Tokens a message adds to a request, its frame included."""
+        known = self._messages.get(message.key)
+        if known is None:
+            known = self._messages[message.key] = self._count(message)
+        return known
+
+    def _count(self, message: Message) -> int:
+        total = self.family.frame
+        for part in message.parts:
+            match part:
+                case Text(text):
+                    total += self.text(text)
+                case Picture():
+                    total += self.picture(part)
+                case Opaque(_, _, data):
+                    total += self.text(data)
+        for call in message.tool_calls:
+            total += self.family.frame + self.text(call.name) + self.text(call.arguments)
+        return total
+
+    def picture(self, picture: Picture) -> int:
+        """Tokens of a picture by the provider's formula."""
+        if not picture.width or not picture.height:
+            return UNKNOWN_PICTURE
+        return self.family.picture(picture.width, picture.height, picture.detail)
+
+    def tools(self, tools: Sequence[ToolSpec]) -> int:
+        """Tokens the definitions of `tools` add to a request."""
+        if not tools:
+            return 0
+        text = canonical_json([spec.to_openai() for spec in tools])
+        return self.family.tools_frame + self.text(text)

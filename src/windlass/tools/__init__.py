@@ -1,0 +1,1 @@
+"""Tools: the registry, and leaf tools that need neither history nor model."""

@@ -1,0 +1,65 @@
+"""What a tool is: a Python function with a schema, a time limit, and what it may use.
+
+A tool function is plain or async. Its parameters become the schema; one annotated
+`ToolContext` is not shown to the model and receives what the run provides. It
+returns text, any JSON value, the bytes of a picture, or a `ToolOutput`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.messages import Picture, ToolSpec
+
+TIMEOUT_S: Final = 60.0
+"""Seconds a tool may take unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may use of the run.
+
+    `root` is the only folder that file tools may touch. `state` is the attempt's own
+    copy of the cascade's state. `readable` are further folders that may only be read.
+    `recall` gives the original text behind a reference of this session and raises
+    KeyError where it is unknown. `search_folder` is the folder `web_search` looks in.
+    """
+
+    session_id: str
+    phase: str
+    root: Path
+    state: MutableMapping[str, Any]
+    readable: tuple[Path, ...] = ()
+    recall: Callable[[str], str] | None = None
+    search_folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """A tool's result: text, pictures, and whether it is a failure."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A registered tool. `origin` says where it was defined, for messages to the user.
+
+    `parse` turns the model's arguments into the function's keyword arguments, coerced
+    by its signature; it raises ValueError whose text tells the model what is wrong.
+    Without it the arguments are checked against the schema and passed on as they are.
+    """
+
+    spec: ToolSpec
+    function: Callable[..., Any] = field(repr=False)
+    timeout_s: float = TIMEOUT_S
+    context_parameter: str | None = None
+    origin: str = ""
+    parse: Callable[[dict[str, Any]], dict[str, Any]] | None = field(
+        default=None, repr=False, compare=False
+    )

@@ -1,0 +1,264 @@
+"""`create_chart`: from data to a PNG, with the figures in words for models that cannot see."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from windlass.errors import ToolError
+from windlass.messages import clean_text, picture
+from windlass.tools.base import ToolContext, ToolOutput
+from windlass.tools.data import INSTALL
+from windlass.tools.registry import tool
+from windlass.tools.series import Column, Record, Series, number, order, series
+
+ChartKind: TypeAlias = Literal["bar", "line", "scatter", "pie", "area", "histogram"]
+
+_SIZE: Final = (8.0, 5.0)
+_DPI: Final = 100
+_MAX_BARS: Final = 40
+_MAX_SLICES: Final = 8
+_MAX_TICKS: Final = 12
+_LISTED: Final = 12
+_EDGES: Final = 4
+# matplotlib's fonts and settings are shared by all threads and guarded by nobody.
+_DRAWING: Final = threading.Lock()
+
+
+class _Words(NamedTuple):
+    title: str
+    x_label: str
+    y_label: str
+
+
+@tool
+def create_chart(
+    context: ToolContext,
+    *,
+    kind: ChartKind,
+    title: str,
+    file: str,
+    x: str = "",
+    y: str = "",
+    data: Sequence[Record] = (),
+    x_label: str = "",
+    y_label: str = "",
+) -> ToolOutput:
+    """Draw a chart from a data file or from given rows, as a picture with its figures in words.
+
+    Rows with the same x are summed, except in scatter charts and histograms.
+
+    The parameters that a chart cannot do without are required, `file` among them, although
+    it may be empty: a small model held to the schema fills in what is required first, and
+    takes to copying the schema into `data` where it may choose.
+
+    Args:
+        context: What the run provides.
+        kind: The form of the chart.
+        title: The title above it.
+        file: The data file (CSV, Parquet, JSON, or file.sqlite:table); empty if data is given.
+        x: The column along the x axis; the first column of dates or text if left out.
+        y: The column of numbers to draw; several are separated by commas.
+        data: The rows, only if there is no file, like [{"month": "2024-01", "sales": 12}].
+        x_label: The name of the x axis; the column's name if left out.
+        y_label: The name of the y axis; the column's name if left out.
+    """
+    raw = kind in ("scatter", "histogram")
+    found = series(context, file, data, x, y, summed=not raw)
+    if kind == "histogram":
+        found = found._replace(ys=found.ys[:1])
+    elif kind == "pie":
+        found = _slices(found)
+    elif kind == "bar":
+        found = _largest(found)
+    names = ", ".join(column.name for column in found.ys)
+    if kind == "histogram":
+        words = _Words(title or f"Distribution of {names}", x_label or names, y_label or "rows")
+    else:
+        words = _Words(
+            title or f"{names} by {found.x.name}", x_label or found.x.name, y_label or names
+        )
+    words = _Words(*(_printable(each) for each in words))
+    image = picture(_draw(kind, found, words), name=f"{_slug(words.title)}.png")
+    return ToolOutput(_figures(kind, found, words.title, image.describe()), (image,))
+
+
+def _slices(found: Series) -> Series:
+    """One column, without parts of nothing, the smallest parts as one."""
+    column = found.ys[0]
+    parts = [(x, y) for x, y in zip(found.labels, column.values, strict=True) if y]
+    if not parts or any(y < 0 for _, y in parts):
+        raise ToolError(f"a pie needs positive numbers; {column.name!r} has none or some below 0")
+    notes = list(found.notes)
+    if len(parts) > _MAX_SLICES:
+        parts.sort(key=lambda part: -part[1])
+        rest = parts[_MAX_SLICES - 1 :]
+        parts = [*parts[: _MAX_SLICES - 1], ("other", sum(y for _, y in rest))]
+        notes.append(f"the {len(rest)} smallest parts are drawn as 'other'")
+    return Series(
+        Column(found.x.name, "text", [x for x, _ in parts]),
+        [column._replace(values=[y for _, y in parts])],
+        found.origin,
+        notes,
+    )
+
+
+def _largest(found: Series) -> Series:
+    """A bar for every date; of many names only the largest, or none could be read."""
+    count = len(found.x.values)
+    if found.x.kind != "text" or count <= _MAX_BARS:
+        return found
+    first = found.ys[0].values
+    ranked = sorted(range(count), key=lambda at: -(first[at] or 0))[:_MAX_BARS]
+    note = f"the {_MAX_BARS} largest of {count} are drawn"
+    return Series(
+        found.x._replace(values=[found.x.values[at] for at in ranked]),
+        [column._replace(values=[column.values[at] for at in ranked]) for column in found.ys],
+        found.origin,
+        [*found.notes, note],
+    )
+
+
+# ---- drawing ------------------------------------------------------------------------
+
+
+def _draw(kind: ChartKind, found: Series, words: _Words) -> bytes:
+    """The PNG; equal input gives equal bytes, because it carries neither time nor version."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as problem:
+        raise ToolError(f"create_chart needs matplotlib: {INSTALL}") from problem
+
+    out = io.BytesIO()
+    with _DRAWING, warnings.catch_warnings(), mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc would change the picture
+        # A sign that the font lacks is drawn as a box; the words have it.
+        warnings.simplefilter("ignore", UserWarning)
+        figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.set_title("\n".join(textwrap.wrap(words.title, 70)[:3]))
+        if kind == "pie":
+            labels = [_printable(each) for each in found.labels]
+            axes.pie(found.ys[0].values, labels=labels, autopct="%.0f%%", startangle=90)
+        else:
+            _plot(axes, kind, found)
+            axes.set_xlabel(words.x_label)
+            axes.set_ylabel(words.y_label)
+            axes.grid(axis="y", alpha=0.3)
+            axes.set_axisbelow(True)
+            if len(found.ys) > 1:
+                axes.legend()
+        figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+def _plot(axes: Any, kind: ChartKind, found: Series) -> None:
+    if kind == "histogram":
+        values = [value for value in found.ys[0].values if value is not None]
+        axes.hist(values, bins=_bins(len(values)), edgecolor="white")
+        return
+    places = _places(axes, kind, found)
+    missing = float("nan")
+    for at, column in enumerate(found.ys):
+        heights = [missing if value is None else value for value in column.values]
+        name = _printable(column.name)
+        match kind:
+            case "bar":
+                width = 0.8 / len(found.ys)
+                shift = (at - (len(found.ys) - 1) / 2) * width
+                axes.bar([place + shift for place in places], heights, width, label=name)
+            case "area":
+                axes.fill_between(places, heights, alpha=0.4, label=name)
+                axes.plot(places, heights)
+            case "scatter":
+                axes.scatter(places, heights, s=18, alpha=0.7, label=name)
+            case _:
+                marker = "o" if len(places) <= _MAX_BARS else ""
+                axes.plot(places, heights, marker=marker, markersize=4, label=name)
+
+
+def _places(axes: Any, kind: ChartKind, found: Series) -> list[Any]:
+    """Where the points stand: on the axis of dates or numbers, else one after the other."""
+    if kind != "bar" and found.x.kind != "text":
+        return found.x.values
+    labels = [_printable(each) for each in found.labels]
+    known: dict[str, int] = {}
+    places = [known.setdefault(each, len(known)) for each in labels]
+    step = 1 if found.x.kind == "text" and len(known) <= _MAX_BARS else -(-len(known) // _MAX_TICKS)
+    shown = list(known)[::step]
+    slanted = sum(len(each) for each in shown) > 70  # noqa: PLR2004 - characters in 800 pixels
+    axes.set_xticks(
+        range(0, len(known), step),
+        shown,
+        rotation=60 if slanted else 0,
+        ha="right" if slanted else "center",
+        fontsize=8 if len(shown) > _MAX_TICKS else 10,
+    )
+    return list(places)
+
+
+def _bins(count: int) -> int:
+    return max(5, min(30, math.isqrt(count)))
+
+
+def _printable(text: str) -> str:
+    """Text that matplotlib draws as it stands: no control characters, no formulas."""
+    flat = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", clean_text(text))
+    return flat.replace("$", r"\$")
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "chart"
+
+
+# ---- words --------------------------------------------------------------------------
+
+
+def _figures(kind: ChartKind, found: Series, title: str, image: str) -> str:
+    """What the picture shows, for a model that cannot see it."""
+    labels = found.labels
+    shown = title.replace(r"\$", "$")
+    form = kind if kind == "histogram" else f"{kind} chart"
+    lines = [f"Drew the {form} {shown!r}: {image}."]
+    count = len(labels)
+    extent = f"{count} points" if count > 1 else "1 point"
+    if found.x.kind != "text" and kind != "histogram":
+        # The points of a scatter chart stand in the order of the rows.
+        ranked = sorted(range(count), key=lambda at: order(found.x.values[at]))
+        extent += f" from {labels[ranked[0]]} to {labels[ranked[-1]]}"
+    across = "" if kind == "histogram" else f", x = {found.x.name}"
+    lines.append(f"Data: {found.origin}{across}, {extent}.")
+    lines += [_facts(column, labels, by_x=kind != "histogram") for column in found.ys]
+    lines += [f"Note: {note}." for note in found.notes]
+    return "\n".join(lines)
+
+
+def _facts(column: Column, labels: list[str], *, by_x: bool) -> str:
+    pairs = [
+        (name, value)
+        for name, value in zip(labels, column.values, strict=True)
+        if value is not None
+    ]
+    least, most = min(pairs, key=lambda pair: pair[1]), max(pairs, key=lambda pair: pair[1])
+    total = sum(value for _, value in pairs)
+
+    def told(pair: tuple[str, float]) -> str:
+        return f"{number(pair[1])} ({pair[0]})" if by_x else number(pair[1])
+
+    head = (
+        f"{column.name}: min {told(least)}, max {told(most)}, "
+        f"mean {number(total / len(pairs))}, sum {number(total)}."
+    )
+    if len(pairs) <= _LISTED:
+        return f"{head} Values: {', '.join(map(told, pairs))}."
+    first, last = pairs[:_EDGES], pairs[-_EDGES:]
+    return f"{head} First: {', '.join(map(told, first))}. Last: {', '.join(map(told, last))}."

@@ -1,0 +1,104 @@
+"""Which paths a tool may touch: the one place that says no.
+
+Paths are taken relative to the allowed folder (`context.root`), links are followed
+before they are judged, and names that begin with a dot are left alone: `.env`, `.git`
+and Windlass's own store lie in many allowed folders and are nobody's business there.
+`context.readable` folders may be read, whatever they are called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from windlass.errors import ToolError, did_you_mean
+from windlass.tools.base import ToolContext
+
+_LISTED: Final = 30
+
+
+def to_read(context: ToolContext, path: str) -> Path:
+    """The real path behind `path`, inside the allowed folder or a readable one; it exists."""
+    real = _real(context, path)
+    if not _is_open(context.root, real) and not any(
+        real.is_relative_to(each.resolve()) for each in context.readable
+    ):
+        raise ToolError(_refusal(context, path, real))
+    if not real.exists():
+        raise ToolError(_missing(context, path, real))
+    return real
+
+
+def to_write(context: ToolContext, path: str) -> Path:
+    """The real path behind `path`, inside the allowed folder; it need not exist."""
+    real = _real(context, path)
+    if not _is_open(context.root, real) or real == context.root.resolve():
+        raise ToolError(_refusal(context, path, real))
+    if real.is_dir():
+        raise ToolError(f"{path!r} is a folder: give the path of a file")
+    return real
+
+
+def shown(context: ToolContext, real: Path) -> str:
+    """A real path as tools print it: relative to the allowed folder where it lies in it."""
+    root = context.root.resolve()
+    return real.relative_to(root).as_posix() if real.is_relative_to(root) else str(real)
+
+
+def walk(folder: Path, limit: int | None = None) -> Iterator[Path]:
+    """Files under `folder`, sorted, without hidden names and without links that lead out.
+
+    Stops after `limit` files.
+    """
+    inside = folder.resolve()
+    count = 0
+    for where, folders, files in os.walk(inside):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in sorted(files):
+            path = Path(where, name)
+            if name.startswith(".") or not path.is_file():
+                continue
+            if path.is_symlink() and not _is_open(inside, path.resolve()):
+                continue
+            count += 1
+            if limit is not None and count > limit:
+                return
+            yield path
+
+
+def _real(context: ToolContext, path: str) -> Path:
+    try:
+        real = (context.root.resolve() / path).resolve()
+        real.exists()
+    except (OSError, ValueError, RuntimeError) as problem:
+        # NUL bytes, lone surrogates, names too long, links in a circle.
+        reason = getattr(problem, "strerror", None) or type(problem).__name__
+        raise ToolError(f"{path[:80]!r} is no usable path: {reason}") from problem
+    return real
+
+
+def _is_open(root: Path, real: Path) -> bool:
+    root = root.resolve()
+    return real.is_relative_to(root) and not any(
+        part.startswith(".") for part in real.relative_to(root).parts
+    )
+
+
+def _refusal(context: ToolContext, path: str, real: Path) -> str:
+    if real.is_relative_to(context.root.resolve()):
+        if real == context.root.resolve():
+            return f"{path!r} is the allowed folder itself: give the path of a file in it"
+        return f"{path!r} is hidden (a name that begins with a dot) and not open to tools"
+    return f"{path!r} is outside the allowed folder: use a path relative to it, like 'notes/a.md'"
+
+
+def _missing(context: ToolContext, path: str, real: Path) -> str:
+    folder = real.parent
+    if not folder.is_dir():
+        return f"there is no folder {shown(context, folder)!r}"
+    names = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+    if len(names) > _LISTED:
+        return f"there is no file {path!r}; list_files shows what there is"
+    return f"there is no file {path!r}: {did_you_mean(real.name, names)}"

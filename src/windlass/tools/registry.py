@@ -1,0 +1,235 @@
+"""The registry: from Python functions to named tools.
+
+A function becomes a tool in three ways: marked with `@tool` in a module that is
+added, by its dotted path (`pkg.module:function`), or by an entry point of the group
+`windlass.tools`. Nothing here runs a tool, and nothing heavy is imported before the
+first tool is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.tools.base import TIMEOUT_S, Tool
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP: Final = "windlass.tools"
+"""The entry point group in which a package announces its tools."""
+
+BUILTIN_MODULES: Final = ("charts", "files", "numbers", "search", "sql", "state")
+
+_MARK: Final = "__windlass_tool__"
+# What OpenAI, Anthropic and Gemini all accept as a function name.
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    name: str | None
+    timeout_s: float | None
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(*, name: str | None = None, timeout_s: float | None = None) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, /, *, name: str | None = None, timeout_s: float | None = None
+) -> F | Callable[[F], F]:
+    """Mark a function as a tool; the function itself stays what it is.
+
+    Args:
+        function: The function, where the decorator is used without brackets.
+        name: What the model calls it (default: the function's name).
+        timeout_s: Seconds it may take (default: 60).
+    """
+
+    def mark(target: F) -> F:
+        setattr(target, _MARK, _Mark(name, timeout_s))
+        return target
+
+    return mark if function is None else mark(function)
+
+
+def make_tool(
+    function: Callable[..., Any], name: str | None = None, timeout_s: float | None = None
+) -> Tool:
+    """The tool that `function` is: schema from its signature, words from its docstring.
+
+    The first paragraph of the docstring is the description, the lines under `Args:`
+    describe the parameters. A parameter annotated `ToolContext` is not shown to the
+    model. Raises UsageError where the signature says too little for a schema.
+
+    Args:
+        function: Plain or async.
+        name: What the model calls it (default: as marked, else the function's name).
+        timeout_s: Seconds it may take (default: as marked, else 60).
+    """
+    # pydantic takes longer to import than everything else here together.
+    from windlass.tools.schema import describe
+
+    if not callable(function):
+        raise UsageError(f"{function!r} cannot be a tool: it is no function")
+    mark = getattr(function, _MARK, _Mark(None, None))
+    called = str(name or mark.name or getattr(function, "__name__", type(function).__name__))
+    if timeout_s is None:
+        timeout_s = TIMEOUT_S if mark.timeout_s is None else mark.timeout_s
+    origin = origin_of(function)
+    if not _NAME.fullmatch(called):
+        raise UsageError(
+            f"{origin}: {called!r} is no name for a tool; give one of letters, digits, '_' and '-' "
+            "(64 at most) with name=..."
+        )
+    if not timeout_s > 0:
+        raise UsageError(f"{origin}: timeout_s must be more than 0 seconds, not {timeout_s!r}")
+    form = describe(function, called, origin)
+    return Tool(
+        spec=form.spec,
+        function=function,
+        timeout_s=float(timeout_s),
+        context_parameter=form.context_parameter,
+        origin=origin,
+        parse=form.parse,
+    )
+
+
+def origin_of(function: Callable[..., Any]) -> str:
+    """Where a function was defined: `pkg.module:name (file:line)`."""
+    inner: Any = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not hasattr(inner, "__qualname__"):
+        inner = type(inner)
+    code = getattr(inner, "__code__", None)
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return f"{inner.__module__}:{inner.__qualname__}{place}"
+
+
+class Registry:
+    """Tools by name. A name stands for one function only."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+
+    def register(self, item: Tool) -> None:
+        """Add a tool; the same function may be added again, another under its name may not."""
+        name = item.spec.name
+        known = self._tools.get(name)
+        if known is not None and known.function is not item.function:
+            raise UsageError(
+                f"two tools are named {name!r}: {known.origin or 'one without origin'} and "
+                f"{item.origin or 'one without origin'}; give one another name with "
+                "@tool(name=...)"
+            )
+        self._tools[name] = item
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name; a name with a colon is resolved as a dotted path."""
+        if name in self._tools:
+            return self._tools[name]
+        if ":" in name:
+            return self.resolve(name)
+        raise UsageError(f"unknown tool {name!r}: {did_you_mean(name, self._tools)}")
+
+    def names(self) -> tuple[str, ...]:
+        """The known names, sorted."""
+        return tuple(sorted(self._tools))
+
+    def add_module(self, dotted: str) -> None:
+        """Register every function of the module that is marked with `@tool`."""
+        self._add_marked(_import(dotted))
+
+    def resolve(self, dotted: str) -> Tool:
+        """Register and return the function at `pkg.module:function`, marked or not."""
+        module_name, _, attribute = dotted.partition(":")
+        if not module_name or not attribute:
+            raise UsageError(f"{dotted!r} is no tool: expected 'package.module:function'")
+        found: Any = _import(module_name)
+        for step in attribute.split("."):
+            try:
+                found = getattr(found, step)
+            except AttributeError:
+                known = [key for key, value in vars(found).items() if _is_own(key, value)]
+                raise UsageError(
+                    f"module {module_name!r} has no function {attribute!r}: "
+                    f"{did_you_mean(step, known)}"
+                ) from None
+        item = found if isinstance(found, Tool) else make_tool(found)
+        self.register(item)
+        return item
+
+    def load_entry_points(self) -> None:
+        """Register the tools of installed packages (entry points of `windlass.tools`).
+
+        An entry point names a function, a `Tool`, or a module with marked functions.
+        """
+        # Takes longer to import than this whole module.
+        from importlib.metadata import entry_points
+
+        for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+            self._add_entry(entry)
+
+    def _add_entry(self, entry: EntryPoint) -> None:
+        package = entry.dist.name if entry.dist else "an unknown package"
+        try:
+            found = entry.load()
+        except Exception as problem:  # a package's own code runs here and may raise anything
+            raise UsageError(
+                f"the tool {entry.name!r} of {package} cannot be loaded from {entry.value!r}: "
+                f"{type(problem).__name__}: {problem}"
+            ) from problem
+        if isinstance(found, Tool):
+            self.register(found)
+        elif isinstance(found, ModuleType):
+            self._add_marked(found)
+        else:
+            self.register(make_tool(found, name=entry.name))
+
+    def _add_marked(self, module: ModuleType) -> None:
+        marked = [value for value in vars(module).values() if isinstance(_mark(value), _Mark)]
+        if not marked:
+            raise UsageError(f"module {module.__name__!r} has no function marked with @tool")
+        for function in marked:
+            self.register(make_tool(function))
+
+
+def builtin() -> Registry:
+    """A registry of all builtin tools. Their optional packages are imported when they run."""
+    registry = Registry()
+    for module in BUILTIN_MODULES:
+        registry.add_module(f"windlass.tools.{module}")
+    return registry
+
+
+def _mark(value: Any) -> Any:
+    # Looked up without getattr: an object with __getattr__ would answer to every name.
+    return inspect.getattr_static(value, _MARK, None)
+
+
+def _is_own(key: str, value: Any) -> bool:
+    return not key.startswith("_") and inspect.isfunction(value)
+
+
+def _import(dotted: str) -> ModuleType:
+    try:
+        return importlib.import_module(dotted)
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"cannot import {dotted!r}: there is no module {problem.name!r} on Python's path"
+        ) from problem
+    except Exception as problem:  # the user's own code runs here and may raise anything
+        raise UsageError(
+            f"module {dotted!r} fails while it is imported: {type(problem).__name__}: {problem}"
+        ) from problem

@@ -1,0 +1,204 @@
+"""Running tools: arguments in, one result out, whatever the tool does.
+
+A tool that fails, hangs, is unknown or is called wrongly gives a result with
+`error=True`, which the model sees; only the user's interruption and a cancelled run
+pass through. The runner knows neither history nor provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import inspect
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from windlass.errors import ToolError, did_you_mean
+from windlass.messages import Picture, ToolCall, clean_text, picture
+from windlass.tools.base import Tool, ToolContext, ToolOutput
+from windlass.tools.decode import decode_text
+
+PARALLEL: Final = 4
+"""Tools of one reply that run at the same time."""
+
+_EXTENSIONS: Final = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+}
+
+
+async def run_tools(
+    calls: Sequence[ToolCall],
+    registry_tools: Mapping[str, Tool],
+    context: ToolContext,
+    limit: int = PARALLEL,
+) -> list[ToolOutput]:
+    """Run the calls of one reply, at most `limit` at a time; results in the order of the calls.
+
+    Each failure is its own result. The tools share `context.state`: a single
+    assignment is whole, but which of two writers of the same key comes last is not
+    defined.
+    """
+    gate = asyncio.Semaphore(limit)
+
+    async def one(call: ToolCall) -> ToolOutput:
+        tool = registry_tools.get(call.name)
+        if tool is None:
+            return _failure(
+                f"unknown tool {call.name!r}: {did_you_mean(call.name, registry_tools)}"
+            )
+        async with gate:
+            return await run_tool(tool, call, context)
+
+    return list(await asyncio.gather(*(one(call) for call in calls)))
+
+
+async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutput:
+    """Run one call within the tool's time limit.
+
+    A plain function runs in a daemon thread of its own, so that one which never
+    returns holds up neither the run nor the end of the interpreter; an async one runs
+    as a task and must not block the event loop.
+    """
+    try:
+        arguments = _arguments(tool, call)
+    except ValueError as problem:
+        return _failure(str(problem))
+    if tool.context_parameter is not None:
+        arguments[tool.context_parameter] = context
+    task = asyncio.ensure_future(_guarded(tool, arguments))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=tool.timeout_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if done:
+        return task.result()
+    # Not awaited: a task that swallows its cancellation would hang the run after all.
+    task.cancel()
+    return _failure(
+        f"{tool.spec.name!r} did not finish within its time limit of {tool.timeout_s:g} s; "
+        "it was given up and has no result"
+    )
+
+
+def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
+    # Imported here, because pydantic comes with it.
+    from windlass.tools.schema import expectation
+
+    try:
+        given = call.parsed()
+        return _checked(tool, given) if tool.parse is None else tool.parse(given)
+    except json.JSONDecodeError as problem:
+        reason = f"the arguments of {tool.spec.name!r} are no JSON ({problem})"
+    except ValueError as problem:
+        reason = str(problem)
+    except RecursionError:
+        reason = f"the arguments of {tool.spec.name!r} are nested too deeply"
+    raise ValueError(f"{reason}; {expectation(tool.spec)}")
+
+
+def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    from jsonschema.validators import validator_for
+
+    schema = dict(tool.spec.parameters)
+    errors = [each.message for each in validator_for(schema)(schema).iter_errors(given)]
+    if errors:
+        raise ValueError(f"wrong arguments for {tool.spec.name!r}: " + "; ".join(errors))
+    return given
+
+
+async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
+    """The tool's result, or its failure as a result: the one place that meets foreign code."""
+    try:
+        if inspect.iscoroutinefunction(tool.function):
+            result = await tool.function(**arguments)
+        else:
+            result = await _in_thread(tool, arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        return to_output(result, tool.spec.name)
+    except ToolError as problem:
+        return _failure(str(problem) or "the tool failed without saying why")
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
+        return _failure(f"{type(problem).__name__}: {problem}".removesuffix(": "))
+
+
+async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
+    """Call a plain function in a daemon thread.
+
+    asyncio's own executor is not used: the interpreter waits for its threads at exit.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    inherited = contextvars.copy_context()
+
+    def report(setter: Callable[[Any], None], value: Any) -> None:
+        if not future.done():
+            setter(value)
+
+    def work() -> None:
+        outcome: tuple[Callable[[Any], None], Any]
+        try:
+            result = inherited.run(tool.function, **arguments)
+        except StopIteration as problem:
+            # A future cannot carry it: it would end the coroutine that awaits.
+            outcome = (future.set_exception, RuntimeError(f"StopIteration: {problem}"))
+        except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
+            outcome = (future.set_exception, problem)
+        else:
+            outcome = (future.set_result, result)
+        try:
+            loop.call_soon_threadsafe(report, *outcome)
+        except RuntimeError:
+            return  # the run is over and its loop closed: nobody waits any more
+
+    threading.Thread(target=work, name=f"tool {tool.spec.name}", daemon=True).start()
+    return await future
+
+
+def to_output(result: Any, name: str) -> ToolOutput:
+    """What a tool returned, as text and pictures; `name` names a picture without one."""
+    match result:
+        case ToolOutput():
+            return dataclasses.replace(result, text=clean_text(result.text))
+        case None:
+            return ToolOutput("done")
+        case str():
+            return ToolOutput(clean_text(result))
+        case Picture():
+            return ToolOutput(f"picture {result.describe()}", (result,))
+        case bytes() | bytearray() | memoryview():
+            return _from_bytes(bytes(result), name)
+        case _:
+            return ToolOutput(clean_text(json.dumps(result, default=_plain, ensure_ascii=False)))
+
+
+def _from_bytes(data: bytes, name: str) -> ToolOutput:
+    try:
+        found = picture(data)
+    except ValueError:
+        text = decode_text(data)
+        if text is None:
+            text = f"({len(data)} bytes that are neither text nor a picture, not shown)"
+        return ToolOutput(text)
+    named = dataclasses.replace(found, name=f"{name}.{_EXTENSIONS[found.media_type]}")
+    return ToolOutput(f"picture {named.describe()}", (named,))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: fields of a dataclass or pydantic model, else `str`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return str(value)
+
+
+def _failure(text: str) -> ToolOutput:
+    return ToolOutput(clean_text(text), error=True)

@@ -1,0 +1,106 @@
+"""`web_search`: a search of a local folder of documents, which says that it is one."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from windlass.errors import ToolError
+from windlass.tools import paths
+from windlass.tools.base import ToolContext
+from windlass.tools.decode import decode_text
+from windlass.tools.registry import tool
+
+_SUFFIXES: Final = frozenset({".md", ".markdown", ".txt", ".rst"})
+_MAX_FILES: Final = 5_000
+_MAX_RESULTS: Final = 20
+_SNIPPET_WORDS: Final = 48
+_STOP_TEXT: Final = (
+    "a about an and any are as at be been but by can could did do does for from had has have how i "
+    "if in into is it its me more my no not of on or our should so some such than that the their "
+    "them then there these they this to too us was we were what when where which while who why "
+    "will with would you your"
+)
+_STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
+
+
+class _Document(NamedTuple):
+    path: str
+    title: str
+    body: str
+
+
+@tool
+def web_search(context: ToolContext, query: str, max_results: int = 5) -> str:
+    """Search for documents; the answer says which collection was searched.
+
+    Args:
+        context: What the run provides.
+        query: What to look for, in a few words.
+        max_results: How many documents to show, at most 20.
+    """
+    folder = context.search_folder
+    if folder is None:
+        raise ToolError(
+            "no search is set up: name a folder of Markdown or text files as the setting "
+            "search_folder, and this tool searches it"
+        )
+    if not folder.is_dir():
+        raise ToolError(f"the search folder {str(folder)!r} does not exist: mend search_folder")
+    documents = _load(context, folder)
+    words = _words(query)
+    if not words:
+        raise ToolError(f"nothing to search for in {query!r}: give some words")
+    found = _find(documents, words, min(max(max_results, 1), _MAX_RESULTS))
+    name = paths.shown(context, folder.resolve())
+    head = f"Search of the local folder {name!r} ({len(documents)} documents), not of the web"
+    if not found:
+        return f"{head}: no document has any of the words {', '.join(words)}."
+    blocks = [f"{head}: {len(found)} found for {' '.join(words)!r}."]
+    blocks += [f"{at}. {each.title} ({each.path})\n{each.body}" for at, each in enumerate(found, 1)]
+    return "\n\n".join(blocks)
+
+
+def _words(query: str) -> list[str]:
+    words = list(dict.fromkeys(re.findall(r"\w+", query.casefold())))
+    return [word for word in words if word not in _STOP_WORDS] or words
+
+
+def _load(context: ToolContext, folder: Path) -> list[_Document]:
+    documents = []
+    for file in paths.walk(folder, _MAX_FILES):
+        if file.suffix.lower() not in _SUFFIXES:
+            continue
+        try:
+            text = decode_text(file.read_bytes())
+        except OSError:
+            continue  # gone or locked since it was listed: the others can still be searched
+        if text is not None:
+            documents.append(_document(paths.shown(context, file), file, text))
+    return documents
+
+
+def _document(path: str, file: Path, text: str) -> _Document:
+    first, _, rest = text.strip().partition("\n")
+    if first.startswith("#"):
+        return _Document(path, first.lstrip("# ").strip(), rest.strip())
+    return _Document(path, file.stem.replace("_", " ").replace("-", " "), text.strip())
+
+
+def _find(documents: list[_Document], words: list[str], limit: int) -> list[_Document]:
+    """The best documents, their bodies cut to the passage that fits; titles count threefold."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE documents USING fts5"
+            "(path UNINDEXED, title, body, tokenize = 'porter unicode61')"
+        )
+        database.executemany("INSERT INTO documents VALUES (?, ?, ?)", documents)
+        rows = database.execute(
+            "SELECT path, title, snippet(documents, 2, '', '', ' … ', ?) FROM documents "
+            "WHERE documents MATCH ? ORDER BY bm25(documents, 0, 3, 1), path LIMIT ?",
+            (_SNIPPET_WORDS, " OR ".join(f'"{word}"' for word in words), limit),
+        ).fetchall()
+    return [_Document(path, title, " ".join(body.split())) for path, title, body in rows]

@@ -1,0 +1,94 @@
+"""The nouns of a window: occurrences, entries, edits, and applying edits to entries.
+
+This module knows messages and ids. It does not know where they are stored, what
+they cost, or who decides on an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from windlass.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A message as it occurred: `id` names the occurrence in its session.
+
+    `phase`, `turn` and `attempt` say where it was said (turns count from 1 within a
+    phase, through all its attempts); `node` is the kind of row it is in the record.
+    """
+
+    id: str
+    message: Message
+    node: str
+    phase: str | None = None
+    turn: int | None = None
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message of a window: as it is sent, what it stands for, and why it is there.
+
+    `because` names the edit that changed it (None: shown as it was said).
+    """
+
+    item: Item
+    message: Message
+    reason: str
+    because: str | None = None
+
+    @property
+    def edited(self) -> bool:
+        """Whether what is sent differs from what was said."""
+        return self.message != self.item.message
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Show `replacement` in place of the occurrence `id`, from now on."""
+
+    id: str
+    replacement: Message
+    because: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Do not show the occurrence `id`, from now on."""
+
+    id: str
+    because: str
+    reason: str
+
+
+Edit: TypeAlias = Replace | Drop
+
+
+def show(items: Iterable[Item], reason: str) -> tuple[Entry, ...]:
+    """The items as they were said, all for the same reason."""
+    return tuple(Entry(item, item.message, reason) for item in items)
+
+
+def apply(entries: Sequence[Entry], edits: Mapping[str, Edit]) -> tuple[Entry, ...]:
+    """The entries under the edits: the only code that rewrites what is sent.
+
+    `edits` holds the latest edit of each occurrence. An entry whose occurrence has
+    none comes back as the same object.
+    """
+    if not edits:
+        return tuple(entries)
+    shown: list[Entry] = []
+    for entry in entries:
+        match edits.get(entry.item.id):
+            case None:
+                shown.append(entry)
+            case Drop():
+                pass
+            case Replace() as edit:
+                shown.append(replace(entry, message=edit.replacement, because=edit.because))
+    return tuple(shown)

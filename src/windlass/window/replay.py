@@ -1,0 +1,140 @@
+"""Replaying another phase's conversation: its messages, filtered, with pairs kept whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from windlass.messages import Message, Part, Picture, Text, ToolCall
+from windlass.window.entries import Entry, Item, show
+
+_ARGUMENT_CHARS = 60
+
+
+def replay(
+    items: Sequence[Item],
+    which: Literal["all", "assistant_only", "last_turn"],
+    *,
+    reason: str,
+) -> tuple[Entry, ...]:
+    """The messages of a phase as a later phase sees them.
+
+    `all`: everything, with original roles. `assistant_only`: what the assistant said,
+    each tool pair folded to one line. `last_turn`: the last assistant message with
+    text, and the tool pairs since the user message before it.
+    """
+    match which:
+        case "all":
+            return show(items, reason)
+        case "last_turn":
+            return show(_last_turn(items), reason)
+        case "assistant_only":
+            pairs = {call.id for item in items for call in item.message.tool_calls}
+            folded = _fold(show(items, reason), pairs)
+            return tuple(entry for entry in folded if entry.message.role == "assistant")
+
+
+def without_repeats(
+    entries: Sequence[Entry], pictures: Collection[str], calls: Collection[str]
+) -> tuple[Entry, ...]:
+    """The entries without what the window holds already.
+
+    A picture whose SHA-256 is in `pictures`, or came before among the entries, is
+    described instead. A tool pair whose call id is in `calls` is folded to a line: a
+    request that holds one call id twice is refused (Anthropic: "`tool_use` ids must be
+    unique").
+    """
+    seen = set(pictures)
+    return tuple(_described(entry, seen) for entry in _fold(entries, calls))
+
+
+def held_by(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
+    """The pictures (by SHA-256) and the call ids that these entries hold."""
+    pictures = {p.sha256 for entry in entries for p in entry.message.pictures if p.sha256}
+    return pictures, {call.id for entry in entries for call in entry.message.tool_calls}
+
+
+def _fold(entries: Sequence[Entry], calls: Collection[str]) -> list[Entry]:
+    """The entries with each assistant message that made one of `calls` told in words."""
+    results = {e.message.tool_call_id: e.message for e in entries if e.message.role == "tool"}
+    shown: list[Entry] = []
+    gone: set[str | None] = set()
+    for entry in entries:
+        message = entry.message
+        if message.role == "tool" and message.tool_call_id in gone:
+            continue
+        if any(call.id in calls for call in message.tool_calls):
+            gone.update(call.id for call in message.tool_calls)
+            lines = [folded_pair(call, results.get(call.id)) for call in message.tool_calls]
+            said = [message.text] if message.text else []
+            text = Message("assistant", (Text("\n".join(said + lines)),), name=message.name)
+            shown.append(replace(entry, message=text, because="fold"))
+        else:
+            shown.append(entry)
+    return shown
+
+
+def _last_turn(items: Sequence[Item]) -> Sequence[Item]:
+    last = max(
+        (
+            at
+            for at, item in enumerate(items)
+            if item.message.role == "assistant" and item.message.text
+        ),
+        default=None,
+    )
+    if last is None:
+        return ()
+    start = last
+    while start > 0 and items[start - 1].message.role in ("assistant", "tool"):
+        start -= 1
+    end = last + 1
+    while end < len(items) and items[end].message.role == "tool":
+        end += 1
+    return items[start:end]
+
+
+def folded_pair(call: ToolCall, result: Message | None) -> str:
+    """A tool pair in one line: `[Called run_sql(query="SEL...") -> 812 characters]`."""
+    try:
+        arguments = call.parsed()
+    except ValueError:
+        arguments = {}
+    told = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
+    if result is None:
+        outcome = "no result"
+    else:
+        outcome = f"{len(result.text):,} characters"
+        if result.pictures:
+            names = "; ".join(picture.describe() for picture in result.pictures)
+            outcome += f" and [Image: {names}]"
+    return f"[Called {call.name}({told}) -> {outcome}]"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _ARGUMENT_CHARS else text[: _ARGUMENT_CHARS - 3] + "..."
+
+
+def _described(entry: Entry, seen: set[str]) -> Entry:
+    parts: list[Part] = []
+    for part in entry.message.parts:
+        if isinstance(part, Picture) and part.sha256:
+            if part.sha256 in seen:
+                parts.append(Text(f"[Image shown above: {part.describe()}]"))
+                continue
+            seen.add(part.sha256)
+        parts.append(part)
+    if tuple(parts) == entry.message.parts:
+        return entry
+    return replace(entry, message=entry.message.with_parts(*parts), because="repeated picture")
+
+
+def text_only(entry: Entry, because: str) -> Entry:
+    """An assistant's words without the calls it made, for where their results are not shown."""
+    if not entry.message.tool_calls:
+        return entry
+    said = Message("assistant", (Text(entry.message.text),), name=entry.message.name)
+    return replace(entry, message=said, because=because)

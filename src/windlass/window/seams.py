@@ -1,0 +1,43 @@
+"""Where a list of messages may be cut without breaking a tool pair.
+
+A turn is one assistant message with all its tool results, and what the user said
+before it. Cuts lie between turns only, so nothing that cuts here needs to know
+about tool calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from windlass.messages import Message
+from windlass.window.entries import Entry
+
+
+def turns(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
+    """The entries cut at every seam, in order; the last turn may lack its answer."""
+    groups: list[list[Entry]] = []
+    answered = True
+    for entry in entries:
+        role = entry.message.role
+        if role == "tool" and groups:
+            groups[-1].append(entry)
+            continue
+        if answered:
+            groups.append([])
+        groups[-1].append(entry)
+        answered = role == "assistant"
+    return [tuple(group) for group in groups]
+
+
+def newest_within(
+    entries: Sequence[Entry], limit: int, count: Callable[[Message], int]
+) -> tuple[Entry, ...]:
+    """The newest whole turns whose messages together take at most `limit` tokens."""
+    kept: list[tuple[Entry, ...]] = []
+    left = limit
+    for turn in reversed(turns(entries)):
+        left -= sum(count(entry.message) for entry in turn)
+        if left < 0:
+            break
+        kept.append(turn)
+    return tuple(entry for turn in reversed(kept) for entry in turn)

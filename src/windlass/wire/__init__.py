@@ -1,0 +1,1 @@
+"""Provider formats, pure: no clock, no disk, no network."""

@@ -1,0 +1,161 @@
+"""Generators of cascades as plain data, and ways to damage them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from hypothesis import strategies as st
+
+from windlass.cascade.load import Format, Loaded, parse
+
+TOOLS = ("create_chart", "run_sql", "set_state")
+WORDS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=12)
+NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,9}", fullmatch=True).filter(
+    lambda name: name not in {"all", "first", "previous"}
+)
+COUNTS = st.integers(1, 50)
+
+
+def cascade(*phases: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A cascade of these phases; instructions are made up where there are none."""
+    return {
+        "cascade_id": "c",
+        "phases": [{"instructions": "Do it.", **phase} for phase in phases],
+        **more,
+    }
+
+
+def loaded(data: Any, form: Format = "json") -> Loaded:
+    """The data as a file would be loaded."""
+    return parse(dump(data, form), name=f"c.{form}", format=form)
+
+
+def dump(data: Any, form: Format) -> str:
+    """The data as the text of a file, one key a line."""
+    if form == "json":
+        return json.dumps(data, indent=2)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with any of these keys."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def settings() -> dict[str, st.SearchStrategy[Any]]:
+    return {
+        "model": WORDS,
+        "max_output_tokens": COUNTS,
+        "temperature": st.floats(0, 2) | st.integers(0, 2),
+        "reasoning_effort": st.sampled_from(["minimal", "low", "medium", "high"]),
+        "output_schema": st.just({"type": "object", "properties": {"x": {"type": "number"}}}),
+    }
+
+
+@st.composite
+def sources(draw: st.DrawFn, earlier: list[str]) -> Any:
+    """A source that a phase after `earlier` may name."""
+    phase = draw(st.sampled_from([*earlier, "previous", "first", "all"]))
+    if draw(st.booleans()):
+        return phase
+    kinds = st.sampled_from(["images", "output", "messages", "state"])
+    source: dict[str, Any] = {"phase": phase} | draw(
+        some(
+            include=st.lists(kinds, min_size=1, unique=True),
+            images_filter=st.sampled_from(["all", "last"]),
+            as_role=st.sampled_from(["user", "system"]),
+        )
+    )
+    if draw(st.booleans()):
+        source |= {"images_filter": "last_n", "images_count": draw(COUNTS)}
+    if draw(st.booleans()):
+        key = draw(st.sampled_from(["filter", "messages_filter"]))
+        source[key] = draw(st.sampled_from(["all", "assistant_only", "last_turn"]))
+    if draw(st.booleans()):
+        source[draw(st.sampled_from(["if", "condition"]))] = "{{ state.wanted }}"
+    return source
+
+
+@st.composite
+def phases(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, Any]:
+    """A valid phase after `earlier`."""
+    ttl = COUNTS | st.none()
+    phase: dict[str, Any] = {
+        "name": name,
+        "instructions": "Use {{ input.x }} {{ state.y }}",
+    } | draw(
+        some(
+            system=WORDS.filter(lambda text: "{" not in text),
+            rules=some(max_turns=COUNTS, max_attempts=COUNTS, loop_until=st.sampled_from(TOOLS)),
+            context_retention=st.sampled_from(["full", "output_only"]),
+            context_ttl=some(tool_results=ttl, images=ttl, assistant=ttl, user=ttl),
+            output_extraction=st.just({"pattern": "(.)", "store_as": "x", "format": "json"}),
+            max_input_tokens=COUNTS
+            | st.builds(lambda n: {"limit": n, "on_exceed": "fail"}, COUNTS),
+            tool_choice=st.sampled_from(["auto", "none"]),
+            tackle=st.just("manifest") | st.lists(st.sampled_from(TOOLS), unique=True),
+            **settings(),
+        )
+    )
+    uses_output = draw(st.booleans())
+    if earlier and uses_output:
+        phase["instructions"] += f" {{{{ outputs[{draw(st.sampled_from(earlier))!r}] }}}}"
+    listed = st.lists(sources(earlier), max_size=3)
+    match draw(st.integers(0, 3)):
+        case 1:
+            phase["context"] = {"from": draw(listed)} | draw(
+                some(include_input=st.booleans(), exclude=st.lists(st.sampled_from([name])))
+            )
+        case 2:
+            position = some(position=st.sampled_from(["start", "end"]))
+            phase |= {"inject_from": draw(listed)} | draw(position)
+        case 3:
+            strategies = ["fresh", "minimal", "full", "sliding"]
+            phase["context_strategy"] = draw(st.sampled_from(strategies))
+    return phase
+
+
+@st.composite
+def cascades(draw: st.DrawFn) -> dict[str, Any]:
+    """Any valid cascade."""
+    names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    top = draw(some(description=WORDS, tools=st.just(["json"]), **settings()))
+    made = [draw(phases(name, names[:index])) for index, name in enumerate(names)]
+    return {"cascade_id": draw(NAMES), **top, "phases": made}
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values inside `data`."""
+    items = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in items:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> dict[str, Any]:
+    """A valid cascade in which some values were put in the place of others."""
+    data = copy.deepcopy(draw(cascades()))
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from(list(places(data))))
+        holder = data
+        for step in path[:-1]:
+            holder = holder[step]
+        new = draw(JSON | st.sampled_from(["{{", "{{ nope }}", "previous", "a b"]))
+        if isinstance(holder, dict) and draw(st.booleans()):
+            holder[draw(st.text(max_size=5) | st.sampled_from(["if", "from_", "soundings"]))] = new
+        else:
+            holder[path[-1]] = new
+    return data

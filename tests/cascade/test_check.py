@@ -1,0 +1,392 @@
+"""Everything that can be known to be wrong is said at once, each with its line."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cascade.making import JSON, TOOLS, cascade, cascades, damaged, dump, loaded, places
+from windlass.cascade.check import check, checked, load_checked
+from windlass.cascade.load import load, of, parse
+from windlass.cascade.model import Cascade, Context, Phase
+from windlass.errors import CascadeError, UsageError, did_you_mean
+
+DATA = Path(__file__).parent / "data"
+A, B, C = {"name": "a"}, {"name": "b"}, {"name": "c"}
+
+
+def mistakes(
+    *phases: dict[str, Any], tools: Collection[str] | None = None, **top: Any
+) -> list[str]:
+    """The mistakes of a cascade of these phases, without file and line."""
+    return [mistake.text for mistake in check(loaded(cascade(*phases, **top)), tools=tools)]
+
+
+def only(*phases: dict[str, Any], tools: Collection[str] | None = None, **top: Any) -> str:
+    (mistake,) = mistakes(*phases, tools=tools, **top)
+    return mistake
+
+
+def with_source(source: Any, **more: Any) -> str:
+    """The one mistake of a second phase that takes from `source`."""
+    return only(A, {**B, "context": {"from": [source]}, **more}, C)
+
+
+class TestGolden:
+    @pytest.mark.req("CI-25", "CI-33", "CI-50")
+    @pytest.mark.parametrize("name", ["mistakes.json", "mistakes.yaml"])
+    def test_a_file_full_of_mistakes(self, name: str) -> None:
+        found = check(load(DATA / name), tools=["create_chart", "run_sql"])
+        told = "".join(f"{mistake}\n" for mistake in found).replace(f"{DATA}/", "")
+        assert told == (DATA / f"{name}.txt").read_text(encoding="utf-8")
+
+    def test_a_valid_cascade_has_none(self) -> None:
+        source = {"phase": "a", "include": ["images"], "if": "{{ state.x }}"}
+        assert mistakes(A, {**B, "context": {"from": ["a", source, "previous"]}}) == []
+
+
+class TestNames:
+    @pytest.mark.req("AC-67")
+    @pytest.mark.parametrize("word", ["all", "first", "previous"])
+    def test_a_phase_is_not_called_like_a_word_of_sources(self, word: str) -> None:
+        assert only({"name": word}).startswith(f"phase '{word}', name: a phase cannot be called")
+
+    def test_repeated_names_point_at_the_first(self) -> None:
+        assert only(A, A) == (
+            "phase 'a', name: there already is a phase 'a' (line 4); names are unique"
+        )
+
+
+class TestSources:
+    def test_an_unknown_phase_comes_with_the_nearest(self) -> None:
+        told = only({"name": "chart"}, {**B, "context": {"from": ["chrat"]}})
+        assert told == (
+            "phase 'b', context.from[0]: there is no phase 'chrat';"
+            " did you mean 'chart'? known: all, chart, first, previous"
+        )
+
+    @pytest.mark.req("CI-33")
+    def test_a_later_phase_is_refused(self) -> None:
+        assert "context.from[0]: phase 'c' comes later (line " in with_source("c")
+
+    @pytest.mark.req("CI-23", "CI-33")
+    def test_a_later_phase_is_refused_in_inject_from_too(self) -> None:
+        told = only({**A, "inject_from": [{"phase": "b"}]}, B)
+        assert "inject_from[0].phase: phase 'b' comes later" in told
+        assert "no phase comes before this one" in told
+
+    @pytest.mark.req("CI-33")
+    def test_itself_is_refused(self) -> None:
+        assert "a phase cannot take from itself" in with_source("b")
+
+    @pytest.mark.req("CI-50")
+    def test_a_parents_phase_is_for_a_later_version(self) -> None:
+        assert "'parent.x' is not available in this version of Windlass" in with_source("parent.x")
+
+    def test_a_count_without_last_n_contradicts(self) -> None:
+        told = with_source({"phase": "a", "images_count": 2})
+        assert "images_count: counts for images_filter 'last_n' only" in told
+        assert "is not known here" in with_source(
+            {"phase": "a", "images_count": 2, "images_filter": "lst"}
+        )
+
+    def test_excluded_phases_exist(self) -> None:
+        told = only(A, {**B, "context": {"from": ["all"], "exclude": ["a", "x"]}})
+        assert "context.exclude[1]: there is no phase 'x'; known: a, b" in told
+
+
+class TestContradictions:
+    @pytest.mark.req("CI-25")
+    def test_context_with_inject_from_says_where_to_put_the_source(self) -> None:
+        told = only(A, {**B, "context": {}, "inject_from": ["a"]})
+        assert told == (
+            "phase 'b', inject_from: cannot stand beside 'context';"
+            " put its sources into context.from"
+        )
+
+    @pytest.mark.req("CI-25")
+    def test_even_where_one_of_them_is_wrong(self) -> None:
+        told = mistakes(A, {**B, "context": 3, "inject_from": ["a"]})
+        assert any("cannot stand beside 'context'" in text for text in told)
+
+    @pytest.mark.req("AC-67")
+    def test_exclude_beside_inject_from(self) -> None:
+        told = mistakes(A, {**B, "context": {"exclude": ["a"]}, "inject_from": ["a"]})
+        assert any("exclude: works on context.from only" in text for text in told)
+        assert "'exclude' does not belong here" in only(
+            A, {**B, "exclude": [], "inject_from": ["a"]}
+        )
+
+    @pytest.mark.parametrize("other", [{"context": {}}, {"inject_from": ["a"]}])
+    def test_a_strategy_beside_what_it_stands_for(self, other: dict[str, Any]) -> None:
+        told = only(A, {**B, "context_strategy": "full", **other})
+        assert f"is a shorthand and cannot stand beside '{next(iter(other))}'" in told
+
+    def test_a_position_without_inject_from(self) -> None:
+        assert "position: says where 'inject_from' stands" in only({**A, "position": "end"})
+
+    def test_null_is_as_good_as_nothing(self) -> None:
+        assert mistakes(A, {**B, "context": None, "inject_from": ["a"]}) == []
+
+
+class TestTemplates:
+    @pytest.mark.req("CI-40")
+    def test_input_state_and_earlier_outputs_are_known(self) -> None:
+        text = (
+            "{{ input.x }} {{ state.y }} {{ outputs.a.text }} {% for i in [1] %}{{ i }}{% endfor %}"
+        )
+        assert mistakes(A, {**B, "instructions": text}) == []
+
+    @pytest.mark.parametrize(
+        ("template", "told"),
+        [
+            ("{{ inptu.x }}", "a template knows no 'inptu'; did you mean 'input'?"),
+            ("{{ input.x ", "bad template: unexpected end of template"),
+            ("{% if x %}", "bad template"),
+            (
+                "{{ input.x | uper }}",
+                "bad template: there is no filter 'uper'; did you mean 'upper'?",
+            ),
+            ("{{ 1 is od }}", "bad template: there is no test 'od'"),
+            ("{% include 'x' %}", "bad template: a template cannot take in other templates"),
+            ("{{ " + "(" * 5000, "bad template"),
+        ],
+    )
+    def test_wrong_templates(self, template: str, told: str) -> None:
+        for key in ("instructions", "system"):
+            assert f"phase 'a', {key}: {told}" in mistakes({**A, key: template})[0]
+
+    @pytest.mark.req("CA-14")
+    @pytest.mark.parametrize("form", ["outputs.{}", "outputs['{}']", "outputs.{}.tool_results.x"])
+    def test_outputs_name_phases_that_come_before(self, form: str) -> None:
+        def told(name: str) -> list[str]:
+            text = f"{{{{ {form.format(name)} }}}}"
+            return mistakes(A, {**B, "instructions": text}, C)
+
+        assert told("a") == []
+        assert "outputs.c: phase 'c' comes later" in told("c")[0]
+        assert "outputs.b: the output of a phase is not known while it runs" in told("b")[0]
+        assert "outputs.aa: there is no phase 'aa'; did you mean 'a'?" in told("aa")[0]
+
+    def test_a_cascades_system_prompt_uses_no_output(self) -> None:
+        assert "the system prompt of all phases can use no output" in only(
+            A, system="{{ outputs.a }}"
+        )
+
+    def test_the_line_within_a_yaml_block_is_told(self) -> None:
+        text = "cascade_id: c\nphases:\n- name: a\n  instructions: |\n    One.\n    {{ x }}\n"
+        (mistake,) = check(parse(text, name="c", format="yaml"))
+        assert mistake.line == 6
+
+    def test_elsewhere_the_line_of_the_text_is_told(self) -> None:
+        assert only({**A, "instructions": "One.\n{{ x }}"}).endswith("(line 2 of the text)")
+
+    @pytest.mark.req("CI-19")
+    @pytest.mark.parametrize("key", ["if", "condition"])
+    def test_conditions_are_templates_too(self, key: str) -> None:
+        def told(condition: str) -> str:
+            return with_source({"phase": "a", key: condition})
+
+        assert f"context.from[0].{key}: bad template" in told("{{ state.x ")
+        assert f"context.from[0].{key}: a template knows no 'sate'" in told("{{ sate.x }}")
+        assert "'state.x' is plain text and so always true" in told("state.x")
+
+
+class Toolbox:
+    """A registry of three tools that can be given more."""
+
+    def __init__(self) -> None:
+        self.known = list(TOOLS)
+
+    def names(self) -> list[str]:
+        return self.known
+
+    def resolve(self, dotted: str) -> str:
+        if dotted.startswith("bad"):
+            raise UsageError(f"cannot import {dotted!r}")
+        self.known.append(dotted.rpartition(":")[2])
+        return dotted
+
+    def add_module(self, dotted: str) -> None:
+        self.resolve(f"{dotted}:of_module")
+
+
+class TestTools:
+    def test_an_unknown_tool_comes_with_the_known(self) -> None:
+        told = only({**A, "tackle": ["run_sql", "run_slq"]}, tools=TOOLS)
+        assert (
+            told
+            == f"phase 'a', tackle[1]: there is no tool 'run_slq'; {did_you_mean('run_slq', TOOLS)}"
+        )
+
+    def test_an_unknown_validator(self) -> None:
+        told = only({**A, "rules": {"loop_until": "nope"}}, tools=TOOLS)
+        assert "rules.loop_until: there is no tool 'nope'" in told
+
+    def test_without_tools_to_compare_names_are_taken_as_they_are(self) -> None:
+        assert mistakes({**A, "tackle": ["nope", "m:f"], "rules": {"loop_until": "nope"}}) == []
+        assert mistakes({**A, "tackle": ["m:f"]}, tools=TOOLS) == []
+
+    def test_a_dotted_path_has_a_form(self) -> None:
+        assert "write it as 'package.module:function'" in only({**A, "tackle": ["m:f:g"]})
+
+    def test_a_registry_is_given_the_cascades_own_tools_first(self) -> None:
+        phase = {**A, "tackle": ["of_module", "f", "bad.m:f"], "tool_choice": "f"}
+        found = check(loaded(cascade(phase, tools=["m", "m:f", "bad"])), tools=Toolbox())
+        assert [mistake.text for mistake in found] == [
+            "phase 'a', tackle[2]: cannot import 'bad.m:f'",
+            "tools[2]: cannot import 'bad:of_module'",
+        ]
+
+    @pytest.mark.parametrize(
+        ("phase", "told"),
+        [
+            (
+                {"tool_choice": "run_sql"},
+                "'run_sql' is no tool in the tackle of this phase; known: auto",
+            ),
+            ({"tool_choice": "required"}, "'required' needs a tool to call"),
+            ({"tool_choice": "run_sql", "tackle": "manifest"}, "may not be among the tools"),
+        ],
+    )
+    def test_a_choice_that_cannot_be_followed(self, phase: dict[str, Any], told: str) -> None:
+        said = only({**A, **phase})
+        assert said.startswith("phase 'a', tool_choice: ")
+        assert told in said
+
+    @pytest.mark.parametrize(
+        "phase",
+        [
+            {"tool_choice": "run_sql", "tackle": ["run_sql"]},
+            {"tool_choice": "f", "tackle": ["m:f"]},
+            {"tool_choice": "required", "tackle": ["run_sql"]},
+            {"tool_choice": "required", "tackle": "manifest"},
+            {"tool_choice": "auto"},
+        ],
+    )
+    def test_a_choice_that_can(self, phase: dict[str, Any]) -> None:
+        assert mistakes({**A, **phase}) == []
+
+    def test_a_cascades_choice_needs_one_phase_that_can(self) -> None:
+        assert mistakes({**A, "tackle": ["run_sql"]}, B, tool_choice="run_sql") == []
+        assert only(A, B, tool_choice="run_sql").startswith(
+            "tool_choice: 'run_sql' is a tool of no"
+        )
+
+
+class TestLater:
+    @pytest.mark.req("CI-50")
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "soundings",
+            "reforge",
+            "sub_cascades",
+            "context_in",
+            "context_out",
+            "auto_context",
+            "intra_context",
+            "memory",
+            "callouts",
+        ],
+    )
+    def test_keys_of_later_versions_are_told_from_unknown_ones(self, key: str) -> None:
+        told = f"'{key}' is not available in this version of Windlass; "
+        assert told in only({**A, key: {}})
+        assert told in only(A, **{key: {}})
+        assert "\n" not in only(A, **{key: {}})
+
+    @pytest.mark.parametrize("key", ["mode", "anchors", "selection"])
+    def test_keys_of_later_versions_inside_context(self, key: str) -> None:
+        assert f"'context.{key}' is not available" in only(A, {**B, "context": {key: "auto"}})
+        assert "unknown key" in only({**A, key: "auto"})
+
+    @pytest.mark.req("CA-19")
+    @pytest.mark.parametrize("value", ["prune", "summarise"])
+    def test_pruning_comes_later(self, value: str) -> None:
+        told = only({**A, "max_input_tokens": {"limit": 9, "on_exceed": value}})
+        assert f"'{value}' is not available in this version of Windlass; write warn or fail" in told
+
+    @pytest.mark.req("CI-45", "CI-46", "CI-47")
+    def test_what_this_version_has_is_no_mistake(self) -> None:
+        for format_ in ("text", "json", "code"):
+            extraction = {"pattern": "x(.*)", "store_as": "x", "format": format_, "required": True}
+            ttl = {"tool_results": 1, "images": None, "assistant": 2, "user": 3}
+            for retention in ("full", "output_only"):
+                phase = {**A, "output_extraction": extraction, "context_ttl": ttl}
+                assert mistakes({**phase, "context_retention": retention}) == []
+
+
+class TestWhateverComes:
+    @given(cascades())
+    def test_valid_cascades_pass(self, data: dict[str, Any]) -> None:
+        for form in ("json", "yaml"):
+            assert check(loaded(data, form), tools=TOOLS) == ()
+        assert checked(data, tools=TOOLS) == loaded(data).cascade
+
+    @given(damaged())
+    def test_damaged_cascades_are_refused_in_sentences_or_pass(self, data: dict[str, Any]) -> None:
+        found = check(of(data), tools=TOOLS)
+        assert len(set(found)) == len(found)
+        assert all(len(mistake.text.splitlines()) == 1 for mistake in found)
+        # No sentence of pydantic's own gets through.
+        assert not any(re.search("Input|Value|String|should", mistake.text) for mistake in found)
+
+    @given(st.dictionaries(st.text(max_size=5) | st.sampled_from(["cascade_id", "phases"]), JSON))
+    def test_any_dict_is_refused_in_sentences(self, data: dict[str, Any]) -> None:
+        with pytest.raises(CascadeError):
+            checked(data)
+
+    @given(cascades(), st.data())
+    def test_a_mistake_of_form_does_not_hide_one_of_sense(
+        self, data: dict[str, Any], draw: st.DataObject
+    ) -> None:
+        data = copy.deepcopy(data)
+        data["phases"].append({"name": "zz", "instructions": "{{ nobody }}"})
+        first = data["phases"][0]
+        paths = [path for path in places(first) if path not in {("name",), ("instructions",)}]
+        path = draw.draw(st.sampled_from([*paths, ("context_retention",)]))
+        holder = first
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = object
+        told = [mistake.text for mistake in check(of(data), tools=TOOLS)]
+        assert (
+            "phase 'zz', instructions: a template knows no 'nobody'; known: input, outputs, state"
+            in told
+        )
+
+
+class TestDoors:
+    def test_load_checked_raises_everything_at_once(self, tmp_path: Path) -> None:
+        path = tmp_path / "c.json"
+        path.write_text(dump(cascade({**A, "tackle": ["x"], "zzz": 1}), "json"), encoding="utf-8")
+        with pytest.raises(CascadeError) as raised:
+            load_checked(path, tools=TOOLS)
+        assert len(raised.value.mistakes) == 2
+        assert raised.value.exit_code == 2
+
+    def test_cascades_made_in_python_are_checked_too(self) -> None:
+        made = Cascade(
+            cascade_id="c", phases=[Phase(name="a", instructions="Do it.", inject_from=["b"])]
+        )
+        with pytest.raises(CascadeError, match=r"cascade 'c': phase 'a', inject_from\[0\]"):
+            checked(made)
+        with pytest.raises(CascadeError, match="cannot stand beside"):
+            checked(
+                {
+                    "cascade_id": "c",
+                    "phases": [
+                        Phase(name="a", instructions="x", context=Context(), inject_from=["all"])
+                    ],
+                }
+            )
+        good = Cascade(cascade_id="c", phases=[Phase(name="a", instructions="Do it.")])
+        assert checked(good) is good

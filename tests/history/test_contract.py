@@ -1,0 +1,397 @@
+"""What every keeper promises: what goes in comes out, once, whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.history.builders import (
+    LONG,
+    a_session,
+    call,
+    picture_row,
+    png,
+    row,
+    seen,
+    start,
+)
+from windlass.errors import StoreError, UsageError
+from windlass.history.base import (
+    Batch,
+    CallRecord,
+    EditRecord,
+    Keeper,
+    NodeType,
+    Outcome,
+    Row,
+    StateChange,
+    request_hash,
+)
+from windlass.history.sqlite import SqliteKeeper
+from windlass.messages import (
+    Message,
+    Opaque,
+    Picture,
+    Text,
+    ToolCall,
+    assistant,
+    picture,
+    tool,
+    user,
+)
+
+
+def without_bytes(given: Row) -> Row:
+    return dataclasses.replace(given, pictures={})
+
+
+class TestRoundTrip:
+    def test_the_class_is_a_keeper(self, keeper: SqliteKeeper) -> None:
+        checked: Keeper = keeper
+        assert checked is keeper
+
+    @pytest.mark.req("AC-8", "CI-39")
+    def test_every_field_of_a_row_comes_back(self, keeper: SqliteKeeper) -> None:
+        data = png()
+        told = Row(
+            node_type=NodeType.FOLLOW_UP,
+            trace_id="t2",
+            timestamp=1_763_000_000.123456,
+            message=assistant("here", seen(data)),
+            parent_id="t1",
+            phase="write",
+            turn=3,
+            attempt=2,
+            sounding_index=1,
+            model="anthropic/claude",
+            tokens_in=10,
+            tokens_out=20,
+            tokens_cached=5,
+            cost=0.25,
+            duration_ms=12.5,
+            full_history_size=9,
+            context_size=4,
+            tokens_saved=-7,
+            metadata={"z": [1, {"y": None}], "a": "ü"},
+            pictures={seen(data).sha256: data},
+            keep_pictures=True,
+        )
+        keeper.append(Batch("s", start=start(), rows=[row(), told]))
+        first, second = keeper.rows("s")
+        assert second.row == without_bytes(told)
+        assert list(second.row.metadata) == ["z", "a"], "the order of keys is kept"
+        assert (first.seq, second.seq, second.session_id) == (1, 2, "s")
+        assert (first.id, first.key, first.row.message) == (None, None, None)
+        assert told.message is not None
+        assert second.key == told.message.key
+        assert keeper.picture(seen(data).sha256) == data
+
+    @pytest.mark.parametrize("text", ["", "short", LONG, "ünïcode ✓", "nul \0 inside", "\ud800"])
+    def test_every_kind_of_message_comes_back(self, keeper: SqliteKeeper, text: str) -> None:
+        said = Message(
+            "assistant",
+            (
+                Text(text),
+                Opaque("anthropic", "thinking", '{"signature":"x"}', "claude"),
+                Picture("", "image/png", url="https://example.org/a.png", detail="low"),
+            ),
+            (ToolCall("c1", "run_sql", '{"sql": "ü"}'),),
+            name="lamp",
+        )
+        answer = tool("c1", text, name="run_sql")
+        keeper.append(Batch("s", start=start(), rows=[row(said), row(answer)]))
+        assert [stored.row.message for stored in keeper.rows("s")] == [said, answer]
+        assert keeper.message(said.key) == said
+
+    def test_a_picture_that_brings_its_own_bytes_is_kept(self, keeper: SqliteKeeper) -> None:
+        shown = picture(png(3), name="a.png")
+        keeper.append(Batch("s", start=start(), rows=[row(user(shown))]))
+        assert keeper.picture(shown.sha256) == png(3)
+
+    def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: SqliteKeeper) -> None:
+        batches = a_session()
+        for batch in batches:
+            keeper.append(batch)
+        assert keeper.calls("s1") == [call for batch in batches for call in batch.calls]
+        assert keeper.edits("s1") == [edit for batch in batches for edit in batch.edits]
+        assert keeper.state("s1") == [change for batch in batches for change in batch.state]
+        assert keeper.outcomes("s1") == [one for batch in batches for one in batch.outcomes]
+        assert [stored.row for stored in keeper.rows("s1")] == [
+            without_bytes(one) for batch in batches for one in batch.rows
+        ]
+        assert keeper.start("s1") == start()
+
+    def test_a_store_that_is_opened_again_says_the_same(
+        self, open_keeper: Callable[[], SqliteKeeper]
+    ) -> None:
+        batches = a_session()
+        with open_keeper() as keeper:
+            for batch in batches[:2]:
+                keeper.append(batch)
+        with open_keeper() as keeper:
+            for batch in batches[2:]:
+                keeper.append(batch)
+            assert keeper.calls("s1") == [call for batch in batches for call in batch.calls]
+            assert list(keeper.verify()) == []
+
+    def test_rows_of_one_phase_only(self, keeper: SqliteKeeper) -> None:
+        rows = [row(user(str(at)), phase=f"p{at % 2}") for at in range(500)]
+        keeper.append(Batch("s", start=start(), rows=rows))
+        assert [one.seq for one in keeper.rows("s", phase="p1")] == list(range(2, 501, 2))
+        assert len(list(keeper.rows("s"))) == 500
+
+    def test_reading_may_go_on_while_others_append(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[row(user("one"))]))
+        reading = keeper.rows("s")
+        next(reading)
+        keeper.append(Batch("s", rows=[row(user("two"))]))
+        assert len(list(keeper.rows("s"))) == 2
+
+
+class TestIdentity:
+    @pytest.mark.req("AC-9")
+    def test_each_occurrence_has_its_own_id_and_the_body_is_stored_once(
+        self, keeper: SqliteKeeper
+    ) -> None:
+        said = user("yes")
+        first = keeper.append(Batch("s", start=start(), rows=[row(said), row(said)]))
+        again = keeper.append(Batch("s", rows=[row(), row(said)]))
+        short = said.content_hash
+        assert first == (f"{short}-1", f"{short}-2")
+        assert again == (None, f"{short}-3")
+        assert keeper.append(Batch("t", start=start(), rows=[row(said)])) == (f"{short}-1",)
+        found = keeper.query("SELECT count(*) AS n FROM bodies")
+        assert found == [{"n": 1}]
+        assert len(short) == 16
+        assert said.key.startswith(short)
+        assert len(said.key) == 64
+
+    def test_messages_that_differ_in_anything_are_stored_apart(self, keeper: SqliteKeeper) -> None:
+        said = [
+            user("a"),
+            assistant("a"),
+            tool("c1", "a"),
+            tool("c2", "a"),
+            tool("c1", "a", name="n"),
+        ]
+        ids = keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        assert len(set(ids)) == 5
+
+    def test_an_edit_names_an_occurrence_that_is_there(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
+        wrong = EditRecord(f"{user('a').content_hash}-2", "drop", "mask", "old")
+        with pytest.raises(StoreError, match="there is no message"):
+            keeper.append(Batch("s", edits=[wrong], rows=[row(user("b"))]))
+        assert len(list(keeper.rows("s"))) == 1
+
+    def test_the_request_hash_depends_on_keys_their_order_and_the_tools(self) -> None:
+        tools = [{"type": "function", "function": {"name": "a"}}]
+        hashes = {
+            request_hash(["k1", "k2"], tools),
+            request_hash(["k2", "k1"], tools),
+            request_hash(["k1"], tools),
+            request_hash(["k1", "k2"], []),
+        }
+        assert len(hashes) == 4
+        assert request_hash(["k1"], []) == request_hash(("k1",), ())
+
+
+class TestWindows:
+    def grow(self, keeper: SqliteKeeper, calls: int) -> list[CallRecord]:
+        keeper.append(Batch("s", start=start()))
+        shown: list[tuple[str, Message]] = []
+        given = []
+        for at in range(calls):
+            said = user(f"message {at}")
+            (name,) = keeper.append(Batch("s", rows=[row(said)]))
+            assert name is not None
+            shown.append((name, said))
+            if at % 10 == 9:  # an edit in the middle, as a planner commits it
+                shown[at // 2] = shown[at // 2][0], user(f"[masked at {at}]")
+            edited = {key: said for key, said in shown if said.text.startswith("[")}
+            given.append(call(shown, edited=edited))
+            keeper.append(Batch("s", calls=[given[-1]]))
+        return given
+
+    def test_each_call_has_its_whole_window(self, keeper: SqliteKeeper) -> None:
+        given = self.grow(keeper, 35)
+        assert keeper.calls("s") == given
+        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+
+    def test_windows_do_not_grow_with_the_square_of_the_calls(self, keeper: SqliteKeeper) -> None:
+        self.grow(keeper, 60)
+        found = keeper.query(
+            "SELECT max(length(window_json)) AS longest FROM calls WHERE number > 30"
+        )
+        assert found[0]["longest"] < 250
+
+    def test_another_writer_in_between_is_noticed(
+        self, open_keeper: Callable[[], SqliteKeeper], keeper: SqliteKeeper
+    ) -> None:
+        self.grow(keeper, 3)
+        with open_keeper() as other:
+            (name,) = other.append(Batch("s", rows=[row(user("message 0"))]))
+            assert name is not None
+            assert name.endswith("-2")
+            other.append(Batch("s", calls=[call([(name, user("message 0"))])]))
+        (third,) = keeper.append(Batch("s", rows=[row(user("message 0"))]))
+        assert third is not None
+        assert third.endswith("-3")
+        last = call([(name, user("message 0")), (third, user("message 0"))])
+        keeper.append(Batch("s", calls=[last]))
+        assert keeper.calls("s")[-1] == last
+        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+
+    def test_a_window_of_unknown_messages_is_refused(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start()))
+        with pytest.raises(StoreError, match="there is no message"):
+            keeper.append(Batch("s", calls=[call([("0123456789abcdef-1", user("a"))])]))
+        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+        assert name is not None
+        never = call([(name, user("a"))], edited={name: user("b")}, bodies=())
+        with pytest.raises(StoreError, match="was never given"):
+            keeper.append(Batch("s", calls=[never]))
+        assert keeper.calls("s") == []
+
+
+class TestSessions:
+    def test_are_listed_newest_first_with_their_sums(self, keeper: SqliteKeeper) -> None:
+        for batch in a_session("old"):
+            keeper.append(batch)
+        keeper.append(Batch("new", start=start(2_000.0)))
+        new, old = keeper.sessions()
+        assert (new.session_id, new.status, new.cost, new.ended) == ("new", "running", None, None)
+        assert (old.session_id, old.status, old.calls) == ("old", "completed", 2)
+        assert (old.tokens_in, old.tokens_out, old.tokens_cached) == (300, 14, 90)
+        assert (old.cost, old.started, old.ended) == (0.01, 1_000.0, 1_003.0)
+        assert keeper.sessions(limit=1) == [new]
+
+    def test_an_unknown_one_is_refused_with_recent_names(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("sales-1", start=start()))
+        with pytest.raises(UsageError, match="did you mean 'sales-1'"):
+            keeper.start("sales-2")
+        assert list(keeper.rows("sales-2")) == []
+
+    def test_begin_once_and_only_with_a_start(self, keeper: SqliteKeeper) -> None:
+        with pytest.raises(StoreError, match="must carry its start"):
+            keeper.append(Batch("s", rows=[row(user("a"))]))
+        keeper.append(Batch("s", start=start()))
+        with pytest.raises(StoreError, match="in the store already"):
+            keeper.append(Batch("s", start=start()))
+
+    def test_nothing_to_write_writes_nothing(self, keeper: SqliteKeeper) -> None:
+        assert keeper.append(Batch("s")) == ()
+        assert keeper.sessions() == []
+
+    def test_odd_names_are_taken_as_they_are(self, keeper: SqliteKeeper, tmp_path: Path) -> None:
+        for name in ("../../etc", "a/b", "a_b", "", "é", "x" * 400):
+            keeper.append(Batch(name, start=start(), rows=[picture_row(png(), phase="../up")]))
+            ((_, path),) = keeper.picture_names(name, "../up")
+            assert path.read_bytes() == png()
+            assert path.resolve().is_relative_to((tmp_path / "store/images").resolve())
+        files = {path for path in (tmp_path / "store/images").rglob("*") if path.is_file()}
+        assert len(files) == 6
+
+
+class TestWholeOrNotAtAll:
+    def failing(self) -> Iterator[tuple[str, Batch]]:
+        said = row(user("kept?"), trace_id="new")
+        yield "a trace twice", Batch("s", rows=[said, row(user("b"), trace_id="new")])
+        yield "a trace of before", Batch("s", rows=[said, row(user("b"), trace_id="first")])
+        yield (
+            "an output without a row",
+            Batch("s", rows=[said], outcomes=[Outcome("failed", 1.0, "p", "no")]),
+        )
+        yield "a wrong status", Batch("s", rows=[said], outcomes=[Outcome("lost", 1.0)])  # type: ignore[arg-type]
+        yield "a picture of nowhere", Batch("s", rows=[said, row(user("c", seen(b"gone")))])
+        yield (
+            "false bytes",
+            Batch("s", rows=[said, row(user(seen(b"x")), pictures={seen(b"x").sha256: b"y"})]),
+        )
+        yield (
+            "bytes of no message",
+            Batch("s", rows=[said, row(user("d"), pictures={seen(b"x").sha256: b"x"})]),
+        )
+
+    def test_a_batch_that_cannot_be_written_leaves_nothing(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
+        before = keeper.query("SELECT * FROM unified_logs")
+        for why, batch in self.failing():
+            whole = dataclasses.replace(batch, state=[StateChange("p", "k", 1)])
+            with pytest.raises(StoreError, match="nothing was recorded"):
+                keeper.append(whole)
+            assert keeper.query("SELECT * FROM unified_logs") == before, why
+            assert keeper.state("s") == [], why
+        assert [one.what for one in keeper.verify() if one.severity == "damage"] == []
+
+    def test_after_a_refusal_the_next_batch_is_counted_right(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
+        with pytest.raises(StoreError):
+            keeper.append(Batch("s", rows=[row(user("a")), row(trace_id="first")]))
+        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+        assert name == f"{user('a').content_hash}-2"
+
+
+class TestPictures:
+    @pytest.mark.req("CI-36")
+    def test_of_a_phase_get_visible_names_in_order_and_one_blob_each(
+        self, keeper: SqliteKeeper, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "store"
+        keeper.append(Batch("s", start=start(), rows=[picture_row(png(1)), picture_row(png(2))]))
+        keeper.append(Batch("s", rows=[picture_row(png(1)), picture_row(png(3), phase="other")]))
+        names = keeper.picture_names("s", "chart")
+        assert [path.relative_to(folder).as_posix() for _, path in names] == [
+            "images/s/chart/image_0.png",
+            "images/s/chart/image_1.png",
+            "images/s/chart/image_2.png",
+        ]
+        assert [path.read_bytes() for _, path in names] == [png(1), png(2), png(1)]
+        assert [sha for sha, _ in names] == [seen(png(at)).sha256 for at in (1, 2, 1)]
+        blobs = [path for path in (folder / "blobs").rglob("*") if path.is_file()]
+        assert len(blobs) == 3
+        assert blobs[0].parent.name == blobs[0].name[:2]
+        sha, path = names[0]
+        assert path.samefile(folder / "blobs" / sha[:2] / sha)
+
+    def test_that_are_only_shown_get_no_visible_name(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[picture_row(png(), keep_pictures=False)]))
+        assert keeper.picture_names("s", "chart") == []
+        assert keeper.picture(seen(png()).sha256) == png()
+
+    def test_once_stored_need_no_bytes_again(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[picture_row(png())]))
+        keeper.append(Batch("t", start=start(), rows=[row(user("again", seen(png())))]))
+        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+
+
+class TestToolResults:
+    @pytest.mark.req("CI-36", "CE-31")
+    @pytest.mark.parametrize("text", ["short", LONG])
+    def test_become_a_file_with_the_full_bytes(
+        self, keeper: SqliteKeeper, tmp_path: Path, text: str
+    ) -> None:
+        said = tool("c1", text)
+        keeper.append(Batch("s", start=start(), rows=[row(said)]))
+        path = keeper.store_tool_result("s", "r1", said.key)
+        assert path == tmp_path / "store/storage/tool_results/r1.json"
+        assert path.read_text() == said.canonical
+        assert keeper.store_tool_result("s", "r1", said.key) == path
+        assert list(keeper.verify()) == []
+
+    def test_a_reference_stands_for_one_result_only(self, keeper: SqliteKeeper) -> None:
+        said = [tool("c1", "a"), tool("c1", "b")]
+        keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        keeper.store_tool_result("s", "r1", said[0].key)
+        with pytest.raises(StoreError, match="must not be given twice"):
+            keeper.store_tool_result("s", "r1", said[1].key)
+
+    def test_an_unknown_message_or_session_is_refused(self, keeper: SqliteKeeper) -> None:
+        keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
+        with pytest.raises(StoreError, match="there is no message"):
+            keeper.store_tool_result("s", "r1", "0" * 64)
+        with pytest.raises(UsageError, match="no session 'other'"):
+            keeper.store_tool_result("other", "r1", user("a").key)

@@ -1,0 +1,100 @@
+"""How older stores become today's, and what happens to newer and foreign ones."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.history.builders import a_session
+from windlass.errors import StoreError
+from windlass.history import migrations
+from windlass.history.sqlite import SqliteKeeper
+
+
+def add_note(db: sqlite3.Connection) -> None:
+    db.execute("ALTER TABLE sessions ADD COLUMN note TEXT NOT NULL DEFAULT 'none'")
+    db.execute("CREATE TABLE notes (text)")
+
+
+def fail_midway(db: sqlite3.Connection) -> None:
+    add_note(db)
+    db.execute("INSERT INTO no_such_table VALUES (1)")
+
+
+@pytest.fixture
+def old_store(open_keeper: Callable[[], SqliteKeeper]) -> Path:
+    with open_keeper() as keeper:
+        for batch in a_session():
+            keeper.append(batch)
+        return keeper.file
+
+
+def opened(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(file, isolation_level=None, timeout=10)
+
+
+def test_a_step_keeps_the_data_and_runs_once(old_store: Path) -> None:
+    db = opened(old_store)
+    steps = (*migrations.STEPS, add_note)
+    before = db.execute("SELECT * FROM log").fetchall()
+    for _ in range(2):
+        migrations.migrate(db, "here", steps)
+    assert migrations.version(db) == len(steps)
+    assert db.execute("SELECT session_id, note FROM sessions").fetchall() == [("s1", "none")]
+    assert db.execute("SELECT * FROM log").fetchall() == before
+    db.close()
+
+
+def test_a_step_that_fails_leaves_the_store_as_it_was(old_store: Path) -> None:
+    db = opened(old_store)
+    schema = db.execute("SELECT sql FROM sqlite_master").fetchall()
+    with pytest.raises(sqlite3.OperationalError):
+        migrations.migrate(db, "here", (*migrations.STEPS, fail_midway))
+    assert migrations.version(db) == len(migrations.STEPS)
+    assert db.execute("SELECT sql FROM sqlite_master").fetchall() == schema
+    db.close()
+
+
+def test_a_newer_store_is_refused_in_one_sentence(
+    old_store: Path, open_keeper: Callable[[], SqliteKeeper]
+) -> None:
+    db = opened(old_store)
+    migrations.migrate(db, "here", (*migrations.STEPS, add_note))
+    db.close()
+    with pytest.raises(StoreError, match=r"newer Windlass.*update Windlass") as caught:
+        open_keeper()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    db = opened(store / "windlass.sqlite")
+    db.execute("CREATE TABLE mine (a)")
+    with pytest.raises(StoreError, match="something else"):
+        SqliteKeeper(store)
+    assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
+    db.close()
+
+
+def test_many_may_open_a_fresh_store_at_once(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+    gate = threading.Barrier(8)
+
+    def enter() -> None:
+        gate.wait()
+        try:
+            SqliteKeeper(tmp_path / "store").close()
+        except StoreError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=enter) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

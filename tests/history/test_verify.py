@@ -1,0 +1,235 @@
+"""`verify` on sound stores, and on stores damaged on purpose, one kind of damage a test."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.history.builders import LONG, a_session, png, seen
+from windlass.errors import StoreError
+from windlass.history.base import Finding
+from windlass.history.sqlite import SqliteKeeper
+from windlass.history.verify import verify_store
+from windlass.messages import ToolCall, tool
+
+ASKED = ToolCall("call_1", "run_sql", '{"sql": "select 1"}')
+RESULT = tool(ASKED, LONG, name="run_sql")
+
+
+@pytest.fixture
+def store(open_keeper: Callable[[], SqliteKeeper]) -> Path:
+    """The folder of a closed store with two sessions in it and a stored result."""
+    with open_keeper() as keeper:
+        for name in ("s1", "s2"):
+            for batch in a_session(name, shade=len(name)):
+                keeper.append(batch)
+        keeper.store_tool_result("s1", "r1", RESULT.key)
+        assert list(keeper.verify()) == []
+        return keeper.folder
+
+
+def change(store: Path, *statements: str) -> None:
+    """Plain SQL by somebody who knows nothing of Windlass."""
+    db = sqlite3.connect(store / "windlass.sqlite")
+    for statement in statements:
+        assert db.execute(statement).rowcount != 0, statement
+    db.commit()
+    db.close()
+
+
+def told(store: Path) -> str:
+    """All damage that is found, as one text."""
+    found = list(verify_store(store))
+    assert all(isinstance(finding, Finding) for finding in found)
+    return "\n".join(
+        f"{finding.where}: {finding.what}" for finding in found if finding.severity == "damage"
+    )
+
+
+def blob(store: Path, sha: str) -> Path:
+    return store / "blobs" / sha[:2] / sha
+
+
+def test_a_sound_store_has_no_findings(store: Path) -> None:
+    assert list(verify_store(store)) == []
+
+
+class TestTheDatabase:
+    def test_missing(self, store: Path) -> None:
+        (store / "windlass.sqlite").unlink()
+        assert "windlass.sqlite: is missing" in told(store)
+
+    def test_pages_of_garbage(self, store: Path) -> None:
+        file = store / "windlass.sqlite"
+        data = bytearray(file.read_bytes())
+        for page in range(2, len(data) // 4096, 3):
+            data[page * 4096 : page * 4096 + 4096] = b"\xa5" * 4096
+        file.write_bytes(data)
+        assert "windlass.sqlite" in told(store)
+
+    @pytest.mark.parametrize(
+        "data", [b"", b"garbage" * 2_000, b"SQLite format 3\0" + b"\1" * 5_000]
+    )
+    def test_that_is_none(self, store: Path, data: bytes) -> None:
+        (store / "windlass.sqlite").write_bytes(data)
+        assert "windlass.sqlite" in told(store)
+
+    def test_cut_short(self, store: Path) -> None:
+        file = store / "windlass.sqlite"
+        file.write_bytes(file.read_bytes()[: 4096 * 5 + 100])
+        assert "windlass.sqlite" in told(store)
+
+    def test_that_cannot_be_opened_says_to_run_verify(self, store: Path) -> None:
+        (store / "windlass.sqlite").write_bytes(b"garbage" * 2_000)
+        with pytest.raises(StoreError, match=r"is damaged.*run `windlass verify`"):
+            SqliteKeeper(store)
+
+
+class TestBlobs:
+    @pytest.mark.req("CI-36")
+    def test_changed(self, store: Path) -> None:
+        path = blob(store, RESULT.key)
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes().replace(b"abc", b"xyz", 1))
+        found = told(store)
+        assert f"blob {RESULT.key}: holds other bytes than its name says" in found
+        assert "storage/tool_results/r1.json: holds other bytes" in found
+
+    def test_cut_short(self, store: Path) -> None:
+        path = blob(store, seen(png(2)).sha256)
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:20])
+        assert f"blob {path.name}: holds other bytes than its name says" in told(store)
+
+    def test_missing(self, store: Path) -> None:
+        blob(store, RESULT.key).unlink()
+        assert f"blob {RESULT.key}: is missing" in told(store)
+
+    def test_that_nothing_names_are_only_notes(self, store: Path) -> None:
+        sha = hashlib.sha256(b"orphan").hexdigest()
+        blob(store, sha).write_bytes(b"orphan")
+        assert list(verify_store(store)) == [Finding(f"blob {sha}", "is named by nothing", "note")]
+
+    def test_are_read_with_a_check(self, store: Path) -> None:
+        for sha in (RESULT.key, seen(png(2)).sha256):
+            path = blob(store, sha)
+            path.chmod(0o644)
+            path.write_bytes(path.read_bytes().replace(b"a", b"b"))
+        with SqliteKeeper(store) as keeper:
+            with pytest.raises(StoreError, match=r"has been changed.*windlass verify"):
+                keeper.message(RESULT.key)
+            with pytest.raises(StoreError, match=r"has been changed.*windlass verify"):
+                keeper.picture(seen(png(2)).sha256)
+            blob(store, RESULT.key).unlink()
+            with pytest.raises(StoreError, match=r"is missing.*windlass verify"):
+                list(keeper.rows("s1"))
+
+
+class TestVisibleNames:
+    @pytest.mark.req("CI-36")
+    def test_missing(self, store: Path) -> None:
+        (store / "images/s1/chart/image_0.png").unlink()
+        (store / "storage/tool_results/r1.json").unlink()
+        found = told(store)
+        assert "images/s1/chart/image_0.png: is missing" in found
+        assert "storage/tool_results/r1.json: is missing" in found
+
+    @pytest.mark.req("CI-36")
+    def test_with_other_bytes(self, store: Path) -> None:
+        path = store / "images/s1/chart/image_0.png"
+        path.unlink()
+        path.write_bytes(b"other")
+        assert "images/s1/chart/image_0.png: holds other bytes than blob" in told(store)
+
+    def test_that_are_copies_are_fine(self, store: Path) -> None:
+        path = store / "images/s1/chart/image_0.png"
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(data)
+        assert list(verify_store(store)) == []
+
+    def test_that_nothing_names_are_only_notes(self, store: Path) -> None:
+        (store / "images/s1/chart/image_9.png").write_bytes(b"x")
+        assert told(store) == ""
+        assert [finding.where for finding in verify_store(store)] == ["images/s1/chart/image_9.png"]
+
+    def test_forgotten_by_the_record(self, store: Path) -> None:
+        change(store, "DELETE FROM images WHERE session_no = 1")
+        assert "session 's1', row 5: its pictures are not those listed in images" in told(store)
+
+
+class TestRowsChangedByPlainSql:
+    @pytest.mark.parametrize(
+        ("statement", "expected"),
+        [
+            (
+                "UPDATE bodies SET body = replace(body, 'sold', 'sank') WHERE body LIKE '%sold%'",
+                "its text is not what its key is the hash of",
+            ),
+            ("UPDATE bodies SET role = 'user' WHERE role = 'tool'", "its role, length"),
+            (
+                "UPDATE log SET cost = 0.02 WHERE session_no = 1 AND seq = 3",
+                "session 's1', batch 2 (rows 3 to 3): is not what was appended",
+            ),
+            (
+                "UPDATE log SET occurrence = 2 WHERE session_no = 2 AND seq = 2",
+                "session 's2', row 2: is counted as occurrence 2",
+            ),
+            (
+                "DELETE FROM log WHERE session_no = 1 AND seq = 2",
+                "session 's1': row 2 is missing",
+            ),
+            (
+                "DELETE FROM log WHERE session_no = 1 AND seq = 6",
+                "session 's1', batch 4: is not what was appended",
+            ),
+            (
+                "DELETE FROM log WHERE session_no = 1 AND seq = 6",
+                "session 's1', outcome 1: its output, row",
+            ),
+            ("DELETE FROM bodies WHERE key IN (SELECT key FROM log WHERE seq = 2)", "is missing"),
+            (
+                "DELETE FROM batches WHERE session_no = 1 AND number = 2",
+                "session 's1', batch 2 (rows 3 to 3): is missing from batches",
+            ),
+            ("UPDATE sessions SET model = 'gpt' WHERE session_no = 2", "session 's2', batch 1"),
+            ("UPDATE state SET value_json = '7'", "batch 3 (rows 4 to 5): is not what was"),
+            ("UPDATE outcomes SET status = 'failed' WHERE phase IS NULL", "batch 4"),
+            (
+                "UPDATE calls SET request_hash = 'f00' WHERE number = 1",
+                "session 's1', call 1: its request_hash is not that of its window and tools",
+            ),
+            (
+                "UPDATE calls SET window_json = replace(window_json, '-1', '-3') WHERE number = 1",
+                "-3', which is not in the session",
+            ),
+            (
+                "UPDATE calls SET window_json = '[[0, 9]]' WHERE number = 2",
+                "the window of call 2 does not hold together",
+            ),
+            ("UPDATE calls SET window_json = '{' WHERE number = 2", "does not hold together"),
+            ("UPDATE calls SET base = NULL WHERE number = 2", "does not hold together"),
+            ("DELETE FROM calls WHERE number = 1", "does not hold together"),
+            ("UPDATE tool_lists SET tools_json = '[]'", "are not what their key is the hash of"),
+            ("DELETE FROM tool_lists", "refers to something in tool_lists that is not there"),
+            (
+                "UPDATE edits SET message_id = 'beef-1' WHERE session_no = 1",
+                "session 's1', edit 1: is of 'beef-1', which is not in the session",
+            ),
+            (
+                "DELETE FROM bodies WHERE key IN (SELECT replacement FROM edits)",
+                "refers to something in bodies that is not there",
+            ),
+            ("DELETE FROM body_pictures", "its pictures are not those in body_pictures"),
+            ("UPDATE log SET key = 'nonsense' WHERE seq = 2", "its message nonsense is missing"),
+            ("UPDATE bodies SET body = x'ff' WHERE body LIKE '%sold%'", "its text is not"),
+            ("UPDATE log SET session_no = 77 WHERE session_no = 2", "refers to something in sess"),
+        ],
+    )
+    def test_are_named(self, store: Path, statement: str, expected: str) -> None:
+        change(store, statement)
+        assert expected in told(store)

@@ -1,0 +1,189 @@
+"""What every file of the package keeps to, beyond what the linters hold."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "windlass"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PURE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ("wire", "window")]
+SHIPPED = (
+    [
+        path
+        for folder in ("src", "tests", "bench", "scripts", "examples", "docs", "design", ".ci")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in {".py", ".md", ".toml", ".json", ".yaml", ".sh", ""} and path.is_file()
+    ]
+    + sorted(ROOT.glob("*.md"))
+    + [ROOT / "Makefile", ROOT / "pyproject.toml"]
+)
+
+LONGEST = 400
+LONGEST_STORY = 200
+"""Lines of `turn.py`: the whole story of one call must be readable in one sitting."""
+
+PURE_IMPORTS = {
+    "__future__",
+    "base64",
+    "binascii",
+    "collections",
+    "csv",
+    "dataclasses",
+    "difflib",
+    "enum",
+    "functools",
+    "hashlib",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "re",
+    "statistics",
+    "string",
+    "textwrap",
+    "types",
+    "typing",
+    "unicodedata",
+    "windlass.errors",
+    "windlass.messages",
+    "windlass.prices",
+    "windlass.prompts",
+    "windlass.tokens",
+    "windlass.window",
+    "windlass.wire",
+}
+"""All that wire/ and window/ may import: nothing that knows time, chance, disk or network."""
+
+EFFECTS = {"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"}
+
+# Spelt with brackets, so that this file does not find itself.
+UNFINISHED = re.compile(
+    r"\b(TOD[O]|FIXM[E]|XX[X])\b|NotImplemented[E]rror|pragma: no [c]over|type: [i]gnore(?!\[)"
+)
+ELSEWHERE = re.compile(
+    r"/wor[k]/|/roo[t]/|/hom[e]/\w|/User[s]/\w|pypi\.or[g]|pythonhoste[d]|registry\.npmj[s]"
+)
+QUOTED = {"tests/data"}
+"""Folders with recordings of others, which are quoted as they are."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def found(pattern: re.Pattern[str], path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [
+        f"{name_of(path)}:{number}: {line.strip()}"
+        for number, line in enumerate(lines, start=1)
+        if pattern.search(line)
+    ]
+
+
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    """Every module a file imports, also inside functions and for types only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the package in full"
+            assert node.module
+            yield node.module
+
+
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    return any(isinstance(name, ast.Name) and name.id == "overload" for name in node.decorator_list)
+
+
+def public_definitions(
+    body: list[ast.stmt], inside: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    """Public functions, classes and their public methods; not what a function holds."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if node.name.startswith("_") or _is_overload(node):
+                continue
+            yield inside + node.name, node
+            if isinstance(node, ast.ClassDef):
+                yield from public_definitions(node.body, f"{inside}{node.name}.")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+class TestEveryModule:
+    def test_says_what_it_is_and_so_does_all_it_offers(self, path: Path) -> None:
+        tree = tree_of(path)
+        assert ast.get_docstring(tree), f"{name_of(path)} has no docstring"
+        silent = [
+            name for name, node in public_definitions(tree.body) if not ast.get_docstring(node)
+        ]
+        assert not silent, f"{name_of(path)}: no docstring on {', '.join(silent)}"
+
+    def test_is_short_or_says_why_not(self, path: Path) -> None:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        said = ast.get_docstring(tree_of(path)) or ""
+        assert lines <= LONGEST or "lines because" in said, (
+            f"{name_of(path)} has {lines} lines: what wants to leave? If nothing does, its"
+            f" docstring has a line '{lines} lines because ...'"
+        )
+
+    def test_is_finished(self, path: Path) -> None:
+        assert not found(UNFINISHED, path)
+
+
+@pytest.mark.parametrize("path", PURE, ids=name_of)
+class TestPureModules:
+    def test_import_nothing_that_acts(self, path: Path) -> None:
+        foreign = [
+            module
+            for module in imports_of(tree_of(path))
+            if not any(module == pure or module.startswith(pure + ".") for pure in PURE_IMPORTS)
+        ]
+        assert not foreign, f"{name_of(path)} is pure and imports {', '.join(foreign)}"
+
+    def test_call_nothing_that_acts(self, path: Path) -> None:
+        acting = [
+            f"{name_of(path)}:{node.lineno}: {node.func.id}"
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in EFFECTS
+        ]
+        assert not acting
+
+
+def test_wire_and_window_are_where_they_are_looked_for() -> None:
+    assert {path.relative_to(PACKAGE).parts[0] for path in PURE} >= {"wire"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*/turn.py")), ids=name_of)
+def test_the_story_of_one_call_fits_one_sitting(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_STORY
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    read = [path for path in SHIPPED if path.parent.relative_to(ROOT).as_posix() not in QUOTED]
+    assert len(read) > len(MODULES)
+    assert not [place for path in read for place in found(ELSEWHERE, path)]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if ">>> " in path.read_text(encoding="utf-8")], ids=name_of
+)
+def test_examples_in_docstrings_hold(path: Path) -> None:
+    dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    module = importlib.import_module(dotted.removesuffix(".__init__"))
+    outcome = doctest.testmod(module)
+    assert outcome.failed == 0

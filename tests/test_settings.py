@@ -1,0 +1,201 @@
+"""Settings: who wins, what is refused, and what a person is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.errors import UsageError
+from windlass.settings import Setting, Settings
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def user_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return folder
+
+
+def read(
+    folder: Path,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    return Settings.read(flags or {}, environ or {}, folder, user_folder=folder.parent / "user")
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "windlass.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class TestPriority:
+    LAYERS = ("flags", "environment", "cascade", "file", "user file")
+
+    @given(st.sets(st.sampled_from(LAYERS)))
+    def test_the_first_layer_that_says_something_wins(
+        self, tmp_path_factory: pytest.TempPathFactory, saying: set[str]
+    ) -> None:
+        base = tmp_path_factory.mktemp("layers")
+        for name, layer in (("project", "file"), ("user", "user file")):
+            (base / name).mkdir()
+            if layer in saying:
+                write(base / name, f'model = "from/{layer}"')
+        settings = read(
+            base / "project",
+            {"model": "from/flags" if "flags" in saying else None},
+            {"WINDLASS_MODEL": "from/environment"} if "environment" in saying else {},
+        ).with_cascade({"model": "from/cascade" if "cascade" in saying else None}, "chart.json")
+        first = next((layer for layer in self.LAYERS if layer in saying), None)
+        assert settings.model == (f"from/{first}" if first else "local/smollm2")
+
+    def test_each_value_names_its_origin(self, here: Path, user_folder: Path) -> None:
+        mine = write(user_folder, 'price_as = "openai/gpt-5"\nmodel = "a/b"')
+        near = write(here, '# mine\n\nmodel = "c/d"\n')
+        settings = read(here, {"max_output_tokens": 9}, {"WINDLASS_TOOLS": "one, two:three"})
+        settings = settings.with_cascade({"tool_timeout_s": 5}, "chart.json")
+        assert {row.name: row.origin for row in settings.rows()} == {
+            "store": "default",
+            "model": f"{near}:3",
+            "price_as": f"{mine}:1",
+            "root": "default",
+            "tools": "WINDLASS_TOOLS",
+            "search_folder": "default",
+            "max_output_tokens": "--max-output-tokens",
+            "tool_timeout_s": "chart.json",
+        }
+        assert settings.tools == ("one", "two:three")
+        assert (settings.max_output_tokens, settings.tool_timeout_s) == (9, 5.0)
+
+    def test_a_cascade_changes_nothing_for_the_next_one(self, here: Path) -> None:
+        settings = read(here)
+        settings.with_cascade({"model": "a/b"}, "chart.json")
+        assert settings.model == "local/smollm2"
+
+
+class TestDefaults:
+    def test_stand_without_any_file(self, here: Path) -> None:
+        settings = read(here)
+        assert settings.store == here / ".windlass"
+        assert settings.root == here
+        assert settings.model == "local/smollm2"
+        assert settings.price_as == "anthropic/claude-sonnet-4-5"
+        assert settings.tools == ()
+        assert settings.search_folder is None
+        assert settings.max_output_tokens is None
+        assert settings.tool_timeout_s == 60.0
+
+    def test_rows_are_all_settings_with_words_of_help(self, here: Path) -> None:
+        rows = read(here).rows()
+        assert all(isinstance(row, Setting) and row.help for row in rows)
+        properties = [name for name in vars(Settings) if isinstance(vars(Settings)[name], property)]
+        assert [row.name for row in rows] == properties
+        assert [getattr(read(here), row.name) for row in rows] == [row.value for row in rows]
+
+    def test_what_is_read_cannot_be_changed(self, here: Path) -> None:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            read(here).folder = here  # type: ignore[misc]
+
+    def test_an_empty_variable_is_not_set_and_strange_ones_are_left_alone(self, here: Path) -> None:
+        settings = read(here, {}, {"WINDLASS_MODEL": " ", "WINDLASS_MODELL": "x", "MODEL": "y"})
+        assert settings["model"].origin == "default"
+
+    def test_the_users_own_file_lies_where_the_platform_says(
+        self, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import platformdirs
+
+        monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: tmp_path)
+        write(tmp_path, 'model = "a/b"')
+        assert Settings.read({}, {}, here).model == "a/b"
+
+
+class TestPaths:
+    def test_are_relative_to_where_they_were_written(self, here: Path, tmp_path: Path) -> None:
+        user_folder = tmp_path / "user"
+        user_folder.mkdir()
+        write(user_folder, 'search_folder = "pages"')
+        settings = read(here, {"store": "../kept"}, {"WINDLASS_ROOT": "data"})
+        assert settings.store == here / "../kept"
+        assert settings.root == here / "data"
+        assert settings.search_folder == user_folder / "pages"
+        said = settings.with_cascade({"search_folder": "corpus"}, "a.json", tmp_path / "cascades")
+        assert said.search_folder == tmp_path / "cascades" / "corpus"
+
+    def test_may_be_absolute_or_begin_at_home(self, here: Path, tmp_path: Path) -> None:
+        assert read(here, {"store": tmp_path}).store == tmp_path
+        assert read(here, {"store": "~/kept"}).store == Path.home() / "kept"
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            (
+                "# a\nmodle = 'x'",
+                r"windlass.toml:2: unknown setting 'modle'; did you mean 'model'\?",
+            ),
+            ("[stor]\na = 1", r"windlass.toml:1: unknown setting 'stor'; did you mean 'store'\?"),
+            ("model = 'a/b'\nstore = 5", r"windlass.toml:2: store must be a path, not 5$"),
+            ("model = ''", r"windlass.toml:1: model must be text, not ''$"),
+            ("tools = 1", r"windlass.toml:1: tools must be a list of names, not 1$"),
+            ("tools = [1]", r"windlass.toml:1: tools must be a list of names, not \[1\]$"),
+            (
+                "max_output_tokens = 1.5",
+                r"max_output_tokens must be a whole number above 0, not 1.5$",
+            ),
+            ("max_output_tokens = true", r"must be a whole number above 0, not True$"),
+            ("max_output_tokens = 0", r"must be a whole number above 0, not 0$"),
+            ("tool_timeout_s = 'soon'", r"tool_timeout_s must be a number above 0, not 'soon'$"),
+            ("tool_timeout_s = inf", r"must be a number above 0, not inf$"),
+            ("\nmodel = = 1", r"windlass.toml:2: not TOML: "),
+            ("model", r"not TOML: "),
+        ],
+    )
+    def test_of_a_file_name_file_line_and_what_was_expected(
+        self, here: Path, text: str, says: str
+    ) -> None:
+        write(here, text)
+        with pytest.raises(UsageError, match=says) as refused:
+            read(here)
+        assert str(refused.value).startswith(str(here))
+        assert "\n" not in str(refused.value)
+
+    def test_of_a_file_that_cannot_be_read(self, here: Path) -> None:
+        (here / "windlass.toml").write_bytes(b"model = '\xff'")
+        with pytest.raises(UsageError, match=r"windlass.toml: is not UTF-8 text \(byte 9\)"):
+            read(here)
+        (here / "windlass.toml").unlink()
+        (here / "windlass.toml").mkdir()
+        with pytest.raises(UsageError, match=r"windlass.toml: cannot be read \(Is a directory\)"):
+            read(here)
+
+    def test_of_a_flag_or_variable_name_it(self, here: Path) -> None:
+        with pytest.raises(UsageError, match=r"^--max-output-tokens: .*, not 'many'$"):
+            read(here, {"max_output_tokens": "many"})
+        with pytest.raises(UsageError, match=r"^WINDLASS_TOOL_TIMEOUT_S: .*, not '-1'$"):
+            read(here, {}, {"WINDLASS_TOOL_TIMEOUT_S": "-1"})
+        with pytest.raises(UsageError, match="unknown setting 'modle'; did you mean 'model'"):
+            read(here, {"modle": "x"})
+
+    def test_of_a_cascade_name_it(self, here: Path) -> None:
+        with pytest.raises(
+            UsageError, match=r"^chart.json: max_output_tokens must be .* not \[\]$"
+        ):
+            read(here).with_cascade({"max_output_tokens": []}, "chart.json")
+        with pytest.raises(UsageError, match=r"^chart.json: unknown setting 'pirce_as'"):
+            read(here).with_cascade({"pirce_as": "x"}, "chart.json")
