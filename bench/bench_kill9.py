@@ -47,7 +47,10 @@ _A_STORE: Final = 20
 
 @dataclass
 class Report:
-    """What a series of kills did. `lost`, `partial`, `changed` and `damage` must be 0."""
+    """What a series of kills did. `lost`, `partial`, `changed` and `damage` must be 0.
+
+    `orphan_notes` counts files that no record names, anew at each check of a store.
+    """
 
     kills: int = 0
     fresh_stores: int = 0

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -122,6 +123,10 @@ class First:
     tokens_cached: int
 
 
+def _clock(times: list[float]) -> Callable[[str], None]:
+    return lambda _: times.append(time.perf_counter())
+
+
 async def first_tokens(provider: LocalProvider, calls: int, lines: int) -> list[First]:
     """A session that grows by a tool result a call, with a stable and a changing head."""
     found = []
@@ -138,9 +143,7 @@ async def first_tokens(provider: LocalProvider, calls: int, lines: int) -> list[
                 messages=(system(f"{head.format(index)}\n{texts}"), *history),
                 max_output_tokens=2,
             )
-            reply = await provider.send(
-                request, lambda _, times=times: times.append(time.perf_counter())
-            )
+            reply = await provider.send(request, _clock(times))
             if index:  # the first call is cold either way
                 seconds += [times[0] - began] if times else []
                 sent += reply.usage.tokens_in

@@ -126,9 +126,6 @@ class PhaseOutput:
     def __getitem__(self, at: int | slice) -> str:
         return str(self.text[at])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.text)
-
     def __add__(self, other: Any) -> str:
         return str(self) + str(other)
 

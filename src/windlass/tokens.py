@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Protocol
 
-from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json
+from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json, clean_text
 
 MARGIN: Final = 0.10
 """Share by which a hard limit is kept away from when a count is not exact."""
@@ -159,7 +159,14 @@ def _encoding(name: str) -> Callable[[str], int]:
     import quicktok  # the vocabulary takes 0.2 to 0.9 s to load
 
     encoder = quicktok.get_encoding(name)
-    return lambda text: int(encoder.count(text))
+
+    def count(text: str) -> int:
+        try:
+            return int(encoder.count(text))
+        except TypeError:  # a lone surrogate has no UTF-8; arguments may hold one
+            return int(encoder.count(clean_text(text)))
+
+    return count
 
 
 class FamilyCounter:

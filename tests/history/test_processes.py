@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from bench.bench_kill9 import kill_and_check, make_batch
 
 from windlass.history.sqlite import SqliteKeeper
@@ -32,7 +31,6 @@ def _writer(store: Path, session: str, batches: int) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.req("AC-8")
 def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path) -> None:
     report = kill_and_check(tmp_path, kills=12)
     assert report.sound, report

@@ -224,6 +224,7 @@ class TestRowsChangedByPlainSql:
                 "DELETE FROM bodies WHERE key IN (SELECT replacement FROM edits)",
                 "refers to something in bodies that is not there",
             ),
+            ("DELETE FROM made_bodies", "which made_bodies does not list"),
             ("DELETE FROM body_pictures", "its pictures are not those in body_pictures"),
             ("UPDATE log SET key = 'nonsense' WHERE seq = 2", "its message nonsense is missing"),
             ("UPDATE bodies SET body = x'ff' WHERE body LIKE '%sold%'", "its text is not"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from jsonschema import Draft202012Validator
 from tests.strategies import conversations, rough_texts
 from windlass.errors import ProviderError
 from windlass.messages import (
+    Message,
     Opaque,
     Picture,
     ToolCall,
@@ -105,7 +107,7 @@ def test_special_tokens_in_text_cannot_break_the_frame(vocabulary: Vocabulary) -
     assert vocabulary.special("<|endoftext|>") not in ids
 
 
-def test_weights_of_another_kind_are_refused(tmp_path) -> None:
+def test_weights_of_another_kind_are_refused(tmp_path: Path) -> None:
     for data in (b"", b"GGUF", b"not at all a model, but long enough to have a header"):
         path = tmp_path / "w.gguf"
         path.write_bytes(data)
@@ -114,7 +116,9 @@ def test_weights_of_another_kind_are_refused(tmp_path) -> None:
 
 
 @given(conversations(), st.sampled_from([(), (ADD,), (ADD, SUB)]))
-def test_count_is_the_sum_of_its_parts(vocabulary: Vocabulary, messages, tools) -> None:
+def test_count_is_the_sum_of_its_parts(
+    vocabulary: Vocabulary, messages: list[Message], tools: tuple[ToolSpec, ...]
+) -> None:
     counter = LocalCounter(vocabulary)
     counted = request_tokens(counter, messages, tools) + counter.opening
     assert counted == len(prompt_ids(vocabulary, messages, tools))

@@ -81,25 +81,21 @@ class TestSearch:
         assert web_search(corpus, "cache price") == web_search(corpus, "cache price")
 
 
-def months(values: list[float]) -> list[Any]:
-    return [
-        {"month": f"{2020 + at // 12}-{at % 12 + 1:02}", "v": value}
-        for at, value in enumerate(values)
-    ]
+def months(values: list[float]) -> str:
+    rows = [f"{2020 + at // 12}-{at % 12 + 1:02},{value}" for at, value in enumerate(values)]
+    return "\n".join(["month,v", *rows])
 
 
 class TestForecast:
     def test_continues_a_line_exactly(self, context: ToolContext) -> None:
-        text = forecast(
-            context, file="", data=months([10.0 + 2 * at for at in range(20)]), periods=2
-        )
+        text = forecast(context, file=months([10.0 + 2 * at for at in range(20)]), periods=2)
         assert "Method: linear trend" in text
         assert "\n2021-09: 50\n2021-10: 52\n" in text
         assert "off by 0 on average" in text
 
     def test_continues_a_season_exactly(self, context: ToolContext) -> None:
         wave = [5.0, 9, 1, 7, 3, 3, 8, 2, 6, 4, 0, 10]
-        text = forecast(context, file="", data=months(wave * 4), periods=3)
+        text = forecast(context, file=months(wave * 4), periods=3)
         assert "Method: same place of the season before (12)" in text
         assert "\n2024-01: 5\n2024-02: 9\n2024-03: 1\n" in text
 
@@ -107,12 +103,12 @@ class TestForecast:
         wave = [5, 9, 1, 7, 3, 3, 8, 2, 6, 4, 0, 10]
         # Noise in one month keeps the line from fitting by chance.
         values = [wave[at % 12] + (at // 12) * 6.0 for at in range(60)]
-        text = forecast(context, file="", data=months(values), periods=1)
+        text = forecast(context, file=months(values), periods=1)
         value = float(text.split("2025-01: ")[1].split("\n")[0])
         assert abs(value - 35) <= 4
 
     def test_shows_the_error_of_each_method(self, context: ToolContext) -> None:
-        text = forecast(context, file="", data=months([1.0, 5, 2, 8, 3, 9, 1]))
+        text = forecast(context, file=months([1.0, 5, 2, 8, 3, 9, 1]))
         assert "Tried: last value (off by " in text
         assert ", linear trend (off by " in text
 
@@ -131,21 +127,22 @@ class TestForecast:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"data": months([1.0, 2, 3])}, "at least 6 points, there are 3"),
-            ({"data": months([1.0] * 9), "periods": 0}, "periods must be 1 to 120, not 0"),
-            ({"data": [{"city": "a", "v": 1}]}, "needs dates or numbers as x; 'city' is text"),
+            ({"file": months([1.0, 2, 3])}, "at least 6 points, there are 3"),
+            ({"file": months([1.0] * 9), "periods": 0}, "periods must be 1 to 120, not 0"),
+            ({"file": "city,v\na,1\n"}, "needs dates or numbers as x; 'city' is text"),
         ],
     )
     def test_refuses_what_it_cannot_do(
         self, context: ToolContext, options: dict[str, Any], said: str
     ) -> None:
         with pytest.raises(ToolError, match=said):
-            forecast(context, **({"file": ""} | options))
+            forecast(context, **options)
 
     def test_says_that_uneven_dates_are_taken_as_even(self, context: ToolContext) -> None:
         days = [1, 2, 4, 7, 8, 20, 21, 30]
-        data: list[Any] = [{"d": f"2024-01-{day:02}", "v": day} for day in days]
-        text = forecast(context, file="", data=data)
+        text = forecast(
+            context, file="d,v\n" + "\n".join(f"2024-01-{day:02},{day}" for day in days)
+        )
         assert "\n+1: " in text
         assert "the points were taken as evenly spaced" in text
 

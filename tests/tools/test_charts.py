@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from windlass.tools.runner import run_tool
 ROWS: list[Any] = [{"m": "Jan", "v": 3}, {"m": "Feb", "v": 9}, {"m": "Mar", "v": 6}]
 
 
-def chart(context: ToolContext, **options: Any) -> ToolOutput:
-    """A bar chart without title and file, but for the options."""
-    return create_chart(context, **({"kind": "bar", "title": "", "file": ""} | options))
+def chart(context: ToolContext, data: Any = None, **options: Any) -> ToolOutput:
+    """A bar chart of `data` without a title, but for the options."""
+    given = {"kind": "bar", "title": "", "file": "" if data is None else json.dumps(data)}
+    return create_chart(context, **(given | options))
 
 
 def pixels(output: ToolOutput) -> Image.Image:
@@ -104,7 +106,7 @@ class TestWords:
         output = chart(context, kind="line", title="Ours", x="m", y="v", data=ROWS)
         assert output.text == (
             "Drew the line chart 'Ours': ours.png, 800x500.\n"
-            "Data: the inline data, x = m, 3 points.\n"
+            "Data: the given rows, x = m, 3 points.\n"
             "v: min 3 (Jan), max 9 (Feb), mean 6, sum 18. Values: 3 (Jan), 9 (Feb), 6 (Mar)."
         )
 
@@ -137,7 +139,7 @@ class TestSources:
         assert "Data: shop.sqlite:orders, x = id, 2 points" in text
 
     def test_are_the_only_file_where_none_is_named(self, context: ToolContext, root: Path) -> None:
-        with pytest.raises(ToolError, match=r"give file or data; tables: shop.orders"):
+        with pytest.raises(ToolError, match=r"name a file; tables: shop.orders"):
             chart(context)
         (root / "shop.sqlite").unlink()
         assert "data/sales.csv is the only one there" in chart(context).text
@@ -159,6 +161,15 @@ class TestSources:
     def test_may_hold_numbers_as_text(self, context: ToolContext) -> None:
         data: list[Any] = [{"x": "a", "y": "1.5"}, {"x": "b", "y": ""}, {"x": "c", "y": "2"}]
         assert "sum 3.5" in chart(context, data=data).text
+
+    @pytest.mark.parametrize("text", ["m,v\nJan,3\nFeb,9\n\nMar,6", "m;v\nJan;3\nFeb;9\nMar;6\n"])
+    def test_are_rows_as_text(self, context: ToolContext, text: str) -> None:
+        assert "Values: 3 (Jan), 9 (Feb), 6 (Mar)" in chart(context, file=text).text
+
+    @pytest.mark.parametrize("text", ["[1, 2]", "[{]", "a,b\n", "[]"])
+    def test_of_text_that_holds_no_rows_are_refused(self, context: ToolContext, text: str) -> None:
+        with pytest.raises(ToolError, match=r"rows|names no table|no file"):
+            chart(context, file=text)
 
     def test_without_rows_are_refused(self, context: ToolContext, root: Path) -> None:
         (root / "empty.csv").write_text("a,b\n")

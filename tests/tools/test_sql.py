@@ -16,7 +16,15 @@ from windlass.tools.sql import ask, run_sql
 
 class TestTables:
     @pytest.mark.parametrize(
-        "name", ["sales", "SALES", "'data/sales.csv'", "'./data/sales.csv'", '"data/sales.csv"']
+        "name",
+        [
+            "sales",
+            "SALES",
+            "sales.csv",
+            "'data/sales.csv'",
+            "'./data/sales.csv'",
+            '"data/sales.csv"',
+        ],
     )
     def test_are_csv_files_by_name_and_by_path(self, context: ToolContext, name: str) -> None:
         text = run_sql(context, f"SELECT city, sum(sales) AS sum FROM {name} GROUP BY 1 ORDER BY 1")

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # typing's own, without the time that importing it takes
+if TYPE_CHECKING:
+    from windlass.errors import WindlassError
+
 
 def main() -> None:
     """Run the command line and exit with its code.
@@ -11,8 +15,6 @@ def main() -> None:
     A mistake of the user's is one sentence and exit code 2; a failure of the run or
     the machine 1; an interruption 130. Never a traceback for an error of ours.
     """
-    from windlass.errors import WindlassError
-
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
@@ -20,7 +22,7 @@ def main() -> None:
 
     try:
         app()
-    except WindlassError as error:
+    except _our_errors() as error:
         print(f"windlass: {error}", file=sys.stderr)  # noqa: T201
         if error.session_id is not None:
             print(f"what was recorded: windlass show {error.session_id}", file=sys.stderr)  # noqa: T201
@@ -32,3 +34,10 @@ def main() -> None:
         # The reader of a pipe (head, less) went away: nobody is left to tell.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _our_errors() -> type[WindlassError]:
+    # Called only when something was raised: a page of help need not know the tree of errors.
+    from windlass.errors import WindlassError
+
+    return WindlassError

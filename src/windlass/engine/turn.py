@@ -51,7 +51,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
 
     # Never send what cannot be accepted.
     messages = tuple(entry.message for entry in entries)
-    check_sequence(messages)
+    check_sequence(messages, {spec.name for spec in tools})
     weighed = weigh(counter, messages, tools)
     sent = sum(tokens for _, tokens in weighed)
     snowball = [entry.message for entry in phase.blocks.system]

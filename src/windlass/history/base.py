@@ -176,8 +176,8 @@ class Batch:
 class StoredRow:
     """A row as it is read back: `id` is the message's occurrence id (hash and running number).
 
-    `seq` counts the session's rows from 1. The body is fetched when `Keeper.body`
-    is asked for it; `row.message` is None only where the row has none.
+    `seq` counts the session's rows from 1. `row.message` is None only where the row has
+    none; `row.pictures` is empty: `Keeper.picture` fetches bytes when they are wanted.
     """
 
     seq: int

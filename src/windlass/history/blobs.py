@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeVar
@@ -191,6 +190,9 @@ def _each(do: Callable[[_Item], None], items: Collection[_Item]) -> None:
         for item in items:
             do(item)
         return
+    # Imported here, since few batches need it and every start of the program would pay.
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(do, items):
             pass  # only so that an error is raised here

@@ -56,8 +56,8 @@ def _full(place: Path) -> str:
 
 def _not_writable(place: Path) -> str:
     return (
-        f"the store {str(place)!r} may not be written: give yourself the right to, or name "
-        "another folder with --store"
+        f"the store {str(place)!r} may not be written: give yourself the right to read and "
+        "write it, or name another folder with --store"
     )
 
 

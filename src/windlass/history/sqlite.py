@@ -33,7 +33,7 @@ from windlass.history.base import (
     StateChange,
     StoredRow,
 )
-from windlass.history.blobs import Blobs, make_folder
+from windlass.history.blobs import Blobs, make_folder, sync_folder
 from windlass.history.connect import FILE, Synchronous, store_errors
 from windlass.history.connect import reading as open_reading
 from windlass.history.connect import writing as open_writing
@@ -65,10 +65,13 @@ class SqliteKeeper:
         self._reader: sqlite3.Connection | None = None
         with store_errors(self.file):
             make_folder(self.folder)
+            fresh = not self.file.exists()
             self._db = open_writing(self.file, self._blobs, busy_s=busy_s, synchronous=synchronous)
             try:
                 migrate(self._db, str(self.file))
-            except (sqlite3.Error, StoreError):
+                if fresh:
+                    sync_folder(self.folder)
+            except (sqlite3.Error, StoreError, OSError):
                 self._db.close()
                 raise
 

@@ -270,6 +270,12 @@ class _Proof:
                 "SELECT trace_id FROM log WHERE session_no = ?", (session,)
             )
         }
+        made = {
+            key
+            for (key,) in self.db.execute(
+                "SELECT key FROM made_bodies WHERE session_no = ?", (session,)
+            )
+        }
         for values, shown, bodies in reading.windows(self.db, session):
             call = f"{where}, call {values[1]}"
             if values[3] not in traces:
@@ -283,6 +289,9 @@ class _Proof:
                 sent.append(entry.shown_as or key)
             for key in {*sent, *bodies} - self.bodies:
                 yield Finding(call, f"shows message {key}, which is missing")
+            edited = {entry.shown_as for entry in shown if entry.shown_as is not None}
+            for key in (edited | set(bodies)) - made:
+                yield Finding(call, f"shows message {key}, which made_bodies does not list")
             if values[8] not in tools:
                 stored = self.db.execute(
                     "SELECT tools_json FROM tool_lists WHERE sha256 = ?", (values[8],)

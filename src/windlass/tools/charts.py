@@ -8,7 +8,6 @@ import re
 import textwrap
 import threading
 import warnings
-from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
@@ -16,7 +15,7 @@ from windlass.messages import clean_text, picture
 from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.data import INSTALL
 from windlass.tools.registry import tool
-from windlass.tools.series import Column, Record, Series, number, order, series
+from windlass.tools.series import Column, Series, number, order, series
 
 ChartKind: TypeAlias = Literal["bar", "line", "scatter", "pie", "area", "histogram"]
 
@@ -46,7 +45,6 @@ def create_chart(
     file: str,
     x: str = "",
     y: str = "",
-    data: Sequence[Record] = (),
     x_label: str = "",
     y_label: str = "",
 ) -> ToolOutput:
@@ -54,23 +52,22 @@ def create_chart(
 
     Rows with the same x are summed, except in scatter charts and histograms.
 
-    The parameters that a chart cannot do without are required, `file` among them, although
-    it may be empty: a small model held to the schema fills in what is required first, and
-    takes to copying the schema into `data` where it may choose.
+    Rows come in by `file` as well: a separate parameter for them is what small models,
+    held to the schema, fill with rows that they make up.
 
     Args:
         context: What the run provides.
         kind: The form of the chart.
         title: The title above it.
-        file: The data file (CSV, Parquet, JSON, or file.sqlite:table); empty if data is given.
+        file: The data file (CSV, Parquet, JSON or file.sqlite:table), or the rows themselves as
+            CSV text with a header line.
         x: The column along the x axis; the first column of dates or text if left out.
         y: The column of numbers to draw; several are separated by commas.
-        data: The rows, only if there is no file, like [{"month": "2024-01", "sales": 12}].
         x_label: The name of the x axis; the column's name if left out.
         y_label: The name of the y axis; the column's name if left out.
     """
     raw = kind in ("scatter", "histogram")
-    found = series(context, file, data, x, y, summed=not raw)
+    found = series(context, file, x, y, summed=not raw)
     if kind == "histogram":
         found = found._replace(ys=found.ys[:1])
     elif kind == "pie":

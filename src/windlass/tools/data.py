@@ -194,6 +194,10 @@ def _add(connection: DuckDBPyConnection, source: Source, text: str) -> None:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(source.schema)}")
             views.append(f"{quoted(source.schema)}.{quoted(source.table)}")
     else:
+        # An unquoted sales.csv is the table `csv` of a schema `sales` to SQL.
+        if source.name and source.file.name in text:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(source.file.stem)}")
+            views.append(f"{quoted(source.file.stem)}.{quoted(source.file.suffix[1:])}")
         content = f"{_READERS[source.file.suffix.lower()]}({_literal(str(source.file))})"
     for view in views:
         connection.execute(f"CREATE VIEW {view} AS FROM {content}")

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
-from windlass.tools.series import Record, Series, number, series
+from windlass.tools.series import Series, number, series
 
 Method: TypeAlias = Callable[[Sequence[float], int], list[float]]
 """From the known values to the next n."""
@@ -46,21 +46,20 @@ def forecast(
     x: str = "",
     y: str = "",
     periods: int = 3,
-    data: Sequence[Record] = (),
 ) -> str:
     """Forecast the next values of a series from its trend and season.
 
     Args:
         context: What the run provides.
-        file: The data file (CSV, Parquet, JSON, or file.sqlite:table); empty if data is given.
+        file: The data file (CSV, Parquet, JSON or file.sqlite:table), or the rows themselves as
+            CSV text with a header line.
         x: The column of dates; the first column of dates or text if left out.
         y: The column of numbers to forecast; the first one if left out.
         periods: How many steps to look ahead.
-        data: The rows, only if there is no file, like [{"month": "2024-01", "sales": 12}].
     """
     if not 1 <= periods <= _MAX_PERIODS:
         raise ToolError(f"periods must be 1 to {_MAX_PERIODS}, not {periods}")
-    found = series(context, file, data, x, y)
+    found = series(context, file, x, y)
     if found.x.kind == "text":
         raise ToolError(f"a forecast needs dates or numbers as x; {found.x.name!r} is text")
     column = found.ys[0]

@@ -6,8 +6,9 @@ answer repeats, so that nobody takes a guess for a fact.
 
 from __future__ import annotations
 
+import csv
+import json
 import re
-from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -18,9 +19,7 @@ from windlass.tools import data as files
 from windlass.tools.base import ToolContext
 
 Kind: TypeAlias = Literal["date", "number", "text"]
-Record: TypeAlias = dict[str, Any]
-"""A row by column names. Any, because a union of five types is what small models copy."""
-
+_INLINE: Final = "the given rows"
 _MONTH: Final = re.compile(r"\d{4}-\d{2}")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -51,19 +50,18 @@ class Series(NamedTuple):
 def series(
     context: ToolContext,
     file: str,
-    records: Sequence[Record],
     x: str,
     y: str,
     *,
     summed: bool = True,
 ) -> Series:
-    """The series that `x` and `y` (several with commas) name in a file or in given records.
+    """The series that `x` and `y` (several with commas) name in a file or in its text.
 
     With `summed`, rows of equal x are one point, and points with a date or number as x
     are sorted.
     """
     notes: list[str] = []
-    table = _table(context, file, records, notes)
+    table = _table(context, file, notes)
     if not table.rows:
         raise ToolError(f"{table.origin} has no rows")
     columns = [
@@ -97,22 +95,41 @@ def order(value: Any) -> Any:
 # ---- the table ----------------------------------------------------------------------
 
 
-def _table(
-    context: ToolContext, file: str, records: Sequence[Record], notes: list[str]
-) -> files.Table:
-    if file:
-        if records:
-            notes.append("the file was used and the inline data left aside")
-        return files.read(context, file)
-    if records:
-        names = list(dict.fromkeys(name for record in records for name in record))
-        rows = [tuple(record.get(name) for name in names) for record in records]
-        return files.Table(tuple(names), rows, "the inline data")
+def _table(context: ToolContext, file: str, notes: list[str]) -> files.Table:
+    """A file's table, or the rows that were written where a file's name could stand."""
+    text = file.strip()
+    if text.startswith("["):
+        return _from_json(text)
+    if "\n" in text:
+        return _from_csv(text)
+    if text:
+        return files.read(context, text)
     found = files.sources(context)
     if len(found) != 1:
-        raise ToolError(f"no data: give file or data; {files.known(found)}")
+        raise ToolError(f"no data: name a file; {files.known(found)}")
     notes.append(f"no file was named; {found[0].label} is the only one there")
     return files.read(context, found[0].label)
+
+
+def _from_csv(text: str) -> files.Table:
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t|", key=header.count)
+    columns, *rows = csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True)
+    width = len(columns)
+    whole = [tuple((row + [""] * width)[:width]) for row in rows if any(row)]
+    return files.Table(tuple(columns), whole, _INLINE)
+
+
+def _from_json(text: str) -> files.Table:
+    try:
+        records = json.loads(text)
+    except ValueError as problem:
+        raise ToolError(f"the given rows are no JSON ({problem})") from problem
+    if not all(isinstance(record, dict) for record in records):
+        raise ToolError("the given rows must be JSON objects, one for each row")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    rows = [tuple(record.get(name) for name in names) for record in records]
+    return files.Table(tuple(names), rows, _INLINE)
 
 
 def _column(name: str, values: list[Any]) -> Column:
