@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from windlass.cascade.compile import compile_rule
+from windlass.cascade.compile import compile_rule, in_words
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase
@@ -12,7 +12,6 @@ from windlass.engine.result import Result
 from windlass.engine.state import Run
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
-from windlass.rules import Rule
 
 
 async def run_cascade(run: Run) -> Result:
@@ -68,11 +67,3 @@ async def run_cascade(run: Run) -> Result:
         error=error,
     )
 
-
-def in_words(rule: Rule) -> str:
-    """What a phase will see, in words, for people watching."""
-    names = ", ".join(dict.fromkeys(source.phase for source in rule.sources))
-    if rule.mode == "selective":
-        return f"sees {names} only" if names else "clean slate"
-    kind = "the newest turns of the snowball" if rule.sliding else "snowball"
-    return f"{kind}, and {names} again" if names else kind

@@ -22,15 +22,12 @@ from windlass.history.base import NodeType, Outcome, StateChange, Status
 from windlass.messages import system, user
 from windlass.prompts import retry_text
 from windlass.providers.base import ModelInfo
-from windlass.rules import Rule
-from windlass.templates import is_true, render
+from windlass.rules import SLIDING_SHARE, Rule
+from windlass.templates import holds, render
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.replay import held_by, without_repeats
-
-SLIDING_SHARE = 0.6
-"""Share of the model's window a sliding context keeps where the phase sets no limit."""
 
 
 async def run_phase(run: Run, phase: Phase) -> Status:
@@ -72,17 +69,20 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     state = StateCopy(run.state)
     values: dict[str, Any] = {"input": run.input, "state": run.state, "outputs": run.outputs}
 
-    where = f"phase {phase.name!r}"
+    place = f"phases[{list(run.cascade.phases).index(phase)}]"
+    where = run.cascade.where
     wanted = [
         source.condition is None
-        or is_true(render(source.condition, **values, where=f"{where}, {source.place}.if"))
+        or holds(source.condition, **values, where=f"{where(source.place)}, its condition")
         for source in rule.sources
     ]
-    instructions = render(phase.instructions, **values, where=f"{where}, instructions")
+    asked = where(f"{place}.instructions")
+    instructions = render(phase.instructions, **values, where=asked)
     prompt = phase.system or run.cascade.system
     said: tuple[Entry, ...] = ()
     if prompt:
-        text = system(render(prompt, **values, where=f"{where}, system"))
+        said_at = where(f"{place}.system" if phase.system else "system")
+        text = system(render(prompt, **values, where=said_at))
         told = {"new_prefix": bool(phase.system)}
         row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
         said = show(record.append([row]), "the system prompt")
