@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
@@ -61,26 +61,27 @@ async def run(
     """
     flags = {"model": model, "store": store, "root": root}
     settings = Settings.read(flags, environ, Path.cwd())
-    keeper = open_store(settings)
     made = Providers(providers or {})
-    try:
-        with importable(cascade):
-            prepared = prepare(
-                cascade,
-                input or {},
-                settings=settings,
-                keeper=keeper,
-                resolve=made.resolve,
-                tools=tools,
-                on_event=on_event or _ignore,
-                session_id=session_id,
-            )
-            from windlass.engine.cascade import run_cascade
+    with importable(cascade), ExitStack() as closing:
+        # The user's mistakes are told before anything is made.
+        loaded, registry = load_cascade(cascade, settings, tools)
+        keeper = closing.enter_context(open_store(settings))
+        prepared = prepare(
+            loaded,
+            input or {},
+            registry=registry,
+            settings=settings,
+            keeper=keeper,
+            resolve=made.resolve,
+            on_event=on_event or _ignore,
+            session_id=session_id,
+        )
+        from windlass.engine.cascade import run_cascade
 
+        try:
             return await run_cascade(prepared)
-    finally:
-        await made.close()
-        keeper.close()
+        finally:
+            await made.close()
 
 
 def run_sync(
@@ -198,29 +199,31 @@ def make_registry(settings: Settings, tools: Tools) -> Registry:
 
 
 def prepare(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
+    cascade: Cascade,
     input: Mapping[str, Any],  # noqa: A002
     *,
+    registry: Registry,
     settings: Settings,
     keeper: SqliteKeeper,
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
-    tools: Tools = (),
     on_event: Callable[[Event], None],
     session_id: str | None = None,
 ) -> Run:
-    """A run with everything in its hands, checked, and nothing done yet."""
+    """A run of a checked cascade with everything in its hands, and nothing done yet."""
     from windlass.engine.record import Recorder
     from windlass.engine.state import Run
     from windlass.history.packing import path_part
 
-    loaded, registry = load_cascade(cascade, settings, tools)
+    for phase in cascade.phases:
+        # A model that is not there is told before the first phase has been paid for.
+        resolve(settings.model_for(cascade.settings_for(phase).model))
     session = session_id or new_session_id()
     record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
     return Run(
-        cascade=loaded,
+        cascade=cascade,
         record=record,
         input=dict(input),
         resolve=resolve,

@@ -202,6 +202,15 @@ class Settings:
         value: str = self["model"].value
         return value
 
+    def model_for(self, written: str | None) -> str:
+        """The model of a phase whose file says `written`.
+
+        For models the order is: the flag, the file, `WINDLASS_MODEL`, `windlass.toml`,
+        the local one.
+        """
+        flag = self.flags.get("model")
+        return str(flag.value) if flag else written or self.model
+
     @property
     def price_as(self) -> str:
         """Hosted model at whose prices the local model's tokens are valued."""

@@ -201,9 +201,7 @@ def _extracted(run: Run, work: PhaseRun, output: Item | None) -> list[StateChang
 def generation_of(run: Run, phase: Phase) -> Generation:
     """The phase's generation settings: the run's flag, the phase's, the cascade's, the default."""
     said = run.cascade.settings_for(phase)
-    # For models the settled order is: the flag, the file, the environment, the default.
-    flag = run.settings.flags.get("model")
-    model = flag.value if flag else said.model or run.settings.model
+    model = run.settings.model_for(said.model)
     _, info = run.resolve(model)
     written = {"max_output_tokens": said.max_output_tokens}
     limits = run.settings.with_cascade(written, run.cascade.cascade_id)
