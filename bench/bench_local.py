@@ -37,13 +37,13 @@ TOOLS = (
     _tool(
         "run_sql",
         "Run one SQL query over sales(month, amount).",
-        query={"type": "string", "minLength": 6, "maxLength": 120},
+        query={"type": "string", "minLength": 6, "maxLength": 60},
         limit={"type": "integer", "minimum": 1, "maximum": 50},
     ),
     _tool(
         "create_chart",
         "Draw a chart of points.",
-        title={"type": "string"},
+        title={"type": "string", "maxLength": 40},
         points={
             "type": "array",
             "minItems": 2,
@@ -100,7 +100,7 @@ async def measure(provider: LocalProvider, case: str, number: int) -> Row:
         request = Request(
             model=MODEL,
             messages=(system("You are a helpful assistant."), user(f"{index}. {question}")),
-            max_output_tokens=24,
+            max_output_tokens=32,
             tools=tools,
             tool_choice=choice,
             temperature=(index % 3) / 2,

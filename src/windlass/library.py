@@ -65,6 +65,7 @@ async def run(
     with importable(cascade), ExitStack() as closing:
         # The user's mistakes are told before anything is made.
         loaded, registry = load_cascade(cascade, settings, tools)
+        check_models(loaded, settings, made.resolve)
         keeper = closing.enter_context(open_store(settings))
         prepared = prepare(
             loaded,
@@ -214,9 +215,6 @@ def prepare(
     from windlass.engine.state import Run
     from windlass.history.packing import path_part
 
-    for phase in cascade.phases:
-        # A model that is not there is told before the first phase has been paid for.
-        resolve(settings.model_for(cascade.settings_for(phase).model))
     session = session_id or new_session_id()
     record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
     root = settings.root.resolve()
@@ -247,6 +245,16 @@ def load_cascade(
     registry = make_registry(settings, tools)
     given = load(cascade) if isinstance(cascade, str | Path) else cascade
     return checked(given, tools=registry), registry
+
+
+def check_models(
+    cascade: Cascade,
+    settings: Settings,
+    resolve: Callable[[str], tuple[Provider, ModelInfo]],
+) -> None:
+    """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    for phase in cascade.phases:
+        resolve(settings.model_for(cascade.settings_for(phase).model))
 
 
 @contextmanager

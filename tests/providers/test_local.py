@@ -101,7 +101,7 @@ async def test_a_conversation_with_tools_is_counted_to_the_token(provider: Local
 
 @pytest.mark.parametrize("case", CASES)
 async def test_every_call_holds(provider: LocalProvider, case: str) -> None:
-    row = await measure(provider, case, 10)
+    row = await measure(provider, case, 5)
     assert row.good_calls == row.calls
     if case.endswith(("name", "required")):
         assert row.calls == row.replies

@@ -15,7 +15,7 @@ from windlass.cli.progress import Progress
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import Interrupted, UsageError, WindlassError
-from windlass.library import Providers, importable, load_cascade, open_store, prepare
+from windlass.library import Providers, check_models, importable, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import forecast_cost
@@ -186,8 +186,9 @@ def dry_run_command(
     with tempfile.TemporaryDirectory() as folder, importable(cascade):
         scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd())
         loaded, registry = load_cascade(cascade, settings)
-        keeper = open_store(scratch)
         providers = Providers({})
+        check_models(loaded, settings, providers.resolve)
+        keeper = open_store(scratch)
         try:
             run = prepare(
                 loaded,

@@ -23,15 +23,7 @@ async def run_cascade(run: Run) -> Result:
     cancellation goes on.
     """
     record, cascade = run.record, run.cascade
-    models = tuple(dict.fromkeys(generation_of(run, phase).model for phase in cascade.phases))
-    start = SessionStart(
-        cascade_id=cascade.cascade_id,
-        model=", ".join(models),
-        input=run.input,
-        cascade=cascade.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        timestamp=record.clock(),
-    )
-    record.append(start=start)
+    models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
 
     error: WindlassError | None = None
@@ -67,3 +59,18 @@ async def run_cascade(run: Run) -> Result:
         error=error,
     )
 
+
+
+def start_session(run: Run) -> tuple[str, ...]:
+    """Record how the session begins; returns the names of all models that will see content."""
+    cascade = run.cascade
+    models = tuple(dict.fromkeys(generation_of(run, phase).model for phase in cascade.phases))
+    start = SessionStart(
+        cascade_id=cascade.cascade_id,
+        model=", ".join(models),
+        input=run.input,
+        cascade=cascade.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        timestamp=run.record.clock(),
+    )
+    run.record.append(start=start)
+    return models

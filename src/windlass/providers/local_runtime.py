@@ -7,6 +7,7 @@ the model has one slot: jobs of any number of event loops wait their turn in a q
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import threading
@@ -26,6 +27,9 @@ _BATCH: Final = 256
 
 _CACHE_MIB: Final = 1_024
 """Memory for the states of earlier prompts: about five full windows."""
+
+_ENDING_SECONDS: Final = 10.0
+"""How long the interpreter waits for the generation that runs to stop; usually one token."""
 
 Look: TypeAlias = Callable[[str], bool]
 """Handed each new piece of text (empty while the prompt is read); True stops the generation."""
@@ -175,15 +179,23 @@ class Worker:
                     target=self._work, name="windlass-local", daemon=True
                 )
                 self._thread.start()
+                atexit.register(self._end)
             self._jobs.put(job)
 
     def close(self) -> None:
         """Stop the job that runs, refuse the ones that wait, let the thread end. Does not wait."""
+        atexit.unregister(self._end)
         with self._lock:
             self._closed.set()
             if self._current is not None:
                 self._current.stop.set()
             self._jobs.put(None)
+
+    def _end(self) -> None:
+        """Before the interpreter goes: one that goes under a callback aborts the process."""
+        self.close()
+        if self._thread is not None:
+            self._thread.join(_ENDING_SECONDS)
 
     def _work(self) -> None:
         engine: Engine | None = None

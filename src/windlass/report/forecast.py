@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass.engine.cascade import start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
 from windlass.engine.prefix import weigh
@@ -38,12 +39,15 @@ class Forecast:
 async def forecast_cost(run: Run, priced_as: str) -> Forecast:
     """Prepare the first phase as a run would, send nothing, and bound the whole.
 
+    The run's store is written to: hand in one that is thrown away.
+
     Where the phase's tools are a manifest, the model would choose them first: none
     are shown then.
     """
     first = run.cascade.phases[0]
     if first.tackle == "manifest":
         first = first.model_copy(update={"tackle": ()})
+    models = start_session(run)
     work = await begin(run, first)
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
     messages = tuple(entry.message for entry in entries)
@@ -64,9 +68,7 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
             most += turns * per_call / 1e6
     hosted = request_tokens(FamilyCounter(priced_as), messages, work.allowed)
     return Forecast(
-        models=tuple(
-            dict.fromkeys(generation_of(run, phase).model for phase in run.cascade.phases)
-        ),
+        models=models,
         phase=first.name,
         messages=messages,
         tools=tuple(work.tools),
