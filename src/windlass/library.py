@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
@@ -62,7 +63,9 @@ async def run(
     flags = {"model": model, "store": store, "root": root}
     settings = Settings.read(flags, environ, Path.cwd())
     made = Providers(providers or {})
-    with importable(cascade), ExitStack() as closing:
+    async with AsyncExitStack() as closing:
+        closing.enter_context(importable(cascade))
+        closing.push_async_callback(made.close)
         # The user's mistakes are told before anything is made.
         loaded, registry = load_cascade(cascade, settings, tools)
         check_models(loaded, settings, made.resolve)
@@ -79,10 +82,7 @@ async def run(
         )
         from windlass.engine.cascade import run_cascade
 
-        try:
-            return await run_cascade(prepared)
-        finally:
-            await made.close()
+        return await run_cascade(prepared)
 
 
 def run_sync(
@@ -215,6 +215,15 @@ def prepare(
     from windlass.engine.state import Run
     from windlass.history.packing import path_part
 
+    if session_id is not None and _is_known(keeper, session_id):
+        raise UsageError(
+            f"session {session_id!r} is in the store already; give the new one another name,"
+            f" or look at it: windlass show {session_id}"
+        )
+    try:
+        json.dumps(input)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the input must be an object of JSON values ({error})") from error
     session = session_id or new_session_id()
     record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
     root = settings.root.resolve()
@@ -230,6 +239,14 @@ def prepare(
         settings=settings,
         readable=(keeper.folder / "images" / path_part(session),),
     )
+
+
+def _is_known(keeper: SqliteKeeper, session_id: str) -> bool:
+    try:
+        keeper.start(session_id)
+    except UsageError:
+        return False
+    return True
 
 
 def load_cascade(

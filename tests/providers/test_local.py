@@ -16,6 +16,7 @@ from bench.bench_local import CASES, TOOLS, good, measure
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.messages import Message, ToolSpec, system, tool, user
+from windlass.providers import local_answer
 from windlass.providers.base import Reply, Request
 from windlass.providers.local import INSTALL, MODEL, LocalProvider, weights
 from windlass.providers.local_prompt import LocalCounter
@@ -109,12 +110,26 @@ async def test_every_call_holds(provider: LocalProvider, case: str) -> None:
         assert row.calls == 0
 
 
-async def test_a_call_cut_by_the_limit_is_made_again(provider: LocalProvider) -> None:
+async def test_a_call_cut_by_the_limit_is_made_again(
+    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_answer, "_ROOM", 1)
     reply, _ = await ask(
         provider, user("Rain?"), tools=TOOLS, tool_choice="get_weather", max_output_tokens=3
     )
     assert reply.finish == "tool_calls"
     assert good(reply, TOOLS)
+
+
+async def test_a_call_cut_twice_is_an_error_and_no_call(
+    provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_answer, "_ROOM", 1)
+    monkeypatch.setattr(local_answer, "_MORE_ROOM", 1)
+    with pytest.raises(ProviderError, match=r"cut by the output limit.*max_output_tokens"):
+        await ask(
+            provider, user("Rain?"), tools=TOOLS, tool_choice="get_weather", max_output_tokens=3
+        )
 
 
 async def test_what_no_call_can_satisfy_is_an_error(provider: LocalProvider) -> None:
@@ -139,16 +154,10 @@ async def test_json_of_a_schema(provider: LocalProvider) -> None:
 
 async def test_call_ids_repeat_over_runs_but_never_within_one(fresh: LocalProvider) -> None:
     other = LocalProvider()
-    ids = [
-        (
-            await ask(
-                local, user("Rain?"), tools=TOOLS, tool_choice="get_weather", max_output_tokens=40
-            )
-        )[0]
-        .message.tool_calls[0]
-        .id
-        for local in (fresh, fresh, other)
-    ]
+    ids = []
+    for local in (fresh, fresh, other):
+        reply, _ = await ask(local, user("Rain?"), tools=TOOLS[:1], tool_choice="required")
+        ids.append(reply.message.tool_calls[0].id)
     await other.close()
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]
@@ -237,6 +246,7 @@ def test_an_interpreter_ends_in_the_middle_of_a_generation() -> None:
     code = """
 import asyncio
 from windlass.messages import user
+from windlass.providers import local_answer
 from windlass.providers.base import Request
 from windlass.providers.local import LocalProvider
 async def main():

@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import StoreError, UsageError
+from windlass.history.verify import verify_store
 from windlass.library import importable, load_cascade, open_store
 from windlass.settings import Settings
 
@@ -63,11 +64,10 @@ def config_command(flags: Mapping[str, Any], *, as_json: bool) -> None:
 def verify_command(store: str | None, *, as_json: bool) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
-    try:
-        findings = list(keeper.verify())
-    finally:
-        keeper.close()
+    if not settings.store.is_dir():
+        raise UsageError(f"there is no store in {str(settings.store)!r}")
+    # Not through the keeper: a store may be too damaged to be opened.
+    findings = list(verify_store(settings.store))
     damage = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
         print_json(findings)

@@ -32,7 +32,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Print one event."""
         if not isinstance(event, TextArrived):
-            self._end_text()
+            self.end_text()
         match event:
             case SessionStarted(session, cascade, models):
                 self.session_id = session
@@ -75,7 +75,8 @@ class Progress:
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style=style))
 
-    def _end_text(self) -> None:
+    def end_text(self) -> None:
+        """End the line on which text streams in, before something else is printed."""
         if self._in_text:
             self._console.print()
             self._in_text = False

@@ -33,7 +33,7 @@ def read_input(given: Sequence[str]) -> dict[str, Any]:
         stripped = item.strip()
         if stripped.startswith("{"):
             values.update(_object(stripped, "--input"))
-        elif "=" in stripped and not Path(stripped).is_file():
+        elif "=" in stripped and not _is_file(stripped):
             key, _, text = stripped.partition("=")
             values[key.strip()] = _value(text)
         else:
@@ -41,25 +41,33 @@ def read_input(given: Sequence[str]) -> dict[str, Any]:
     return values
 
 
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a text too long, or with characters that no name has
+        return False
+
+
 def _value(text: str) -> Any:
     if text.startswith("@"):
         return _file(text[1:])
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
 def _file(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"--input {name!r} is neither JSON, key=value nor a file that can be read"
-            f" ({error.strerror})"
-        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--input {name!r} is not UTF-8 text (byte {error.start})") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"--input {shorten(name, 80)!r} is neither JSON, key=value nor a file that can be"
+            f" read ({reason})"
+        ) from error
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
@@ -68,12 +76,12 @@ def _object(text: str, where: str) -> dict[str, Any]:
 
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, RecursionError) as error:
             raise UsageError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
     else:
         try:
             value = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{where}: the input must be an object, not {type(value).__name__}")
@@ -113,6 +121,8 @@ def run_command(
     except WindlassError as error:
         error.session_id = watcher.session_id
         raise
+    finally:
+        watcher.end_text()
     _print_result(result, settings, as_json=as_json)
     if result.error is not None:
         raise result.error

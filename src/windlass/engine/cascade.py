@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.engine.events import PhaseStarted, SessionStarted
@@ -35,14 +36,20 @@ async def run_cascade(run: Run) -> Result:
             if await run_phase(run, phase) == "incomplete":
                 status = "incomplete"
             run.outputs[phase.name] = phase_output(record, phase.name)
-    except StoreError:
-        raise  # nothing more can be recorded
+    except StoreError as failure:
+        failure.session_id = record.session_id
+        with suppress(StoreError):  # perhaps it takes this much; if not, the first failure is told
+            _stop(run, failure)
+        raise
     except WindlassError as failure:
         status, error = "failed", failure
         error.session_id = record.session_id
     except asyncio.CancelledError:
         stopped = Outcome("interrupted", record.clock(), error="the run was interrupted")
         record.append(outcomes=[stopped])
+        raise
+    except Exception as bug:
+        _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
     told_error = str(error) if error else None
     record.append(outcomes=[Outcome(status, record.clock(), error=told_error)])
@@ -59,6 +66,11 @@ async def run_cascade(run: Run) -> Result:
         error=error,
     )
 
+
+def _stop(run: Run, failure: Exception) -> None:
+    told = f"{type(failure).__name__}: {failure}".removesuffix(": ")
+    failed = Outcome("failed", run.record.clock(), error=told)
+    run.record.append([run.record.failure(None, failure)], outcomes=[failed])
 
 
 def start_session(run: Run) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from windlass.engine.events import Noted
+from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.messages import ToolSpec, system, user
@@ -36,7 +37,8 @@ async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str
         "additionalProperties": False,
     }
     asked = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
-    reply = await work.provider.send(
+    reply = await send(
+        work,
         Request(
             model=work.info.name.partition("/")[2],
             messages=asked,

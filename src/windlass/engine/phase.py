@@ -17,7 +17,7 @@ from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import judge
-from windlass.errors import PhaseFailed, WindlassError
+from windlass.errors import ContextError, PhaseFailed, StoreError, WindlassError
 from windlass.history.base import NodeType, Outcome, StateChange, Status
 from windlass.messages import system, user
 from windlass.prompts import retry_text
@@ -41,10 +41,11 @@ async def run_phase(run: Run, phase: Phase) -> Status:
         work = await begin(run, phase)
         status, output = await _attempts(run, work)
         changes = _extracted(run, work, output)
+    except StoreError:
+        raise  # told where the session ends, once: the store may not take it
     except WindlassError as error:
-        run.record.fail(phase.name, error)
         failed = Outcome("failed", run.record.clock(), phase.name, error=str(error))
-        run.record.append(outcomes=[failed])
+        run.record.append([run.record.failure(phase.name, error)], outcomes=[failed])
         raise
     run.state.update(work.state)
     run.edits.update(work.edits)
@@ -78,12 +79,15 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     ]
     asked = where(f"{place}.instructions")
     instructions = render(phase.instructions, **values, where=asked)
-    prompt = phase.system or run.cascade.system
+    if not instructions.strip():
+        raise ContextError(f"{asked}: the template renders to nothing, so nothing would be asked")
+    prompt = phase.system or run.cascade.system or ""
+    said_at = where(f"{place}.system" if phase.system else "system")
+    told_first = render(prompt, **values, where=said_at)
     said: tuple[Entry, ...] = ()
-    if prompt:
-        said_at = where(f"{place}.system" if phase.system else "system")
-        text = system(render(prompt, **values, where=said_at))
+    if told_first.strip():
         told = {"new_prefix": bool(phase.system)}
+        text = system(told_first)
         row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
         said = show(record.append([row]), "the system prompt")
     snowball = _snowball(run) if rule.mode == "snowball" else ()
@@ -97,7 +101,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
     )
-    if first:
+    if first and brought.sources:
         snowball = without_repeats(snowball, *held_by(brought.sources))
     for _, why in brought.skipped:
         run.emit(Noted(phase.name, why))
@@ -131,7 +135,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     )
     work.tools = await _tools(run, work, instructions)
     if rule.mode == "snowball" and brought.sources:
-        work.position_cost = position_report(run.previous, blocks, own, work.allowed, info)
+        work.position_cost = position_report(run, work)
     return work
 
 
@@ -141,7 +145,8 @@ async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
     while True:
         finished = await _turns(run, work)
         output = last_said(work.own)
-        text = output.message.text if output else ""
+        said = last_said([item for item in work.own if item.attempt == work.attempt])
+        text = said.message.text if said else ""
         verdict = await judge(run, work, text)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output

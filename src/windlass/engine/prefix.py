@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from windlass.engine.state import PhaseRun, Run
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.prices import rate
-from windlass.providers.base import ModelInfo
 from windlass.tokens import Counter
-from windlass.window.assemble import Blocks, assemble
-from windlass.window.entries import Item, show
+from windlass.window.assemble import assemble
+from windlass.window.entries import show
 
 Weighed = list[tuple[str, int]]
 """A request as (identity, tokens), the tools first, then each message."""
@@ -57,24 +57,20 @@ def prefix_report(
     return {"shared_tokens": shared, "new_prefix": broken is not None, "broken_by": broken}
 
 
-def position_report(
-    before: Sequence[tuple[str, int]],
-    blocks: Blocks,
-    own: Sequence[Item],
-    tools: Sequence[ToolSpec],
-    info: ModelInfo,
-) -> dict[str, Any]:
+def position_report(run: Run, phase: PhaseRun) -> dict[str, Any]:
     """What it costs that injected sources stand where they stand, beside the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
-    told: dict[str, Any] = {"chosen": blocks.position}
+    info = phase.info
+    told: dict[str, Any] = {"chosen": phase.blocks.position}
     for place in ("start", "end"):
-        entries = assemble(replace(blocks, position=place), show(own, ""))
-        weighed = weigh(info.counter, [entry.message for entry in entries], tools)
+        entries = assemble(replace(phase.blocks, position=place), show(phase.own, ""))
+        messages = [entry.message for entry in entries]
+        weighed = weigh(info.counter, messages, run.definitions(phase.allowed, messages))
         total = sum(tokens for _, tokens in weighed)
-        shared = shared_tokens(weighed, before)
+        shared = shared_tokens(weighed, run.previous)
         price = rate(info.name) if not info.free else None
         dollars = (
             None

@@ -75,10 +75,10 @@ class Recorder:
         """Record a decision that is no message: what was decided, and why."""
         self.append([self.row(NodeType.DECISION, phase=phase, metadata={"text": text, **metadata})])
 
-    def fail(self, phase: str | None, error: BaseException, **columns: Any) -> None:
-        """Record a failure with its type and text."""
+    def failure(self, phase: str | None, error: BaseException) -> Row:
+        """A row that tells of a failure, with its type and text."""
         told: Mapping[str, Any] = {"error": type(error).__name__, "text": str(error)}
-        self.append([self.row(NodeType.ERROR, phase=phase, metadata=told, **columns)])
+        return self.row(NodeType.ERROR, phase=phase, metadata=told)
 
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""

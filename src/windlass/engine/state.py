@@ -5,8 +5,10 @@ Plain holders; the story is told in `turn.py`, `phase.py` and `cascade.py`.
 
 from __future__ import annotations
 
+import copy
+import json
 from collections import UserDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
 from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
+from windlass.errors import ToolError
 from windlass.history.base import StateChange
-from windlass.messages import ToolSpec
+from windlass.messages import Message, ToolSpec
 from windlass.prices import cost
 from windlass.providers.base import ModelInfo, Provider, Usage
 from windlass.rules import Rule
@@ -24,7 +27,7 @@ from windlass.settings import Settings
 from windlass.templates import PhaseOutput
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
 from windlass.tools.registry import Registry
-from windlass.window.assemble import Blocks
+from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.entries import Edit, Item
 
 
@@ -36,16 +39,23 @@ class StateCopy(UserDict[str, Any]):
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.touched: dict[str, None] = {}
-        super().__init__(values)
+        self._before = dict(values)
+        super().__init__(copy.deepcopy(self._before))  # or a list would be appended to for all
         self.touched.clear()
 
     def __setitem__(self, key: str, item: Any) -> None:
+        try:
+            json.dumps(item)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolError(f"state {key!r} must be a JSON value ({error})") from error
         super().__setitem__(key, item)
         self.touched[key] = None
 
     def changes(self, phase: str) -> tuple[StateChange, ...]:
-        """The keys this attempt set, as they are recorded."""
-        return tuple(StateChange(phase, key, self.data[key]) for key in self.touched)
+        """The keys this attempt set, or changed inside, as they are recorded."""
+        inside = [key for key, value in self._before.items() if self.data.get(key) != value]
+        keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
+        return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,13 @@ class Run:
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
     saved_tokens: int = 0
+
+    def definitions(
+        self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
+    ) -> tuple[ToolSpec, ...]:
+        """The tools a request must define: those it allows, and those its messages call."""
+        known = {name: self.registry.get(name).spec for name in self.registry.names()}
+        return tools_needed(allowed, messages, known)
 
     def recall(self, ref: str) -> str:
         """The original text behind a reference of this session. Raises KeyError."""

@@ -14,14 +14,15 @@ from windlass.engine.answer import answer_calls
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.prefix import prefix_report, weigh
+from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import CallRecord, EditRecord, NodeType, Shown, request_hash
 from windlass.messages import ToolSpec
 from windlass.providers.base import Reply, Request
-from windlass.window.assemble import assemble, tools_needed
+from windlass.window.assemble import assemble
 from windlass.window.entries import Entry, Replace, apply, show
 from windlass.window.expire import expired, reference
-from windlass.window.seams import newest_within
+from windlass.window.seams import from_user, newest_within
 from windlass.wire.openai import check_sequence
 
 
@@ -54,9 +55,11 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     check_sequence(messages, {spec.name for spec in tools})
     weighed = weigh(counter, messages, tools)
     sent = sum(tokens for _, tokens in weighed)
+    # What a snowball would have sent here: all that was said, unedited, and its tools.
     snowball = [entry.message for entry in phase.blocks.system]
     snowball += [item.message for item in record.born]
-    saved = counter.tools(phase.allowed) + sum(map(counter.message, snowball)) - sent
+    saved = sum(map(counter.message, snowball)) - sent
+    saved += counter.tools(run.definitions(phase.allowed, snowball))
     check_fits(phase, entries, sent)
     details = {
         "tool_choice": choice,
@@ -68,7 +71,8 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     # Send.
     run.emit(CallStarted(name, phase.turn, phase.attempt, sent, sent + saved))
     started = record.clock()
-    reply = await phase.provider.send(
+    reply = await send(
+        phase,
         Request(
             model=phase.info.name.partition("/")[2],
             messages=messages,
@@ -136,8 +140,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
 
 def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
-    known = {name: run.registry.get(name).spec for name in run.registry.names()}
-    tools = tools_needed(phase.allowed, [entry.message for entry in entries], known)
+    tools = run.definitions(phase.allowed, [entry.message for entry in entries])
     if not phase.tools:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
@@ -154,7 +157,7 @@ def _newest(
     room = phase.newest_within - phase.info.counter.tools(tools) - fixed
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, count)}
-    return tuple(entry for entry in entries if entry.item.id in shown)
+    return from_user([entry for entry in entries if entry.item.id in shown])
 
 
 def _shown(entry: Entry, tokens: int) -> Shown:

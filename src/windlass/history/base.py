@@ -146,8 +146,8 @@ class Outcome:
     """How a phase ended (`phase` given) or the session (`phase` None).
 
     `output_trace` is the trace of the row whose message is the output (None: no
-    text). `output` is the text itself for a session. `hidden`: later windows see
-    the phase's output only (`context_retention: output_only`).
+    text). `hidden`: later windows see the phase's output only (`context_retention:
+    output_only`).
     """
 
     status: Status

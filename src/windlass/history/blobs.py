@@ -33,7 +33,7 @@ _NO_LINKS: Final = frozenset(
 
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` survive a loss of power, where the system can do that."""
-    if os.name == "nt":  # pragma: no cover - Windows cannot open folders
+    if os.name == "nt":  # Windows cannot open folders
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -84,6 +84,7 @@ class LocalProvider:
                 sees_pictures=False,
                 system_anywhere=True,
                 max_output_tokens=512,
+                free=True,
             )
         return self._info
 

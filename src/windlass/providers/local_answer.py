@@ -35,6 +35,9 @@ Of 8 questions that need a tool it then called one for 4, of 6 that do not for n
 with 0 it never called, with 4 it called for a third of the small talk.
 """
 
+_ROOM: Final = 256
+"""Output tokens that a call or JSON gets at least: half of one is worth nothing to anybody."""
+
 _MORE_ROOM: Final = 1_024
 """Tokens added for the one repetition of a call that the output limit cut."""
 
@@ -174,7 +177,7 @@ class Answering:
         `opening` is what a right reply begins with: text that does not was written
         without the grammar, which the runtime could not compile, and is stopped.
         """
-        limit = max(1, self._request.max_output_tokens)
+        limit = max(_ROOM, self._request.max_output_tokens)
         problem = ""
         for number, grammar in enumerate(grammars):
             said = ""

@@ -11,6 +11,7 @@ import atexit
 import os
 import secrets
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,19 +139,19 @@ def _error(reason: Mapping[str, Any]) -> ProviderError | ContextTooLong:
     return BadRequest(text) if refused else ProviderError(text)
 
 
-class Job:
+class Job(ABC):
     """Something to do with the engine; `stop` is set when nobody waits for it any more."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
 
+    @abstractmethod
     def run(self, engine: Engine) -> None:
         """Do it, and hand the outcome to whoever waits. Never raises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fail(self, error: BaseException) -> None:
         """Hand `error` to whoever waits."""
-        raise NotImplementedError
 
 
 class Worker:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.engine.record import BORN
-from windlass.history.base import Keeper, NodeType, StoredRow
+from windlass.history.base import Keeper, NodeType, Row, StoredRow
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.prices import bill_stream, rate
 from windlass.tokens import FamilyCounter
@@ -110,7 +110,7 @@ def _streams(keeper: Keeper, session_id: str, counter: FamilyCounter) -> _Stream
     calls = {call.trace_id: call for call in keeper.calls(session_id)}
     messages: dict[str, Message] = {}
     keys: dict[str, str] = {}
-    system: Message | None = None
+    system: Row | None = None
     born: Weighed = []
     streams = _Streams()
     for stored in keeper.rows(session_id):
@@ -119,14 +119,15 @@ def _streams(keeper: Keeper, session_id: str, counter: FamilyCounter) -> _Stream
             messages[stored.key] = row.message
             keys[stored.id] = stored.key
         if row.node_type == NodeType.SYSTEM:
-            system = row.message
+            system = row
         call = calls.get(row.trace_id)
         if call is not None and row.message is not None:
             tools = _weighed_tools(counter, call.tools)
             shown = [shown.shown_as or keys[shown.message_id] for shown in call.shown]
             edited = {body.key: body for body in call.bodies}
             sent = [(key, _count(counter, key, messages, edited, keeper)) for key in shown]
-            first = [] if system is None else [(system.key, counter.message(system))]
+            prompt = system.message if system and system.phase == row.phase else None
+            first = [] if prompt is None else [(prompt.key, counter.message(prompt))]
             streams.sent.append([tools, *sent])
             streams.snowball.append([tools, *first, *born])
             streams.output.append(counter.message(row.message))

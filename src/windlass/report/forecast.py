@@ -44,9 +44,11 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
     Where the phase's tools are a manifest, the model would choose them first: none
     are shown then.
     """
-    first = run.cascade.phases[0]
+    phases = tuple(run.cascade.phases)
+    first = phases[0]
     if first.tackle == "manifest":
         first = first.model_copy(update={"tackle": ()})
+        run.cascade = run.cascade.model_copy(update={"phases": (first, *phases[1:])})
     models = start_session(run)
     work = await begin(run, first)
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
@@ -54,13 +56,13 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
     price = rate(priced_as)
     calls = 0
     most = 0.0
-    for phase in run.cascade.phases:
+    for phase in phases:
         generation = generation_of(run, phase)
         _, info = run.resolve(generation.model)
         attempts = phase.rules.max_attempts if phase.rules.loop_until else 1
         if generation.output_schema is not None:
             attempts = phase.rules.max_attempts
-        turns = attempts * phase.rules.max_turns
+        turns = attempts * phase.rules.max_turns + (phase.tackle == "manifest")
         calls += turns
         if price is not None:
             room = input_room(info, generation.max_output_tokens)

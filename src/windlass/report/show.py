@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.engine.record import BORN
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Keeper, StoredRow
 from windlass.messages import Message
@@ -35,8 +36,8 @@ class CallView:
     """One call: where it stands, what it saw, what came back, and what was not shown.
 
     Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
-    the engine. `hidden` counts messages of the session that this call did not see, by
-    the phase they were said in.
+    the engine. `hidden` counts what was said in the session and this call did not see,
+    by the phase it was said in.
     """
 
     number: int
@@ -89,7 +90,7 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     by_id = {stored.id: stored for stored in rows if stored.id is not None}
     by_trace = {stored.row.trace_id: stored for stored in rows}
     calls = tuple(
-        _call_view(keeper, number, call, by_trace[call.trace_id], rows, by_id)
+        _call_view(keeper, number, call, by_trace[call.trace_id], rows=rows, by_id=by_id)
         for number, call in enumerate(keeper.calls(session_id), start=1)
     )
     ended = [outcome for outcome in keeper.outcomes(session_id) if outcome.phase is None]
@@ -127,6 +128,7 @@ def _call_view(
     number: int,
     call: CallRecord,
     stored: StoredRow,
+    *,
     rows: list[StoredRow],
     by_id: Mapping[str, StoredRow],
 ) -> CallView:
@@ -158,7 +160,7 @@ def _call_view(
     for earlier in rows:
         if earlier.seq >= stored.seq:
             break
-        if earlier.id is not None and earlier.id not in visible:
+        if earlier.id not in visible and earlier.row.node_type in BORN:
             phase = earlier.row.phase or "-"
             hidden[phase] = hidden.get(phase, 0) + 1
     return CallView(

@@ -30,12 +30,20 @@ class Blocks:
 
 
 def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries of a request, in order."""
+    """The entries of a request, in order.
+
+    A reply that said nothing and called nothing is left out: no provider takes it back.
+    """
     if blocks.position == "end":
         middle = blocks.snowball + blocks.sources
     else:
         middle = blocks.sources + blocks.snowball
-    return blocks.system + blocks.input + middle + tuple(own)
+    entries = blocks.system + blocks.input + middle + tuple(own)
+    return tuple(entry for entry in entries if not _says_nothing(entry.message))
+
+
+def _says_nothing(message: Message) -> bool:
+    return message.role == "assistant" and not message.parts and not message.tool_calls
 
 
 def tools_needed(

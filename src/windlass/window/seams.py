@@ -41,3 +41,14 @@ def newest_within(
             break
         kept.append(turn)
     return tuple(entry for turn in reversed(kept) for entry in turn)
+
+
+def from_user(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries, less those that stand before the first user message and are no system prompt.
+
+    A cut may fall inside a loop of tool calls; some providers refuse a conversation
+    that begins with the assistant.
+    """
+    roles = [entry.message.role for entry in entries]
+    start = roles.index("user") if "user" in roles else 0
+    return (*(entry for entry in entries[:start] if entry.message.is_system), *entries[start:])

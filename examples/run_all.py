@@ -1,0 +1,76 @@
+"""Runs every example with the model on this machine into one store, and prints one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+import windlass
+from windlass.cli.output import print_table, progress
+from windlass.cli.progress import Progress
+from windlass.errors import WindlassError
+from windlass.library import open_store
+from windlass.report.costs import session_cost
+from windlass.settings import Settings
+
+FOLDER = Path(__file__).parent
+MODEL = "local/smollm2"
+EXAMPLES: dict[str, dict[str, str]] = {
+    "chart_analysis_pipeline.json": {"data": "data/sales.csv", "inventory": "data/inventory.csv"},
+    "deep_research.json": {
+        "topic": "what a cached token costs with Anthropic",
+        "check": "a comparison of cache prices",
+    },
+    "iterative_refinement.json": {"inventory": "data/inventory.csv"},
+    "fresh_perspective.yaml": {"problem": "the monthly report takes ten minutes to load"},
+    "context_selective_demo.json": {"inventory": "data/inventory.csv"},
+    "context_messages_demo.json": {"inventory": "data/inventory.csv"},
+    "context_inject_demo.json": {"data": "data/sales.csv"},
+}
+"""From the file of a cascade to the input that its templates ask for."""
+
+
+def main() -> None:
+    """Run them one after the other; exit with 1 where one did not complete."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", default=".windlass", help="folder of the history")
+    store = parser.parse_args().store
+    # web_search is told where to search by a setting.
+    os.environ["WINDLASS_SEARCH_FOLDER"] = str(FOLDER / "corpus")
+    try:
+        rows = [run(name, given, store) for name, given in EXAMPLES.items()]
+    except WindlassError as error:
+        print(f"windlass: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    columns = ["example", "status", "phases", "calls", "tokens sent", "snowball would send", "s"]
+    print_table("", columns, rows, right=range(2, 7))
+    print(f"\n.venv/bin/windlass sessions --store {store}")
+    sys.exit(0 if all(row[1] == "completed" for row in rows) else 1)
+
+
+def run(name: str, given: dict[str, str], store: str) -> list[str]:
+    """Run one example with live progress; returns its row of the table."""
+    progress.print(f"\n=== {name}", style="bold")
+    started = time.perf_counter()
+    result = windlass.run_sync(
+        FOLDER / name, given, model=MODEL, store=store, root=FOLDER, on_event=Progress(progress)
+    )
+    seconds = time.perf_counter() - started
+    if result.error is not None:
+        print(f"{name}: {result.error}", file=sys.stderr)
+    settings = Settings.read({"store": store}, os.environ, Path.cwd())
+    keeper = open_store(settings, existing=True)
+    try:
+        costs = session_cost(keeper, result.session_id, settings.price_as)
+    finally:
+        keeper.close()
+    total = costs.total
+    counts = [len(costs.phases), total.calls, total.tokens_in, total.snowball]
+    return [name, result.status, *(f"{count:,}" for count in counts), f"{seconds:.0f}"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Sending a request: the border at which a provider's own exceptions become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windlass.engine.state import PhaseRun
+from windlass.errors import ProviderError, WindlassError
+from windlass.providers.base import Reply, Request
+
+
+async def send(phase: PhaseRun, request: Request, on_text: Callable[[str], None]) -> Reply:
+    """The provider's reply. Raises ProviderError, also for what a provider did not foresee.
+
+    Nothing is sent a second time: whether to try again is the user's decision.
+    """
+    try:
+        return await phase.provider.send(request, on_text)
+    except WindlassError:
+        raise
+    except Exception as bug:  # a provider may come from anywhere and raise anything
+        told = f"{type(bug).__name__}: {bug}".removesuffix(": ")
+        raise ProviderError(f"the provider of {phase.info.name!r} failed: {told}") from bug

@@ -1,0 +1,273 @@
+"""Every command does what it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.engine.harness import cascade, phase
+from windlass.cascade.schema import json_schema
+from windlass.settings import Settings
+
+COMMANDS = ("run", "sessions", "show", "check", "query", "verify", "prune", "schema", "config")
+
+
+class TestHelp:
+    def test_lists_every_command(self, windlass: CommandLine) -> None:
+        said = windlass("--help")
+        assert said.code == 0
+        for command in COMMANDS:
+            assert f"\n  {command} " in said.out
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_each_command_has_a_page(self, windlass: CommandLine, command: str) -> None:
+        said = windlass(command, "--help")
+        assert said.code == 0
+        assert said.out.startswith(f"Usage: windlass {command}")
+
+    def test_version(self, windlass: CommandLine) -> None:
+        assert windlass("--version").out == "windlass 0.1.0\n"
+
+    def test_without_a_command_help_is_shown(self, windlass: CommandLine) -> None:
+        said = windlass()
+        assert "Usage: windlass" in said.out + said.err
+
+
+class TestRun:
+    def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(
+        self, windlass: CommandLine
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b")))
+        said = windlass("run", "c.json")
+        assert said.code == 0
+        first = said.err.splitlines()[0]
+        assert first.endswith("models that will see content: local/smollm2 (on this machine)")
+        assert "[1/2] a" in said.err
+        assert "said" in said.out.splitlines()
+        table = [line.split()[0] for line in said.out.splitlines() if line[:1].isalpha()]
+        assert {"phase", "a", "b", "all"} <= set(table)
+        assert "windlass show " in said.out
+
+    def test_input_is_json_files_and_pairs_merged_in_order(self, windlass: CommandLine) -> None:
+        asked = {"name": "a", "instructions": "{{ input | tojson }}"}
+        windlass.write("c.json", cascade(asked))
+        windlass.write("one.json", {"a": 1, "b": 1})
+        windlass.write("two.yaml", "b: 2\nc: [x]\n")
+        windlass.write("text.txt", "a text")
+        given = ["one.json", "two.yaml", '{"d": 4}', "e=5", "f=words", "g=@text.txt", "a=true"]
+        arguments = [part for item in given for part in ("-i", item)]
+        assert windlass("run", "c.json", *arguments).code == 0
+        sent = json.loads(windlass.requests[0].messages[-1].text)
+        assert sent == {
+            "a": True, "b": 2, "c": ["x"], "d": 4, "e": 5, "f": "words", "g": "a text",
+        }  # fmt: skip
+
+    def test_a_long_text_is_no_file_name(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade({"name": "a", "instructions": "{{ input.x }}"}))
+        assert windlass("run", "c.json", "-i", "x=" + "a" * 5_000).code == 0
+        assert windlass.requests[0].messages[-1].text == "a" * 5_000
+
+    def test_model_store_and_session_are_flags(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), model="openai/none"))
+        said = windlass(
+            "run", "c.json", "--model", "local/other", "--store", "kept", "--session", "mine"
+        )
+        assert said.code == 0
+        assert "local/other" in said.err
+        assert Path("kept/windlass.sqlite").is_file()
+        assert not Path(".windlass").exists()
+        assert [
+            s["session_id"] for s in windlass("sessions", "--store", "kept", "--json").json
+        ] == ["mine"]
+
+    def test_as_json_it_prints_the_result_and_nothing_else(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b")))
+        said = windlass("run", "c.json", "--json")
+        assert said.err == ""
+        result = said.json
+        assert result["status"] == "completed"
+        assert result["outputs"] == {"a": "said", "b": "said"}
+        assert set(result) >= {
+            "status", "output", "outputs", "state", "session_id", "usage", "cost", "saved", "error",
+        }  # fmt: skip
+        assert [line["phase"] for line in result["phases"]["phases"]] == ["a", "b"]
+
+    def test_a_dry_run_shows_the_first_request_and_leaves_nothing(
+        self, windlass: CommandLine
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a", tackle=["run_sql"]), phase("b"), system="Be."))
+        before = sorted(Path().iterdir())
+        said = windlass("run", "c.json", "--dry-run", "-i", "x=1")
+        assert said.code == 0
+        assert windlass.requests == []
+        assert sorted(Path().iterdir()) == before
+        assert "Do a." in said.out
+        assert "Be." in said.out
+        assert "tools: run_sql" in said.out
+        assert "at most 40 calls and $" in said.out
+        shown = windlass("run", "c.json", "--dry-run", "--json").json
+        assert shown["phase"] == "a"
+        assert shown["models"] == ["local/smollm2"]
+        assert shown["tokens"] > 0
+        # The same tokens are sent when it is meant.
+        windlass("run", "c.json", "--session", "s")
+        call = windlass("show", "s", "--call", "1", "--json").json
+        assert call["sent_tokens"] == shown["tokens"]
+
+    def test_a_dry_run_of_a_manifest_asks_no_model(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a", tackle="manifest"), phase("b")))
+        said = windlass("run", "c.json", "--dry-run", "--json")
+        assert said.code == 0
+        assert said.json["tools"] == []
+        assert said.json["most_calls"] == 41  # twenty turns for each, and one to choose
+        assert windlass.requests == []
+
+    def test_tools_beside_the_cascade_are_found(self, windlass: CommandLine) -> None:
+        Path("sub").mkdir()
+        windlass.write(
+            "sub/own_tools_of_the_cli.py",
+            "from windlass.tools.registry import tool\n\n\n@tool\ndef own() -> str:\n"
+            "    '''Mine.'''\n    return 'x'\n",
+        )
+        windlass.write(
+            "sub/c.json", cascade(phase("a", tackle=["own"]), tools=["own_tools_of_the_cli"])
+        )
+        assert windlass("run", "sub/c.json").code == 0
+        assert [spec.name for spec in windlass.requests[0].tools] == ["own"]
+
+
+class TestSessions:
+    def test_are_listed_newest_first(self, ran: CommandLine) -> None:
+        assert ran("run", "two.json", "--session", "s2").code == 0
+        lines = ran("sessions").out.splitlines()
+        assert [line.split()[0] for line in lines[1:3]] == ["s2", "s1"]
+        assert "windlass show s2" in lines[-1]
+        (newest,) = ran("sessions", "--limit", "1", "--json").json
+        assert (newest["session_id"], newest["status"]) == ("s2", "completed")
+
+
+class TestShow:
+    def test_a_session_is_a_line_a_call(self, ran: CommandLine) -> None:
+        said = ran("show", "s1")
+        assert said.code == 0
+        assert "session s1: test, completed" in said.out
+        rows = [line.split()[:2] for line in said.out.splitlines() if line.strip()[:1].isdigit()]
+        assert rows == [["1", "a"], ["2", "a"], ["3", "b"]]
+        assert "windlass show s1 --call 1" in said.out
+
+    def test_a_call_is_told_message_by_message_with_reasons(self, ran: CommandLine) -> None:
+        said = ran("show", "s1", "--call", "3").out
+        assert "session s1, call 3 of 3: phase b, turn 1, attempt 1 (agent)" in said
+        for text in (
+            "[0] system",
+            "because: the system prompt (b, turn 0)",
+            "because: the cascade's input (b, turn 0)",
+            "because: output of a (b, turn 0)",
+            "[Output from a]:",
+            "more characters]",
+            "not shown: 4 of a",
+            "prefix: ",
+        ):
+            assert text in said
+
+    def test_full_prints_messages_whole(self, ran: CommandLine) -> None:
+        assert ("done " * 300).strip() in ran("show", "s1", "--call", "3", "--full").out
+        assert "more characters]" not in ran("show", "s1", "--call", "3", "--full").out
+
+    def test_as_json_it_holds_everything(self, ran: CommandLine) -> None:
+        session = ran("show", "s1", "--json").json
+        assert (session["session_id"], len(session["calls"])) == ("s1", 3)
+        call = ran("show", "s1", "--call", "2", "--json").json
+        assert call == session["calls"][1]
+        roles = [seen["role"] for seen in call["seen"]]
+        assert roles == ["system", "user", "assistant", "tool"]
+        assert call["seen"][3]["message"]["content"] == "set state 'k'"
+
+
+class TestCheck:
+    def test_a_sound_cascade(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b")))
+        assert windlass("check", "c.json").out == "c.json: test, 2 phases, no mistakes\n"
+        assert windlass("check", "c.json", "--json").json == {
+            "cascade_id": "test",
+            "phases": ["a", "b"],
+        }
+        assert not Path(".windlass").exists()
+
+    def test_every_mistake_at_once_with_file_and_line(self, windlass: CommandLine) -> None:
+        first = phase("a", context={"from": ["later"]}, tackle=["run_sq"])
+        windlass.write("c.json", cascade(first, phase("later", unknown_key=1)))
+        said = windlass("check", "c.json")
+        assert said.code == 2
+        assert said.err.count("c.json:") == 3
+        assert "did you mean 'run_sql'" in said.err
+
+    def test_defaults_are_explained(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b", context_strategy="minimal")))
+        said = windlass("check", "c.json", "--explain-defaults").out
+        assert "phase 'b' sees only: output of 'a'" in said
+        assert "rules.max_turns" in said
+        assert "(default)" in said
+        explained = windlass("check", "c.json", "--explain-defaults", "--json").json
+        assert [entry["phase"] for entry in explained] == ["a", "b"]
+        assert explained[1]["rule"]["mode"] == "selective"
+
+
+class TestQuery:
+    def test_rows_as_a_table_and_as_json(self, ran: CommandLine) -> None:
+        sql = "SELECT phase_name, count(*) AS n FROM unified_logs GROUP BY 1 ORDER BY 1"
+        said = ran("query", sql)
+        assert [line.split() for line in said.out.splitlines()[:2]] == [
+            ["phase_name", "n"],
+            ["a", "5"],
+        ]
+        assert ran("query", sql, "--json").json[0] == {"phase_name": "a", "n": 5}
+        assert ran("query", "SELECT 1 WHERE 0").out == "no rows\n"
+
+
+class TestVerifyAndPrune:
+    def test_a_sound_store(self, ran: CommandLine) -> None:
+        said = ran("verify")
+        assert said.code == 0
+        assert said.out.endswith("is sound\n")
+        assert [f for f in ran("verify", "--json").json if f["severity"] == "damage"] == []
+
+    @pytest.mark.req("AC-112")
+    def test_prune_removes_one_session_and_nothing_else_does(self, ran: CommandLine) -> None:
+        assert ran("run", "two.json", "--session", "s2").code == 0
+        told = ran("prune", "--session", "s1", "--dry-run")
+        assert told.out.startswith("would remove 1 sessions")
+        assert len(ran("sessions", "--json").json) == 2
+        assert ran("prune", "--session", "s1").out.startswith("removed 1 sessions")
+        assert [s["session_id"] for s in ran("sessions", "--json").json] == ["s2"]
+        assert ran("verify").code == 0
+
+    @pytest.mark.req("AC-112")
+    def test_prune_by_age(self, ran: CommandLine) -> None:
+        assert ran("prune", "--older-than", "90d", "--json").json["sessions"] == []
+        assert ran("prune", "--older-than", "0s", "--json").json["sessions"] == ["s1"]
+        assert ran("sessions").out.endswith("no sessions yet\n")
+
+
+class TestSchemaAndConfig:
+    def test_schema_is_the_published_one(self, windlass: CommandLine) -> None:
+        assert windlass("schema").json == json.loads(json.dumps(json_schema()))
+
+    def test_config_tells_value_and_origin(
+        self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        windlass.write("windlass.toml", 'price_as = "openai/gpt-4o"\n')
+        monkeypatch.setenv("WINDLASS_MODEL", "local/from-env")
+        rows = {row["name"]: row for row in windlass("config", "--store", "x", "--json").json}
+        assert rows["store"]["origin"] == "--store"
+        assert rows["model"] == rows["model"] | {
+            "value": "local/from-env",
+            "origin": "WINDLASS_MODEL",
+        }
+        assert rows["price_as"]["origin"].endswith("windlass.toml:1")
+        assert rows["tool_timeout_s"]["origin"] == "default"
+        assert list(rows) == [row.name for row in Settings.read({}, {}, Path()).rows()]
+        assert "tool_timeout_s" in windlass("config").out

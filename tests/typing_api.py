@@ -1,0 +1,82 @@
+"""Typical uses of the library, for the type checker: what it takes and what it answers.
+
+`assert_type` says nothing when it runs; mypy compares. `test_public_names` runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, assert_type
+
+import windlass
+from windlass.engine.events import Event
+from windlass.engine.result import Result
+from windlass.providers.base import Request
+from windlass.providers.scripted import Scripted
+
+
+def word_count(text: str) -> int:
+    """Count words.
+
+    Args:
+        text: Any text.
+    """
+    return len(text.split())
+
+
+def watch(event: Event) -> None:
+    """Look at what happens."""
+    assert event
+
+
+def script(request: Request) -> str:
+    """Answer with the number of messages."""
+    return f"{len(request.messages)} messages"
+
+
+def typical(folder: Path) -> None:
+    """Make a cascade, run it both ways, and ask the history."""
+    cascade = windlass.Cascade(
+        cascade_id="typical",
+        system="Be brief.",
+        phases=[
+            windlass.Phase(name="say", instructions="Say {{ input.word }}.", tackle=["word_count"]),
+            windlass.Phase.model_validate(
+                {"name": "again", "instructions": "Again.", "context": {"from": ["say"]}}
+            ),
+        ],
+    )
+    providers = {"scripted": Scripted(script)}
+    result = windlass.run_sync(
+        cascade,
+        {"word": "hello"},
+        model="scripted/any",
+        store=folder / "store",
+        tools=[word_count],
+        providers=providers,
+        on_event=watch,
+    )
+    assert_type(result, Result)
+    assert_type(result.output, str)
+    assert_type(result.outputs, Mapping[str, str])
+    assert_type(result.cost, float | None)
+    assert_type(result.error, windlass.WindlassError | None)
+    assert result.check().output == "4 messages"
+
+    async def awaited() -> Result:
+        return await windlass.run(
+            cascade,
+            {"word": "hello"},
+            model="scripted/any",
+            store="store",
+            tools=[word_count],
+            providers={"scripted": Scripted(script)},
+        )
+
+    assert asyncio.run(awaited()).status == "completed"
+
+    rows = windlass.query_unified("tokens_in > ?", [0], store=folder / "store")
+    row: dict[str, Any] = rows[0]
+    assert row["model"] == "scripted/function"
