@@ -63,4 +63,4 @@ lock:
 	  --no-annotate --no-header - >> requirements/dev.txt
 
 clean:
-	rm -rf $(VENV) .windlass
+	rm -rf $(VENV) .windlass examples/reports

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 from typer.main import get_command
 
 from windlass.cascade.check import check
@@ -56,7 +57,15 @@ class TestNames:
 
     def test_every_key_of_a_cascade_is_documented(self) -> None:
         page = (ROOT / "docs" / "cascades.md").read_text()
-        models = [Cascade, Phase, Source, Context, ContextTtl, Rules, OutputExtraction]
+        models: list[type[BaseModel]] = [
+            Cascade,
+            Phase,
+            Source,
+            Context,
+            ContextTtl,
+            Rules,
+            OutputExtraction,
+        ]
         names = {
             str(field.serialization_alias or name)
             for model in models

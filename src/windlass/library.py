@@ -38,6 +38,7 @@ async def run(
     model: str | None = None,
     store: str | Path | None = None,
     root: str | Path | None = None,
+    search_folder: str | Path | None = None,
     tools: Tools = (),
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[Event], None] | None = None,
@@ -51,6 +52,7 @@ async def run(
         model: `provider/model` for every phase, whatever the cascade says.
         store: The folder of the history; default `WINDLASS_STORE`, else `./.windlass`.
         root: The only folder that file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones: how a test hands in
             `{"scripted": Scripted(function)}` for the model `scripted/anything`.
@@ -60,7 +62,7 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
-    flags = {"model": model, "store": store, "root": root}
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
     made = Providers(providers or {})
     async with AsyncExitStack() as closing:

@@ -31,6 +31,11 @@ class Counter(Protocol):
         """Whether the count is the provider's own, so that no margin is needed."""
         ...
 
+    @property
+    def opening(self) -> int:
+        """Tokens every request has besides its tools and messages: the answer's beginning."""
+        ...
+
     def text(self, text: str) -> int:
         """Tokens of a bare text."""
         ...
@@ -48,7 +53,8 @@ def request_tokens(
     counter: Counter, messages: Iterable[Message], tools: Sequence[ToolSpec] = ()
 ) -> int:
     """Input tokens of a request."""
-    return counter.tools(tools) + sum(counter.message(message) for message in messages)
+    messages_tokens = sum(counter.message(message) for message in messages)
+    return counter.opening + counter.tools(tools) + messages_tokens
 
 
 PictureFormula = Callable[[int, int, str], int]
@@ -180,6 +186,11 @@ class FamilyCounter:
     def exact(self) -> bool:
         """Whether the family's tokenizer is public."""
         return self.family.exact
+
+    @property
+    def opening(self) -> int:
+        """OpenAI documents 3 tokens that prime each reply; others are taken to be alike."""
+        return 3
 
     def text(self, text: str) -> int:
         """Tokens of a bare text."""

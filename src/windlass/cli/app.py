@@ -61,6 +61,9 @@ def run(
     root: Annotated[
         str | None, typer.Option(help="The only folder that file tools may touch (default: .).")
     ] = None,
+    search_folder: Annotated[
+        str | None, typer.Option(help="Folder of texts that the tool web_search looks in.")
+    ] = None,
     session: Annotated[
         str | None, typer.Option(help="A name for the session (default: made of the time).")
     ] = None,
@@ -78,7 +81,13 @@ def run(
     """Run a cascade, showing its progress, and end with a table of what each phase sent."""
     from windlass.cli.run import dry_run_command, run_command
 
-    flags = {"model": model, "store": store, "root": root, "price_as": price_as}
+    flags = {
+        "model": model,
+        "store": store,
+        "root": root,
+        "search_folder": search_folder,
+        "price_as": price_as,
+    }
     if dry_run:
         dry_run_command(cascade, given or [], flags, as_json=as_json)
     else:

@@ -110,6 +110,7 @@ def run_command(
                 model=flags.get("model"),
                 store=settings.store,
                 root=settings.root,
+                search_folder=settings.search_folder,
                 on_event=watcher,
                 session_id=session,
             )

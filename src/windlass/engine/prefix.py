@@ -14,16 +14,27 @@ from windlass.window.assemble import assemble
 from windlass.window.entries import show
 
 Weighed = list[tuple[str, int]]
-"""A request as (identity, tokens), the tools first, then each message."""
+"""A request as (identity, tokens): its tools, and each message, in the order of a cache."""
 
 
-def weigh(counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Weighed:
-    """The request as identities and tokens, in the order providers cache it."""
+def weigh(
+    counter: Counter,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    *,
+    tools_first: bool = True,
+) -> Weighed:
+    """The request as identities and tokens, in the order its provider caches it.
+
+    Hosted providers put the tools first; a model that is handed its own prompt may
+    put them behind the system prompt (`tools_first=False`). The tokens that open every
+    answer are counted with the tools: they never change.
+    """
     named = "tools:" + canonical_json([spec.to_openai() for spec in tools])
-    return [
-        (named, counter.tools(tools)),
-        *((message.key, counter.message(message)) for message in messages),
-    ]
+    weighed = [(message.key, counter.message(message)) for message in messages]
+    behind = 0 if tools_first or not messages or not messages[0].is_system else 1
+    weighed.insert(behind, (named, counter.tools(tools) + counter.opening))
+    return weighed
 
 
 def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
@@ -42,7 +53,7 @@ def prefix_report(
     """How much of the request stands as it stood, in tokens, and what broke it.
 
     `broken_by` is None for a first request and for one that only goes on; else
-    `tools` or the place of the first message that differs, counted from 0.
+    `tools`, or the place of the first message that differs, counted from 0.
     """
     shared = shared_tokens(now, before)
     same = 0
@@ -53,7 +64,9 @@ def prefix_report(
     if not before or same == len(before):
         broken = None
     else:
-        broken = "tools" if same == 0 else f"message {same - 1}"
+        at_tools = same < len(now) and now[same][0].startswith("tools:")
+        messages = sum(not name.startswith("tools:") for name, _ in now[:same])
+        broken = "tools" if at_tools else f"message {messages}"
     return {"shared_tokens": shared, "new_prefix": broken is not None, "broken_by": broken}
 
 
@@ -68,7 +81,12 @@ def position_report(run: Run, phase: PhaseRun) -> dict[str, Any]:
     for place in ("start", "end"):
         entries = assemble(replace(phase.blocks, position=place), show(phase.own, ""))
         messages = [entry.message for entry in entries]
-        weighed = weigh(info.counter, messages, run.definitions(phase.allowed, messages))
+        weighed = weigh(
+            info.counter,
+            messages,
+            run.definitions(phase.allowed, messages),
+            tools_first=info.tools_first,
+        )
         total = sum(tokens for _, tokens in weighed)
         shared = shared_tokens(weighed, run.previous)
         price = rate(info.name) if not info.free else None

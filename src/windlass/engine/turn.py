@@ -19,6 +19,7 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import CallRecord, EditRecord, NodeType, Shown, request_hash
 from windlass.messages import ToolSpec
 from windlass.providers.base import Reply, Request
+from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import Entry, Replace, apply, show
 from windlass.window.expire import expired, reference
@@ -53,13 +54,12 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     # Never send what cannot be accepted.
     messages = tuple(entry.message for entry in entries)
     check_sequence(messages, {spec.name for spec in tools})
-    weighed = weigh(counter, messages, tools)
+    weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
     # What a snowball would have sent here: all that was said, unedited, and its tools.
     snowball = [entry.message for entry in phase.blocks.system]
     snowball += [item.message for item in record.born]
-    saved = sum(map(counter.message, snowball)) - sent
-    saved += counter.tools(run.definitions(phase.allowed, snowball))
+    saved = request_tokens(counter, snowball, run.definitions(phase.allowed, snowball)) - sent
     check_fits(phase, entries, sent)
     details = {
         "tool_choice": choice,

@@ -26,7 +26,8 @@ class ModelInfo:
     `name` is `provider/model`; `window` counts tokens of input and output together;
     `sees_pictures`: whether pictures can be sent (else their description is);
     `system_anywhere`: whether a system message may stand after the first place;
-    `free`: whether a call costs nothing (a model on this machine).
+    `free`: whether a call costs nothing (a model on this machine). `tools_first`: whether
+    the tools stand before the system prompt in what a cache compares.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ModelInfo:
     sees_pictures: bool
     system_anywhere: bool
     free: bool = False
+    tools_first: bool = True
     max_output_tokens: int = 1_024
 
 

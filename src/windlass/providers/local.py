@@ -85,6 +85,7 @@ class LocalProvider:
                 system_anywhere=True,
                 max_output_tokens=512,
                 free=True,
+                tools_first=False,
             )
         return self._info
 

@@ -97,14 +97,19 @@ class Answering:
             found = self._text(ids, tools)
         return replace(found, usage=self._usage or Usage(len(ids), 0))
 
+    @property
+    def _answers_tool(self) -> bool:
+        messages = self._request.messages
+        return bool(messages) and messages[-1].role == "tool"
+
     # ---- the three kinds ------------------------------------------------------------
 
     def _leans_to_call(self, ids: list[int]) -> bool:
         """Whether the first token, with weight given to a call, begins one."""
-        if self._request.messages and self._request.messages[-1].role == "tool":
+        if self._answers_tool:
             return False  # it has what it asked for; a pushed model would ask for ever
         opening = self._vocabulary.encode("<")[0]
-        first = self._complete(ids, limit=1, logit_bias=[[opening, _LEAN]])
+        first = self._complete(ids, limit=1, counted=False, logit_bias=[[opening, _LEAN]])
         return first.text == "<"
 
     def _text(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> Answer:
@@ -121,7 +126,10 @@ class Answering:
                 sent = safe
             return bool(tools) and OPEN in said
 
-        done = self._complete(ids, take)
+        # After a tool result the model would often begin by repeating it, tags and all.
+        opening = self._vocabulary.encode("<")[0]
+        bias: dict[str, Any] = {"logit_bias": [[opening, False]]} if self._answers_tool else {}
+        done = self._complete(ids, take, **bias)
         if tools and OPEN in said:
             before = said[:sent]
             found = self._call([*ids, *self._vocabulary.encode(before)], tools)
@@ -207,9 +215,13 @@ class Answering:
         limit: int | None = None,
         *,
         try_number: int = 0,
+        counted: bool = True,
         **more: Any,
     ) -> Completion:
-        """One generation; the first one's input counts as the request's."""
+        """One generation; the first one's input counts as the request's.
+
+        `counted`: whether what it writes is a part of the reply.
+        """
         temperature = self._request.temperature or 0.0
         body: dict[str, Any] = {
             "prompt": ids,
@@ -221,8 +233,7 @@ class Answering:
         done = self._engine.complete(body, lambda piece: self._stop.is_set() or look(piece))
         if self._stop.is_set():
             raise ProviderError("the generation was stopped")
-        # The token that only decides between a call and text is not part of the reply.
-        made = 0 if "logit_bias" in more else done.tokens_out
+        made = done.tokens_out if counted else 0
         before = self._usage or Usage(done.tokens_in, 0, done.tokens_cached)
         self._usage = replace(before, tokens_out=before.tokens_out + made)
         return done

@@ -60,7 +60,7 @@ class Scripted:
         message = assistant(answer) if isinstance(answer, str) else answer
         if message.text:
             on_text(message.text)
-        weighed = [("tools", self._counter.tools(request.tools))]
+        weighed = [("tools", self._counter.tools(request.tools) + self._counter.opening)]
         weighed += [(m.key, self._counter.message(m)) for m in request.messages]
         cached = 0
         for mine, earlier in zip(weighed, self._previous, strict=False):

@@ -158,4 +158,4 @@ def _weighed_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -
         )
         for tool in tools
     ]
-    return "tools:" + canonical_json(list(tools)), counter.tools(specs)
+    return "tools:" + canonical_json(list(tools)), counter.tools(specs) + counter.opening

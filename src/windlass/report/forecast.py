@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from windlass.engine.cascade import start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
-from windlass.engine.prefix import weigh
 from windlass.engine.state import Run
 from windlass.messages import Message
 from windlass.prices import rate
@@ -74,7 +73,7 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
         phase=first.name,
         messages=messages,
         tools=tuple(work.tools),
-        tokens=sum(tokens for _, tokens in weigh(work.info.counter, messages, work.allowed)),
+        tokens=request_tokens(work.info.counter, messages, work.allowed),
         priced_as=priced_as,
         dollars=None if price is None else hosted * price.input / 1e6,
         most_calls=calls,
