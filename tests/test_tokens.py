@@ -217,7 +217,7 @@ def test_tool_schemas_count() -> None:
     assert claude.tools([spec]) > 346 + counter.tools([spec])
     assert claude.tools([]) == 0
     both = request_tokens(counter, [user("hi")], [spec])
-    assert both == counter.tools([spec]) + counter.message(user("hi"))
+    assert both == counter.opening + counter.tools([spec]) + counter.message(user("hi"))
 
 
 @given(messages(foreign=True), st.sampled_from(MODELS))

@@ -303,6 +303,7 @@ class TestLater:
         assert told in only(A, **{key: {}})
         assert "\n" not in only(A, **{key: {}})
 
+    @pytest.mark.req("AC-61")  # refused in one sentence until selection stands
     @pytest.mark.parametrize("key", ["mode", "anchors", "selection"])
     def test_keys_of_later_versions_inside_context(self, key: str) -> None:
         assert f"'context.{key}' is not available" in only(A, {**B, "context": {key: "auto"}})

@@ -151,12 +151,12 @@ def _newest(
     phase: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> tuple[Entry, ...]:
     """`context_strategy: sliding`: system prompt, instructions, and the newest whole turns."""
-    count = phase.info.counter.message
+    counter = phase.info.counter
     pinned = {phase.instructions.id, *(entry.item.id for entry in phase.blocks.system)}
-    fixed = sum(count(entry.message) for entry in entries if entry.item.id in pinned)
-    room = phase.newest_within - phase.info.counter.tools(tools) - fixed
+    fixed = [entry.message for entry in entries if entry.item.id in pinned]
+    room = phase.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]
-    shown = pinned | {entry.item.id for entry in newest_within(rest, room, count)}
+    shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])
 
 
