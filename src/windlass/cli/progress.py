@@ -40,7 +40,7 @@ class Progress:
                 self._line(f"cascade {cascade}; models that will see content: {told}")
                 self._line(f"session {session}", "dim")
             case PhaseStarted(phase, index, total, context):
-                self._line(f"\n[{index}/{total}] {phase}  ({context})", "bold")
+                self._line(f"\n[{index}/{total}] {phase}  ({context.rstrip('.')})", "bold")
             case CallStarted(_, turn, attempt, tokens, snowball):
                 beside = f"; a snowball: {snowball:,}" if snowball != tokens else ""
                 tried = f", attempt {attempt}" if attempt > 1 else ""
