@@ -601,6 +601,9 @@ class TestTheRecord:
         assert ran.result.status == "completed"
         assert {name: during[f"Do {name}."] for name in "abcd"} == {"a": 0, "b": 0, "c": 0, "d": 1}
         assert len(set(before_any)) == 1  # building a window reads none
+        sent = [p for r in ran.model.requests for m in r.messages for p in m.pictures]
+        assert len(sent) == 2
+        assert all(picture.data is None for picture in sent)  # nor is any held in memory
 
     @pytest.mark.req("CI-36")
     async def test_a_phases_pictures_are_files_of_its_folder(self, house: House) -> None:
