@@ -190,7 +190,7 @@ class TestShow:
 class TestCheck:
     def test_a_sound_cascade(self, windlass: CommandLine) -> None:
         windlass.write("c.json", cascade(phase("a"), phase("b")))
-        assert windlass("check", "c.json").out == "c.json: test, 2 phases, no mistakes\n"
+        assert windlass("check", "c.json").out == "c.json: test, no mistakes; phases: a, b\n"
         assert windlass("check", "c.json", "--json").json == {
             "cascade_id": "test",
             "phases": ["a", "b"],

@@ -33,11 +33,12 @@ def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> No
         else:
             out.print(str(explained), markup=False)
         return
-    told = {"cascade_id": checked.cascade_id, "phases": [phase.name for phase in checked.phases]}
+    names = [phase.name for phase in checked.phases]
     if as_json:
-        print_json(told)
+        print_json({"cascade_id": checked.cascade_id, "phases": names})
     else:
-        out.print(f"{cascade}: {checked.cascade_id}, {len(checked.phases)} phases, no mistakes")
+        told = f"{cascade}: {checked.cascade_id}, no mistakes; phases: {', '.join(names)}"
+        out.print(told, markup=False)
 
 
 def schema_command() -> None:
