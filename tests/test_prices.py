@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import date
 
@@ -9,7 +10,16 @@ import pytest
 
 from windlass import prices
 from windlass.errors import UsageError
-from windlass.prices import Rate, bill_stream, cost, rate, split_model, table_date
+from windlass.prices import (
+    Override,
+    Rate,
+    bill_stream,
+    cost,
+    override,
+    rate,
+    split_model,
+    table_date,
+)
 
 
 def test_known_prices() -> None:
@@ -50,15 +60,72 @@ def test_cost_by_hand() -> None:
     assert cost(name, 0, 0) == 0
 
 
+def test_what_was_written_to_a_cache_costs_what_writing_costs() -> None:
+    # 300 fresh at 3, 400 read at 0.3, 300 written at 3.75, 100 out at 15 dollars a million
+    by_hand = (300 * 3 + 400 * 0.3 + 300 * 3.75 + 100 * 15) / 1e6
+    assert cost("anthropic/claude-sonnet-4-5", 1_000, 100, 400, 300) == pytest.approx(by_hand)
+    # OpenAI's older models have no price for writing: it is input
+    assert cost("openai/gpt-4o", 1_000, 0, 400, 300) == cost("openai/gpt-4o", 1_000, 0, 400)
+
+
+def test_more_cached_or_written_than_sent_is_never_billed() -> None:
+    name = "anthropic/claude-sonnet-4-5"
+    assert cost(name, 100, 0, 900, 900) == pytest.approx(100 * 0.3 / 1e6)
+    assert cost(name, 100, 0, 40, 900) == pytest.approx((40 * 0.3 + 60 * 3.75) / 1e6)
+
+
+def test_long_contexts_have_a_tier_of_their_own() -> None:
+    # Gemini 2.5 Pro: 1.25 dollars a million tokens up to 200,000, 2.50 beyond
+    name = "gemini/gemini-2.5-pro"
+    assert cost(name, 100_000, 0) == pytest.approx(0.125)
+    assert cost(name, 300_000, 0) == pytest.approx(0.75)
+
+
+class TestOverride:
+    OWN = Override(input=1.0, output=2.0, cache_read=0.1, cache_write=1.5)
+
+    def test_goes_before_the_table_and_only_meanwhile(self) -> None:
+        name = "anthropic/claude-sonnet-4-5"
+        listed = rate(name)
+        assert listed is not None
+        with override({name: self.OWN}):
+            own = rate(name)
+            assert own == Rate(name, 1.0, 2.0, 0.1, 1.5, listed.window)
+            by_hand = (300 * 1 + 400 * 0.1 + 300 * 1.5 + 100 * 2) / 1e6
+            assert cost(name, 1_000, 100, 400, 300) == pytest.approx(by_hand)
+            assert rate("openai/gpt-4o") is not None
+        assert rate(name) == listed
+
+    def test_prices_a_model_that_no_table_has(self) -> None:
+        assert cost("mine/m", 1_000, 0) is None
+        with override({"mine/m": Override(input=1.0, output=2.0)}):
+            assert cost("mine/m", 1_000_000, 0, 500_000, 200_000) == pytest.approx(1.0)
+            assert rate("mine/m") == Rate("mine/m", 1.0, 2.0, 1.0, 1.0, None)
+            assert cost("mine/other", 1_000, 0) is None
+        with override({"mine/m": Override(input=0.0, output=0.0)}):
+            assert cost("mine/m", 1_000, 10) == 0  # said, not assumed
+
+    async def test_holds_for_one_run_and_not_for_the_one_beside_it(self) -> None:
+        seen: dict[str, float | None] = {}
+
+        async def one(name: str, price: float) -> None:
+            with override({"mine/m": Override(input=price, output=0.0)}):
+                await asyncio.sleep(0)
+                seen[name] = cost("mine/m", 1_000_000, 0)
+
+        await asyncio.gather(one("a", 1.0), one("b", 2.0))
+        assert seen == {"a": 1.0, "b": 2.0}
+
+
 def test_dated_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     # OpenAI cut o3 from 10 to 2 dollars on 10 June 2025.
     for day, dollars in ((date(2025, 6, 9), 10.0), (date(2025, 6, 10), 2.0)):
         monkeypatch.setattr(prices, "_today", lambda day=day: day)
-        rate.cache_clear()
+        prices._listed.cache_clear()
         found = rate("openai/o3")
         assert found is not None
         assert found.input == dollars
-    rate.cache_clear()
+    prices._listed.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "/gpt-4o", "openai/", ""])

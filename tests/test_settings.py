@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import UsageError
+from windlass.prices import Override
+from windlass.setting_types import ProviderSettings
 from windlass.settings import Setting, Settings
 
 
@@ -77,6 +79,8 @@ class TestPriority:
             "search_folder": "default",
             "max_output_tokens": "--max-output-tokens",
             "tool_timeout_s": "chart.json",
+            "providers": "default",
+            "prices": "default",
         }
         assert settings.tools == ("one", "two:three")
         assert (settings.max_output_tokens, settings.tool_timeout_s) == (9, 5.0)
@@ -98,6 +102,8 @@ class TestDefaults:
         assert settings.search_folder is None
         assert settings.max_output_tokens is None
         assert settings.tool_timeout_s == 60.0
+        assert settings.providers == {}
+        assert settings.prices == {}
 
     def test_rows_are_all_settings_with_words_of_help(self, here: Path) -> None:
         rows = read(here).rows()
@@ -199,3 +205,95 @@ class TestRefusals:
             read(here).with_cascade({"max_output_tokens": []}, "chart.json")
         with pytest.raises(UsageError, match=r"^chart.json: unknown setting 'pirce_as'"):
             read(here).with_cascade({"pirce_as": "x"}, "chart.json")
+
+
+class TestProvidersAndPrices:
+    def test_are_tables_by_name(self, here: Path) -> None:
+        write(
+            here,
+            """
+            [providers.vllm]
+            base_url = "http://localhost:8000/v1/"
+            wire = "openai"
+            key = "VLLM_KEY"
+            sees_pictures = true
+            window = 32768
+            stream = false
+            read_timeout_s = 300
+            [providers.openai]
+            requests_per_minute = 500
+            tokens_per_minute = 30000
+            [prices."vllm/qwen3"]
+            input = 0.1
+            output = 1
+            """,
+        )
+        settings = read(here)
+        assert settings.providers == {
+            "vllm": ProviderSettings(
+                base_url="http://localhost:8000/v1",
+                wire="openai",
+                key="VLLM_KEY",
+                sees_pictures=True,
+                window=32_768,
+                stream=False,
+                read_timeout_s=300.0,
+            ),
+            "openai": ProviderSettings(requests_per_minute=500, tokens_per_minute=30_000),
+        }
+        assert settings.prices == {"vllm/qwen3": Override(input=0.1, output=1.0)}
+        assert settings["providers"].origin.endswith("windlass.toml:2")
+
+    def test_of_two_files_are_joined_by_name(self, here: Path, user_folder: Path) -> None:
+        write(user_folder, "[providers.openai]\nwindow = 1\n[providers.gemini]\nwindow = 2")
+        write(here, "[providers.openai]\nstream = true")
+        settings = read(here)
+        assert settings.providers == {
+            "openai": ProviderSettings(stream=True),
+            "gemini": ProviderSettings(window=2),
+        }
+        assert settings["providers"].origin.count("windlass.toml:1") == 2
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("providers = 1", r"windlass.toml:1: providers must be tables in windlass.toml, not 1"),
+            ("providers.x = 1", r"providers.x must be a table \[providers.x\], not 1"),
+            ("\n[providers.x]\nwinow = 1", r":2: unknown setting 'providers.x.winow'; .*'window'"),
+            ("[providers.x]\nwire = 'grpc'", r"providers.x.wire must be openai or anthropic or"),
+            ("[providers.x]\nwindow = 0", r"providers.x.window must be a whole number above 0"),
+            ("[providers.x]\nstream = 1", r"providers.x.stream must be true or false, not 1"),
+            ("[providers.'A b']\nwindow = 1", r"provider 'A b' must have a name of small letters"),
+            (
+                "[prices.'gpt']\ninput = 1",
+                r"must name a model, as in \[prices.\"provider/model\"\]",
+            ),
+            ("[prices.'a/b']\ninput = 1", r"must say input and output"),
+            (
+                "[prices.'a/b']\ninput = -1\noutput = 1",
+                r"input must be US dollars a million tokens",
+            ),
+            ("[prices.'a/b']\ninput = true\noutput = 1", r"input must be US dollars"),
+        ],
+    )
+    def test_refusals_name_the_place(self, here: Path, text: str, says: str) -> None:
+        write(here, text)
+        with pytest.raises(UsageError, match=says):
+            read(here)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'key = "sk-secret-0123"',
+            'key = "AIzaSecret0123"',
+            'base_url = "https://user:secret@host/v1"',
+            'base_url = "https://host/v1?key=secret"',
+            'base_url = "ftp://secret"',
+        ],
+    )
+    def test_what_may_be_private_is_not_shown(self, here: Path, line: str) -> None:
+        write(here, f"[providers.x]\n{line}")
+        with pytest.raises(UsageError, match=r"providers.x.(key|base_url) must be ") as refused:
+            read(here)
+        assert "secret" not in str(refused.value).lower().replace("windlass", "")
+        assert refused.value.__cause__ is None

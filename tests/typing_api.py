@@ -13,8 +13,8 @@ from typing import Any, assert_type
 import windlass
 from windlass.engine.events import Event
 from windlass.engine.result import Result
-from windlass.providers.base import Request
 from windlass.providers.scripted import Scripted
+from windlass.wire.base import Request
 
 
 def word_count(text: str) -> int:

@@ -7,12 +7,15 @@
     │   └── SequenceError                       a list of messages no provider would accept
     ├── TaskError                               a phase or an attempt failed
     │   └── PhaseFailed
+    │       └── OutputInvalid               its output never matched its `output_schema`
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
     │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
     ├── ProviderError                           the model's side failed
-    │   └── BadRequest                          the provider refused the request
+    │   ├── BadRequest                          the provider refused the request
+    │   └── RateLimited                         it kept asking for patience, in vain
     ├── ToolError                               a tool failed; becomes a result the model sees
+    ├── ServerError                             an MCP server did not start
     ├── StoreError                              disk full, store locked or damaged
     └── Interrupted                    exit 130 the user stopped the run
 
@@ -86,12 +89,25 @@ class PhaseFailed(TaskError):
     """A phase used up its attempts, or something it requires did not happen."""
 
 
+class OutputInvalid(PhaseFailed):
+    """A phase's output did not match its `output_schema`, after repair and all attempts."""
+
+
 class LimitReached(WindlassError):
     """A limit of the model or of the user stops the run."""
 
 
 class ContextTooLong(LimitReached):
-    """A request would not fit the model's window; raised before anything is sent."""
+    """A request does not fit the model's window: by our count before it is sent, else by theirs.
+
+    Where the provider's answer has the numbers, `counted` are the tokens it counted and
+    `limit` the most input tokens it would have taken.
+    """
+
+    def __init__(self, text: str, *, counted: int | None = None, limit: int | None = None) -> None:
+        self.counted = counted
+        self.limit = limit
+        super().__init__(text)
 
 
 class BudgetExceeded(LimitReached):
@@ -106,8 +122,16 @@ class BadRequest(ProviderError):
     """The provider refused the request as malformed."""
 
 
+class RateLimited(ProviderError):
+    """The provider asks for patience (429), and did so until the tries were used up."""
+
+
 class ToolError(WindlassError):
     """A tool failed. The text becomes the tool's result, so that the model can react."""
+
+
+class ServerError(WindlassError):
+    """An MCP server that the cascade declares did not start, so its tools are not there."""
 
 
 class StoreError(WindlassError):

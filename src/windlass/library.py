@@ -7,6 +7,7 @@ import json
 import secrets
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
@@ -14,8 +15,8 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.errors import UsageError, did_you_mean
-from windlass.prices import split_model
+from windlass.errors import UsageError
+from windlass.prices import override, split_model
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ async def run(
     """
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
-    made = Providers(providers or {})
+    made = Providers(providers or {}, settings, warn=on_event and _noted(on_event))
     async with AsyncExitStack() as closing:
         closing.enter_context(importable(cascade))
+        closing.enter_context(override(settings.prices))
         closing.push_async_callback(made.close)
         # The user's mistakes are told before anything is made.
         loaded, registry = load_cascade(cascade, settings, tools)
@@ -146,26 +148,55 @@ def open_store(settings: Settings, *, existing: bool = False) -> SqliteKeeper:
 
 
 class Providers:
-    """Providers by name, made when a model of theirs is first asked for."""
+    """Providers by name, made when a model of theirs is first asked for.
 
-    def __init__(self, given: Mapping[str, Provider]) -> None:
+    Args:
+        given: Providers that are there already; they go before those of the same name.
+        settings: What `windlass.toml` says of providers; default nothing.
+        warn: Told what is assumed of a model, once; default a Python warning.
+        keys: Where keys are looked for; None: no key is needed, for nothing is sent.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Provider],
+        settings: Settings | None = None,
+        *,
+        warn: Callable[[str], None] | None = None,
+        keys: Mapping[str, str] | None = environ,
+    ) -> None:
         self._made: dict[str, Provider] = dict(given)
-        self._makers: dict[str, Callable[[], Provider]] = {"local": _local}
+        self._given = frozenset(given)
+        self._said = settings.providers if settings is not None else {}
+        self._warn = warn or _warn
+        self._keys = keys
 
     def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
-        """The provider and what is known of `provider/model`. Raises UsageError."""
+        """The provider and what is known of `provider/model`.
+
+        Raises UsageError for a provider that is not there and for a key that is missing.
+        """
         provider, model = split_model(name)
         made = self._made.get(provider)
         if made is None:
-            maker = self._makers.get(provider)
-            if maker is None:
-                known = {*self._made, *self._makers}
-                raise UsageError(
-                    f"model {name!r}: provider {provider!r} is not available in this version;"
-                    f" {did_you_mean(provider, known)}"
-                )
-            made = self._made[provider] = maker()
+            made = self._made[provider] = self._make(name)
         return made, made.model(model)
+
+    def _make(self, name: str) -> Provider:
+        from windlass.providers.catalog import catalog, find
+
+        entry = find(name, catalog(self._said), self._given)
+        if entry.name == "local":
+            return _local()
+        from windlass.providers.hosted import HostedProvider, Key
+
+        key = entry.key(self._keys) if self._keys is not None else None
+        if key is None and entry.keys and self._keys is not None:
+            raise UsageError(
+                f"model {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
+                f" (export {entry.keys[0]}=...)"
+            )
+        return HostedProvider(entry, Key(*key) if key else Key(), warn=self._warn)
 
     async def close(self) -> None:
         """Close every provider that was made."""
@@ -173,8 +204,19 @@ class Providers:
             await provider.close()
 
 
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
+
+
 def _ignore(event: Event) -> None:
     del event  # nobody watches
+
+
+def _noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
+    """Tells a warning as an event."""
+    from windlass.engine.events import Noted
+
+    return lambda text: on_event(Noted("", text))
 
 
 def _local() -> Provider:

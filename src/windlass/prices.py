@@ -2,12 +2,14 @@
 
 The figures are those of the `genai-prices` package, which ships inside its own
 wheel; nothing is fetched. A model that the table does not hold has no price:
-`cost` then answers None, never zero.
+`cost` then answers None, never zero. A user's own prices (`override`) go before the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
@@ -34,6 +36,32 @@ class Rate:
     window: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A user's own price of a model, in US dollars a million tokens, without tiers.
+
+    Without a price of their own, cached tokens cost what input costs.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+_OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")
+
+
+@contextmanager
+def override(prices: Mapping[str, Override]) -> Iterator[None]:
+    """Meanwhile, and in the tasks begun meanwhile, `prices` go before the table's."""
+    token = _OVERRIDES.set(prices)
+    try:
+        yield
+    finally:
+        _OVERRIDES.reset(token)
+
+
 def split_model(name: str) -> tuple[str, str]:
     """`provider/model` as its two halves. Raises UsageError where there is no provider."""
     provider, slash, model = name.partition("/")
@@ -45,8 +73,24 @@ def split_model(name: str) -> tuple[str, str]:
     return provider, model
 
 
-@cache
 def rate(name: str) -> Rate | None:
+    """The rate of `provider/model`: the user's own, else the listed one; None: neither is."""
+    listed = _listed(name)
+    own = _OVERRIDES.get({}).get(name)
+    if own is None:
+        return listed
+    return Rate(
+        model=name,
+        input=own.input,
+        output=own.output,
+        cache_read=own.input if own.cache_read is None else own.cache_read,
+        cache_write=own.input if own.cache_write is None else own.cache_write,
+        window=None if listed is None else listed.window,
+    )
+
+
+@cache
+def _listed(name: str) -> Rate | None:
     """The listed rate of `provider/model`, or None where the table does not hold it."""
     from genai_prices import data_snapshot
     from genai_prices.types import TieredPrices
@@ -110,19 +154,38 @@ def table_date() -> str:
     return f"genai-prices {version('genai-prices')}, newest price of {newest.isoformat()}"
 
 
-def cost(name: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float | None:
-    """US dollars of one call; `tokens_in` includes the cached ones. None: no price is known.
+def cost(
+    name: str,
+    tokens_in: int,
+    tokens_out: int,
+    tokens_cached: int = 0,
+    tokens_written: int = 0,
+) -> float | None:
+    """US dollars of one call; `tokens_in` includes the cached and the written ones.
 
-    Tiers and cache prices are the table's. Cached tokens are billed as reads; what
-    a provider reports as written comes with the hosted providers.
+    None: no price is known. Tiers and cache prices are the table's; a user's own
+    price has no tiers. Cached tokens are billed as reads, written ones as
+    writes of the short kind; where a model has no price for writing, as input.
     """
-    if rate(name) is None:
+    found = rate(name)
+    if found is None:
         return None
+    cached = min(tokens_cached, tokens_in)
+    written = min(tokens_written, tokens_in - cached)
+    if name in _OVERRIDES.get({}):
+        fresh = tokens_in - cached - written
+        dollars = fresh * found.input + cached * found.cache_read + written * found.cache_write
+        return (dollars + tokens_out * found.output) / 1e6
     from genai_prices import Usage, calc_price
 
     provider, model = split_model(name)
     priced = calc_price(
-        Usage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=tokens_cached),
+        Usage(
+            input_tokens=tokens_in,
+            output_tokens=tokens_out,
+            cache_read_tokens=cached,
+            cache_write_tokens=written,
+        ),
         model_ref=model,
         provider_id=_PROVIDERS.get(provider, provider),
     )

@@ -49,6 +49,11 @@ def retry_text(reason: str, attempt: int) -> str:
     )
 
 
+def repair_text(reason: str) -> str:
+    """What the model is told when its output does not match its schema, to mend it at once."""
+    return f"[Output Invalid]\n{reason}\n\nAnswer again with the JSON object alone, corrected."
+
+
 MANIFEST_SYSTEM = (
     "You choose tools for a task. Answer with a JSON object"
     ' {"tools": [names]} holding only names from the list, at most 8.'

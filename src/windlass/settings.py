@@ -15,7 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from windlass import setting_types as types
 from windlass.errors import Mistake, UsageError, did_you_mean
+from windlass.prices import Override
+from windlass.setting_types import ProviderSettings
 
 FILE: Final = "windlass.toml"
 
@@ -30,53 +33,6 @@ class Setting:
     help: str
 
 
-# ---- types of values ----------------------------------------------------------------
-# Each reads what TOML, a flag or a variable holds, and raises ValueError with what
-# was expected. `folder` is what a relative path is relative to.
-
-
-def _text(value: Any, _: Path) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("text")
-    return value.strip()
-
-
-def _path(value: Any, folder: Path) -> Path:
-    if isinstance(value, Path):
-        return folder / value.expanduser()
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("a path")
-    return folder / Path(value).expanduser()
-
-
-def _texts(value: Any, _: Path) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = [name.strip() for name in value.split(",") if name.strip()]
-    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise ValueError("a list of names")
-    return tuple(value)
-
-
-def _number(value: Any, _: Path) -> float:
-    try:
-        number = 0.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ValueError("a number above 0")
-    return number
-
-
-def _whole(value: Any, folder: Path) -> int:
-    try:
-        number = _number(value, folder)
-    except ValueError:
-        number = 0.5
-    if number != int(number):
-        raise ValueError("a whole number above 0")
-    return int(number)
-
-
 @dataclass(frozen=True, slots=True)
 class _Known:
     read: Callable[[Any, Path], Any]
@@ -85,18 +41,22 @@ class _Known:
 
 
 _KNOWN: Final[Mapping[str, _Known]] = {
-    "store": _Known(_path, ".windlass", "folder that the history is kept in"),
-    "model": _Known(_text, "local/smollm2", "model where none is named, as provider/name"),
+    "store": _Known(types.path, ".windlass", "folder that the history is kept in"),
+    "model": _Known(types.text, "local/smollm2", "model where none is named, as provider/name"),
     "price_as": _Known(
-        _text,
+        types.text,
         "anthropic/claude-sonnet-4-5",
         "hosted model at whose prices tokens of the local one are valued",
     ),
-    "root": _Known(_path, ".", "the only folder that tools may touch"),
-    "tools": _Known(_texts, (), "modules, or dotted paths of functions, with your own tools"),
-    "search_folder": _Known(_path, None, "folder that web_search looks in"),
-    "max_output_tokens": _Known(_whole, None, "most tokens a reply may have"),
-    "tool_timeout_s": _Known(_number, 60.0, "seconds a tool may take unless it says otherwise"),
+    "root": _Known(types.path, ".", "the only folder that tools may touch"),
+    "tools": _Known(types.texts, (), "modules, or dotted paths of functions, with your own tools"),
+    "search_folder": _Known(types.path, None, "folder that web_search looks in"),
+    "max_output_tokens": _Known(types.whole, None, "most tokens a reply may have"),
+    "tool_timeout_s": _Known(
+        types.number, 60.0, "seconds a tool may take unless it says otherwise"
+    ),
+    "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
+    "prices": _Known(types.prices, {}, "prices that go before those of the table"),
 }
 
 
@@ -104,8 +64,21 @@ def _read(name: str, value: Any, origin: str, folder: Path) -> Setting:
     known = _KNOWN[name]
     try:
         return Setting(name, known.read(value, folder), origin, known.help)
+    except UsageError as error:
+        raise UsageError(f"{origin}: {error}") from None
     except ValueError as error:
         raise UsageError(f"{origin}: {name} must be {error}, not {value!r}") from None
+
+
+def _merged(far: Mapping[str, Setting], near: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Two files as one: the nearer wins, key by key and table by table."""
+    merged = {**far, **near}
+    for name in far.keys() & near.keys():
+        if isinstance(near[name].value, dict):
+            tables = {**far[name].value, **near[name].value}
+            origin = f"{near[name].origin}, {far[name].origin}"
+            merged[name] = replace(near[name], value=tables, origin=origin)
+    return merged
 
 
 @dataclass(frozen=True)
@@ -154,7 +127,7 @@ class Settings:
                 for name in _KNOWN
                 if (value := environ.get(variable := "WINDLASS_" + name.upper(), "").strip())
             },
-            file={**_read_file(user_folder / FILE), **_read_file(folder / FILE)},
+            file=_merged(_read_file(user_folder / FILE), _read_file(folder / FILE)),
         )
 
     def with_cascade(
@@ -245,6 +218,18 @@ class Settings:
     def tool_timeout_s(self) -> float:
         """Seconds a tool may take unless it says otherwise."""
         value: float = self["tool_timeout_s"].value
+        return value
+
+    @property
+    def providers(self) -> Mapping[str, ProviderSettings]:
+        """What `windlass.toml` says of providers, by name."""
+        value: Mapping[str, ProviderSettings] = self["providers"].value
+        return value
+
+    @property
+    def prices(self) -> Mapping[str, Override]:
+        """Prices by `provider/model` that go before those of the table."""
+        value: Mapping[str, Override] = self["prices"].value
         return value
 
 

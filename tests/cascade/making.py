@@ -119,11 +119,29 @@ def phases(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, Any]:
     return phase
 
 
+def servers() -> st.SearchStrategy[dict[str, Any]]:
+    """MCP servers, by a command or by an address."""
+    values = st.dictionaries(st.sampled_from(["PORT", "API_KEY"]), st.just("${X}"))
+    started = st.fixed_dictionaries(
+        {"command": st.lists(WORDS, min_size=1)}, optional={"env": values}
+    )
+    url = st.just("http://127.0.0.1:1/mcp")
+    return started | st.fixed_dictionaries({"url": url}, optional={"headers": values})
+
+
 @st.composite
 def cascades(draw: st.DrawFn) -> dict[str, Any]:
     """Any valid cascade."""
     names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
-    top = draw(some(description=WORDS, tools=st.just(["json"]), **settings()))
+    top = draw(
+        some(
+            description=WORDS,
+            tools=st.just(["json"]),
+            http_allow=st.lists(WORDS, unique=True),
+            mcp_servers=st.dictionaries(NAMES, servers(), max_size=2),
+            **settings(),
+        )
+    )
     made = [draw(phases(name, names[:index])) for index, name in enumerate(names)]
     return {"cascade_id": draw(NAMES), **top, "phases": made}
 

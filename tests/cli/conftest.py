@@ -15,8 +15,8 @@ from windlass import library
 from windlass.cli import main
 from windlass.cli.output import progress
 from windlass.messages import Message
-from windlass.providers.base import Request
 from windlass.providers.scripted import Scripted
+from windlass.wire.base import Request
 
 
 @dataclass(frozen=True)

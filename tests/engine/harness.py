@@ -20,9 +20,9 @@ from windlass.engine.result import Result
 from windlass.history.base import CallRecord, NodeType, StoredRow
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message, ToolCall, assistant
-from windlass.providers.base import Request
 from windlass.providers.scripted import Script, Scripted
 from windlass.report.show import CallView, view_session
+from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 
 Said: TypeAlias = Message | str

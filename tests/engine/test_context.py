@@ -16,8 +16,8 @@ from windlass.engine.events import Noted
 from windlass.history.base import NodeType, StoredRow
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import assistant, picture
-from windlass.providers.base import Request
 from windlass.tools.base import ToolContext
+from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 
 RED, BLUE, GREEN = png(2, 3), png(4, 5), png(6, 7)

@@ -14,8 +14,8 @@ from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message
-from windlass.providers.base import Request
 from windlass.tools.base import ToolContext
+from windlass.wire.base import Request
 
 LONG = "\n".join(f"line {number} of a long result" for number in range(200))
 
@@ -278,6 +278,7 @@ class TestAttempts:
         ran = await house.run(
             cascade(phase("a", output_schema=schema)), {"a": ["no", "{}", '{"x": 1}']}
         )
+        assert [s.row.attempt for s in ran.rows(NodeType.VALIDATION)] == [1, 1, 2]
         reasons = [s.row.metadata["validation_reason"] for s in ran.rows(NodeType.VALIDATION)]
         assert reasons[0].startswith("The output must be JSON")
         assert "$: 'x' is a required property" in reasons[1]

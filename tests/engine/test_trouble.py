@@ -28,10 +28,10 @@ from windlass.errors import (
 from windlass.history.base import Batch, NodeType
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message
-from windlass.providers.base import Reply, Request
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
+from windlass.wire.base import Reply, Request
 from windlass.wire.openai import check_sequence, to_openai
 
 RELEASE = threading.Event()

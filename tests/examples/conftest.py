@@ -17,8 +17,8 @@ import windlass
 from windlass.engine.events import CallStarted, Event
 from windlass.engine.result import Result
 from windlass.messages import Message, ToolCall, assistant
-from windlass.providers.base import Request
 from windlass.providers.scripted import Scripted
+from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 
 Chat: TypeAlias = list[dict[str, Any]]

@@ -17,11 +17,11 @@ from bench.bench_local import CASES, TOOLS, good, measure
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.messages import Message, ToolSpec, system, tool, user
 from windlass.providers import local_answer
-from windlass.providers.base import Reply, Request
 from windlass.providers.local import INSTALL, MODEL, LocalProvider, weights
 from windlass.providers.local_prompt import LocalCounter
 from windlass.providers.local_vocab import Vocabulary
 from windlass.tokens import request_tokens
+from windlass.wire.base import Reply, Request
 
 pytestmark = pytest.mark.local
 
@@ -247,7 +247,7 @@ def test_an_interpreter_ends_in_the_middle_of_a_generation() -> None:
 import asyncio
 from windlass.messages import user
 from windlass.providers import local_answer
-from windlass.providers.base import Request
+from windlass.wire.base import Request
 from windlass.providers.local import LocalProvider
 async def main():
     task = asyncio.create_task(LocalProvider().send(

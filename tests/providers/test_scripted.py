@@ -6,9 +6,9 @@ import pytest
 
 from windlass.errors import ProviderError
 from windlass.messages import Message, ToolCall, ToolSpec, assistant, system, user
-from windlass.providers.base import Request
 from windlass.providers.scripted import Scripted
 from windlass.tokens import FamilyCounter, request_tokens
+from windlass.wire.base import Request
 
 
 def _request(*messages: Message, tools: tuple[ToolSpec, ...] = ()) -> Request:

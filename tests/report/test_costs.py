@@ -13,9 +13,10 @@ from tests.strategies import png
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
 from windlass.prices import cost, rate
-from windlass.providers.base import ModelInfo, Usage
+from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
+from windlass.wire.base import Usage
 
 PRICED = "anthropic/claude-sonnet-4-5"
 

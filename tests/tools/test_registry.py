@@ -1,7 +1,9 @@
 """Functions become tools: schema from the signature, words from the docstring."""
 
+import dataclasses
 import functools
 import json
+import re
 import subprocess
 import sys
 import types
@@ -16,7 +18,7 @@ from pydantic import BaseModel, Field
 from windlass.errors import UsageError
 from windlass.messages import ToolSpec
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
-from windlass.tools.registry import Registry, builtin, make_tool, tool
+from windlass.tools.registry import Registry, builtin, make_tool, sent_name, tool
 
 
 def weigh(context: ToolContext, title: str, grams: int = 3, kind: Literal["a", "b"] = "a") -> str:
@@ -281,11 +283,64 @@ class TestOrigin:
         assert "Counter" in make_tool(Counter(), name="count").origin
 
 
+class TestReadsAndWrites:
+    def test_are_declared_by_parameter(self) -> None:
+        @tool(reads=("source",), writes=["target"])
+        def copy(source: str, target: str) -> str:
+            """Copy."""
+            return ""
+
+        made = make_tool(copy)
+        assert (made.reads, made.writes) == (("source",), ("target",))
+
+    def test_must_be_parameters(self) -> None:
+        @tool(reads=("sorce",))
+        def read(source: str) -> str:
+            """Read."""
+            return ""
+
+        with pytest.raises(UsageError, match="'sorce' is none; did you mean 'source'"):
+            make_tool(read)
+
+    def test_of_the_builtins(self) -> None:
+        registry = builtin()
+        told = {name: registry.get(name) for name in registry.names()}
+        declared = {n: (t.reads, t.writes) for n, t in told.items() if t.reads or t.writes}
+        assert declared == {
+            "create_chart": (("file",), ()),
+            "forecast": (("file",), ()),
+            "list_files": (("folder",), ()),
+            "read_file": (("path",), ()),
+            "run_sql": (("query",), ()),
+            "write_file": ((), ("path",)),
+        }
+
+
+class TestSentNames:
+    @pytest.mark.parametrize("name", ["a.b", "a.b.c", "a.b/c d", "s." + "x" * 200, "ü.ä"])
+    def test_are_such_as_every_provider_takes(self, name: str) -> None:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent_name(name))
+
+    def test_long_ones_stay_apart(self) -> None:
+        long = "server." + "x" * 80
+        assert sent_name(long + "1") != sent_name(long + "2")
+
+    def test_of_plain_names_are_themselves(self) -> None:
+        assert [sent_name(name) for name in builtin().names()] == list(builtin().names())
+
+    def test_two_tools_may_not_share_one(self) -> None:
+        registry = Registry()
+        registry.register(dataclasses.replace(make_tool(weigh), spec=ToolSpec("a.b", "", {})))
+        with pytest.raises(UsageError, match=r"'a\.b' and 'a__b' would both be sent as 'a__b'"):
+            registry.register(dataclasses.replace(make_tool(weigh), spec=ToolSpec("a__b", "", {})))
+
+
 class TestBuiltins:
     def test_are_these(self) -> None:
         assert builtin().names() == (
             "create_chart",
             "forecast",
+            "http_get",
             "list_files",
             "read_file",
             "run_sql",

@@ -294,12 +294,26 @@ class _Checker:
             except WindlassError as error:
                 return str(error)
             return None
+        server, dot, _ = name.partition(".")
+        if dot:
+            declared = self.cascade.mcp_servers
+            if server in declared or self.server_is_wrong(server):
+                return None
+            return (
+                f"{name!r} would be a tool of the MCP server {server!r}, which 'mcp_servers' does"
+                f" not declare; {did_you_mean(server, declared)}"
+            )
         if tools is None:
             return None
         known = tools if isinstance(tools, Collection) else tools.names()
         if name in known:
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, known)}"
+
+    def server_is_wrong(self, name: str) -> bool:
+        """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
+        said = self.written(("mcp_servers",))
+        return isinstance(said, dict) and name in said
 
     def tackle_unknown(self, index: int) -> bool:
         """Whether something in the phase's tackle was no tool's name and is not in the draft."""

@@ -16,11 +16,11 @@ from windlass.cascade.model import (
     Cascade,
     GenerationSettings,
     MaxInputTokens,
-    Part,
     Phase,
     Source,
     long_form,
 )
+from windlass.cascade.part import Part
 from windlass.window.expire import Expiry
 
 INDENT = "  "

@@ -18,8 +18,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     AliasChoices,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     PrivateAttr,
@@ -29,7 +27,13 @@ from pydantic import (
 )
 
 from windlass.cascade.origin import Origin
-from windlass.cascade.values import without_repeats, working_pattern, working_schema
+from windlass.cascade.part import ONCE, Count, Name, Names, Part, Text, YesNo
+from windlass.cascade.servers import McpServers
+from windlass.cascade.values import (
+    without_repeats,
+    working_pattern,
+    working_schema,
+)
 from windlass.rules import ImagesFilter, Include, MessagesFilter
 
 TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>"})
@@ -37,9 +41,6 @@ TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>"})
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
-
-
-ONCE: Final[dict[str, Any]] = {"uniqueItems": True}
 
 
 def _form(value: Any) -> str:
@@ -60,24 +61,6 @@ def _word_or_object(value: Any) -> str:
 
 def _number_or_object(value: Any) -> str:
     return "<number>" if _form(value) == "<number>" else "<object>"
-
-
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
-Name: TypeAlias = Annotated[
-    # It becomes a folder of the store, hence no separators and no dot in front.
-    str, Field(min_length=1, max_length=100, pattern=r'^[^\s./\\<>:"|?*][^/\\<>:"|?*\x00-\x1f]*$')
-]
-Names: TypeAlias = Annotated[
-    Sequence[Text], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
-]
-Count: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
-YesNo: TypeAlias = Annotated[bool, Strict()]
-
-
-class Part(BaseModel):
-    """What all parts of a cascade share: frozen, and no key that is not declared."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Source(Part):
@@ -305,6 +288,12 @@ class Cascade(GenerationSettings):
     tools: Names = ()
     """Python modules, or `module:function`, from which tools are registered before the run."""
 
+    mcp_servers: McpServers = Field(default_factory=dict)
+    """MCP servers by name; those whose tools a phase names are started with the run."""
+
+    http_allow: Names = ()
+    """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
+
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""
 
@@ -347,9 +336,23 @@ def can_choose(phase: Phase, choice: str | None) -> bool:
         return True
     if choice == "required" or phase.tackle == "manifest":
         return choice == "required" and bool(phase.tackle)
-    return choice in tool_names(phase.tackle)
+    every = [name.removesuffix("*") for name in phase.tackle if name.endswith(".*")]
+    return choice in tool_names(phase.tackle) or any(map(str(choice).startswith, every))
 
 
 def tool_names(tackle: Sequence[str]) -> list[str]:
-    """What the model calls the tools: `module:function` goes by the function's name."""
-    return [tool.rpartition(":")[2].rpartition(".")[2] for tool in tackle]
+    """What the tools are called: `module:function` goes by the function's name."""
+    return [tool.rpartition(":")[2].rpartition(".")[2] if ":" in tool else tool for tool in tackle]
+
+
+def servers_named(cascade: Cascade) -> list[str]:
+    """The MCP servers that some phase needs: named in a tackle or as its validator.
+
+    A manifest may choose any tool, so it needs them all.
+    """
+    if any(phase.tackle == "manifest" for phase in cascade.phases):
+        return list(cascade.mcp_servers)
+    said = [*(phase.rules.loop_until or "" for phase in cascade.phases)]
+    said += [name for phase in cascade.phases for name in phase.tackle]
+    named = {name.partition(".")[0] for name in said if "." in name and ":" not in name}
+    return [name for name in cascade.mcp_servers if name in named]

@@ -13,10 +13,13 @@ from pydantic_core import ErrorDetails
 from windlass.cascade import model
 from windlass.cascade.draft import at, path_of
 from windlass.cascade.origin import Path, place_of
+from windlass.cascade.part import Part
+from windlass.cascade.servers import McpServer
 from windlass.cascade.values import SENTENCE
 from windlass.errors import did_you_mean
 
-PARTS: Final[Mapping[str, type[model.Part]]] = {
+_SERVER: Final = "mcp_servers.NAME"
+PARTS: Final[Mapping[str, type[Part]]] = {
     "": model.Cascade,
     "phases": model.Phase,
     "rules": model.Rules,
@@ -26,6 +29,7 @@ PARTS: Final[Mapping[str, type[model.Part]]] = {
     "context_ttl": model.ContextTtl,
     "output_extraction": model.OutputExtraction,
     "max_input_tokens": model.MaxInputTokens,
+    _SERVER: McpServer,
 }
 """Which model stands under which key."""
 
@@ -91,10 +95,12 @@ def later(key: str, advice: str) -> str:
 
 def part_at(path: Path) -> str:
     """The last key of `path`: list positions do not change what stands there."""
+    if path[:1] == ("mcp_servers",) and len(path) == 2:  # noqa: PLR2004 - the user's own name
+        return _SERVER
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
-def keys_of(part: type[model.Part]) -> list[str]:
+def keys_of(part: type[Part]) -> list[str]:
     """The keys that may be written in `part`, as they are written."""
     return [key for name, field in part.model_fields.items() for key in spellings(name, field)]
 

@@ -188,6 +188,23 @@ def schema() -> None:
 
 
 @app.command()
+def models(
+    model: Annotated[
+        str | None, typer.Argument(help="provider/model: its prices, window and cache.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List the providers, and whether their keys are there; or what is known of one model."""
+    from windlass.cli.models import model_command, providers_command
+
+    if model is None:
+        providers_command(as_json=as_json)
+    else:
+        model_command(model, as_json=as_json)
+
+
+@app.command()
 def config(*, store: Store = None, as_json: AsJson = False) -> None:
     """Print each setting with its value and its origin."""
     from windlass.cli.files import config_command

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from os import environ
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from windlass.engine.result import Result
 from windlass.errors import Interrupted, UsageError, WindlassError
 from windlass.library import Providers, check_models, importable, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
+from windlass.prices import override
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import forecast_cost
 from windlass.settings import Settings
@@ -88,6 +92,19 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
+async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+    """The work, cancelled by Ctrl-C.
+
+    The event loop's own handler also wakes the loop. Without one, a Ctrl-C that comes
+    in the moment before the loop goes to sleep is noticed only at its next event.
+    """
+    task = asyncio.current_task()
+    if task is not None and sys.platform != "win32":
+        with suppress(RuntimeError):  # not in the main thread: nobody presses Ctrl-C there
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
+    return await work
+
+
 def run_command(
     cascade: Path,
     given: Sequence[str],
@@ -103,19 +120,18 @@ def run_command(
     if as_json:
         progress.quiet = True
     try:
-        result = asyncio.run(
-            run_cascade(
-                cascade,
-                values,
-                model=flags.get("model"),
-                store=settings.store,
-                root=settings.root,
-                search_folder=settings.search_folder,
-                on_event=watcher,
-                session_id=session,
-            )
+        work = run_cascade(
+            cascade,
+            values,
+            model=flags.get("model"),
+            store=settings.store,
+            root=settings.root,
+            search_folder=settings.search_folder,
+            on_event=watcher,
+            session_id=session,
         )
-    except KeyboardInterrupt as error:
+        result = asyncio.run(_interruptible(work))
+    except (KeyboardInterrupt, asyncio.CancelledError) as error:
         stopped = Interrupted("interrupted")
         stopped.session_id = watcher.session_id
         raise stopped from error
@@ -124,7 +140,8 @@ def run_command(
         raise
     finally:
         watcher.end_text()
-    _print_result(result, settings, as_json=as_json)
+    with override(settings.prices):
+        _print_result(result, settings, as_json=as_json)
     if result.error is not None:
         raise result.error
 
@@ -188,6 +205,10 @@ def _ignore(event: Event) -> None:
     del event  # a dry run has nothing to show while it prepares
 
 
+def _warn(text: str) -> None:
+    progress.print(f"note: {text}", markup=False)
+
+
 def dry_run_command(
     cascade: Path, given: Sequence[str], flags: Mapping[str, Any], *, as_json: bool
 ) -> None:
@@ -197,7 +218,7 @@ def dry_run_command(
     with tempfile.TemporaryDirectory() as folder, importable(cascade):
         scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd())
         loaded, registry = load_cascade(cascade, settings)
-        providers = Providers({})
+        providers = Providers({}, settings, warn=_warn, keys=None)
         check_models(loaded, settings, providers.resolve)
         keeper = open_store(scratch)
         try:
@@ -210,7 +231,8 @@ def dry_run_command(
                 resolve=providers.resolve,
                 on_event=_ignore,
             )
-            forecast = asyncio.run(forecast_cost(run, settings.price_as))
+            with override(settings.prices):
+                forecast = asyncio.run(forecast_cost(run, settings.price_as))
         finally:
             keeper.close()
             asyncio.run(providers.close())

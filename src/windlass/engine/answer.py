@@ -9,8 +9,11 @@ from windlass.engine.events import ToolEnded, ToolStarted
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.messages import Message, Text, ToolCall, tool
-from windlass.tools.base import ToolOutput
+from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tools
+
+LONGEST_NAME = 500
+"""Characters of an argument that is taken for the name of what was read or written."""
 
 
 async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -> None:
@@ -37,6 +40,25 @@ async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
 
 
+def _touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
+    """What the call read and wrote, by the arguments that its tool declares for that.
+
+    An argument that was left out counts with its default; long text is no name of
+    anything and is left out.
+    """
+    if tool is None or not (tool.reads or tool.writes):
+        return {}
+    given = call.parsed()
+    known = tool.spec.parameters["properties"]
+    found: dict[str, list[str]] = {}
+    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
+        said = [given.get(name, known[name].get("default")) for name in names]
+        values = [each for one in said for each in (one if isinstance(one, list) else [one])]
+        if named := [v for v in values if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
+            found[key] = named
+    return found
+
+
 def _record(
     run: Run,
     phase: PhaseRun,
@@ -55,7 +77,11 @@ def _record(
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
-            metadata={"error": output.error, "tool": call.name},
+            metadata={
+                "error": output.error,
+                "tool": call.name,
+                **({} if output.error else _touched(phase.tools.get(call.name), call)),
+            },
         )
         for call, output in answered
     ]

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.model import servers_named
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase
@@ -13,6 +14,7 @@ from windlass.engine.result import Result
 from windlass.engine.state import Run
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
+from windlass.tools.mcp import Declared, Servers
 
 
 async def run_cascade(run: Run) -> Result:
@@ -21,8 +23,17 @@ async def run_cascade(run: Run) -> Result:
     A failure of a phase, a provider or a limit ends the session and is answered in
     the result's `error`; what was recorded before stays. A store that cannot be
     written raises StoreError. A cancelled run is recorded as interrupted and the
-    cancellation goes on.
+    cancellation goes on. MCP servers live from the first phase to the last, and are
+    stopped however the run ends.
     """
+    servers = needed_servers(run)
+    try:
+        return await _run_phases(run, servers)
+    finally:
+        await servers.stop()
+
+
+async def _run_phases(run: Run, servers: Servers) -> Result:
     record, cascade = run.record, run.cascade
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
@@ -30,6 +41,7 @@ async def run_cascade(run: Run) -> Result:
     error: WindlassError | None = None
     status: Status = "completed"
     try:
+        await add_server_tools(run, servers)
         for index, phase in enumerate(cascade.phases, start=1):
             told = in_words(compile_rule(cascade, phase))
             run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
@@ -65,6 +77,24 @@ async def run_cascade(run: Run) -> Result:
         saved=run.saved_tokens,
         error=error,
     )
+
+
+def needed_servers(run: Run) -> Servers:
+    """The MCP servers whose tools the cascade names, not started. Raises UsageError."""
+    declared = run.cascade.mcp_servers
+    return Servers(
+        [
+            Declared(name, tuple(said.command), said.env, said.url or "", said.headers)
+            for name in servers_named(run.cascade)
+            for said in (declared[name],)
+        ]
+    )
+
+
+async def add_server_tools(run: Run, servers: Servers) -> None:
+    """Start the servers and make their tools known to the run. Raises ServerError."""
+    for tool in await servers.start():
+        run.registry.register(tool)
 
 
 def _stop(run: Run, failure: Exception) -> None:

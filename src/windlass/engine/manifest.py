@@ -12,7 +12,7 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.messages import ToolSpec, system, user
 from windlass.prompts import MANIFEST_SYSTEM, manifest_text
-from windlass.providers.base import Request
+from windlass.wire.base import Request
 
 MOST = 8
 """Tools a manifest may choose."""

@@ -16,11 +16,11 @@ from windlass.engine.prefix import position_report
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
-from windlass.engine.validate import judge
-from windlass.errors import ContextError, PhaseFailed, StoreError, WindlassError
+from windlass.engine.validate import Verdict, judge
+from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.history.base import NodeType, Outcome, StateChange, Status
 from windlass.messages import system, user
-from windlass.prompts import retry_text
+from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
 from windlass.templates import holds, render
@@ -117,6 +117,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         readable=run.readable,
         recall=run.recall,
         search_folder=run.settings.search_folder,
+        http_allow=tuple(run.cascade.http_allow),
     )
     work = PhaseRun(
         phase=phase,
@@ -150,18 +151,19 @@ async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
         verdict = await judge(run, work, text)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output
-        told = {"attempt": work.attempt, "output": text, "validation_reason": verdict.reason}
-        place: dict[str, Any] = {"phase": name, "turn": work.turn, "attempt": work.attempt}
-        place["parent_id"] = work.trace_id
-        metadata = {**told, "valid": verdict.valid}
-        run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **place)])
-        run.emit(Validated(name, work.attempt, verdict.valid, verdict.reason))
+        repairs = verdict.by_schema and finished and not work.repaired
+        _record_verdict(run, work, text, verdict, repairs=repairs)
         if verdict.valid:
             return "completed", output
+        if repairs:
+            work.repaired = True
+            _tell(run, work, repair_text(verdict.reason))
+            continue
         if work.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
                 return "incomplete", output
-            raise PhaseFailed(
+            kind = OutputInvalid if verdict.by_schema else PhaseFailed
+            raise kind(
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
                 f" the last was refused: {verdict.reason or 'no reason given'}"
             )
@@ -170,13 +172,36 @@ async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
         work.state = StateCopy(run.state)
         work.context = replace(work.context, state=work.state)
         work.forced_done = False
-        again = user(retry_text(verdict.reason, work.attempt))
-        place["attempt"] = work.attempt
-        work.own += run.record.append([run.record.row(NodeType.USER, again, **place)])
+        work.repaired = False
+        _tell(run, work, retry_text(verdict.reason, work.attempt))
+
+
+def _record_verdict(
+    run: Run, work: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+) -> None:
+    told = {"attempt": work.attempt, "output": text, "validation_reason": verdict.reason}
+    metadata = {**told, "valid": verdict.valid, **({"repair": True} if repairs else {})}
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(work))])
+    run.emit(Validated(work.phase.name, work.attempt, verdict.valid, verdict.reason))
+
+
+def _tell(run: Run, work: PhaseRun, text: str) -> None:
+    """Say something to the model, as the user."""
+    work.own += run.record.append([run.record.row(NodeType.USER, user(text), **_place(work))])
+
+
+def _place(work: PhaseRun) -> dict[str, Any]:
+    place = {"phase": work.phase.name, "turn": work.turn, "attempt": work.attempt}
+    return {**place, "parent_id": work.trace_id}
 
 
 async def _turns(run: Run, work: PhaseRun) -> bool:
-    """Turns until a reply asks for no tool; False where `max_turns` ended them."""
+    """Turns until a reply asks for no tool; False where `max_turns` ended them.
+
+    To mend its output an attempt has one turn.
+    """
+    if work.repaired:
+        return not (await take_turn(run, work)).message.tool_calls
     most = work.phase.rules.max_turns
     for _ in range(most):
         reply = await take_turn(run, work)
@@ -246,5 +271,4 @@ async def _tools(run: Run, work: PhaseRun, instructions: str) -> Mapping[str, To
     tackle = work.phase.tackle
     if tackle == "manifest":
         tackle = await choose_tools(run, work, instructions)
-    tools = [run.registry.resolve(n) if ":" in n else run.registry.get(n) for n in tackle]
-    return {tool.spec.name: run.with_timeout(tool) for tool in tools}
+    return {tool.spec.name: run.with_timeout(tool) for tool in run.registry.of_tackle(tackle)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.errors import WindlassError
 from windlass.history.base import Status
-from windlass.providers.base import Usage
+from windlass.wire.base import Usage
 
 
 @dataclass(frozen=True, slots=True)

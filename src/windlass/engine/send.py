@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from windlass.engine.names import with_own_names, with_sent_names
 from windlass.engine.state import PhaseRun
 from windlass.errors import ProviderError, WindlassError
-from windlass.providers.base import Reply, Request
+from windlass.wire.base import Reply, Request
 
 
 async def send(phase: PhaseRun, request: Request, on_text: Callable[[str], None]) -> Reply:
@@ -15,9 +16,10 @@ async def send(phase: PhaseRun, request: Request, on_text: Callable[[str], None]
     Nothing is sent a second time: whether to try again is the user's decision.
     """
     try:
-        return await phase.provider.send(request, on_text)
+        reply = await phase.provider.send(with_sent_names(request), on_text)
     except WindlassError:
         raise
     except Exception as bug:  # a provider may come from anywhere and raise anything
         told = f"{type(bug).__name__}: {bug}".removesuffix(": ")
         raise ProviderError(f"the provider of {phase.info.name!r} failed: {told}") from bug
+    return with_own_names(reply, request)

@@ -21,7 +21,7 @@ from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.prices import cost
-from windlass.providers.base import ModelInfo, Provider, Usage
+from windlass.providers.base import ModelInfo, Provider
 from windlass.rules import Rule
 from windlass.settings import Settings
 from windlass.templates import PhaseOutput
@@ -29,6 +29,7 @@ from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.entries import Edit, Item
+from windlass.wire.base import Usage
 
 
 class StateCopy(UserDict[str, Any]):
@@ -115,15 +116,13 @@ class Run:
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
-        price = (
-            0.0
-            if info.free
-            else cost(info.name, usage.tokens_in, usage.tokens_out, usage.tokens_cached)
-        )
+        said = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+        price = 0.0 if info.free else cost(info.name, *said)
         self.usage = Usage(
             self.usage.tokens_in + usage.tokens_in,
             self.usage.tokens_out + usage.tokens_out,
             self.usage.tokens_cached + usage.tokens_cached,
+            self.usage.tokens_written + usage.tokens_written,
         )
         # One call without a price makes the sum unknown; it is never counted as zero.
         self.cost = None if self.cost is None or price is None else self.cost + price
@@ -138,7 +137,9 @@ class PhaseRun:
     `own` holds the phase's messages so far, its instructions first; `injected` the
     messages its sources brought that it may expire; `edits` what it has committed of
     them. `turn` and `attempt` count from 1. `newest_within` is the limit in tokens of
-    a sliding context. `forced_done`: a tool that the phase forces has been called.
+    a sliding context. `replanned`: a provider found the phase too long, and it slides
+    from then on. `repaired`: the attempt has had its turn to mend an output that does
+    not match the schema. `forced_done`: a tool that the phase forces has been called.
     `position_cost` is what the place of injected sources costs, and the other would.
     """
 
@@ -159,6 +160,8 @@ class PhaseRun:
     turn: int = 0
     attempt: int = 1
     forced_done: bool = False
+    replanned: bool = False
+    repaired: bool = False
     position_cost: Mapping[str, Any] | None = None
 
     @property

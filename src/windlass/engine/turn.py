@@ -1,37 +1,30 @@
 """One call, from entry to exit: the whole story of a turn.
 
 A turn is one model call and the tool results it asked for. Read from top to
-bottom: assemble, let edits fall due, check, send, record, run the tools, record.
-The reply is recorded before any tool runs, so that no paid answer and no effect
+bottom: let edits fall due, plan what is sent (`plan.py`), send, record, run the tools,
+record. The reply is recorded before any tool runs, so that no paid answer and no effect
 of a tool is ever without its record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from windlass.engine.answer import answer_calls
-from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
-from windlass.engine.prefix import prefix_report, weigh
+from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
+from windlass.errors import ContextTooLong
 from windlass.history.base import CallRecord, EditRecord, NodeType, Shown, request_hash
-from windlass.messages import ToolSpec
-from windlass.providers.base import Reply, Request
-from windlass.tokens import request_tokens
-from windlass.window.assemble import assemble
-from windlass.window.entries import Entry, Replace, apply, show
+from windlass.window.entries import Entry, Replace
 from windlass.window.expire import expired, reference
-from windlass.window.seams import from_user, newest_within
-from windlass.wire.openai import check_sequence
+from windlass.wire.base import Reply
 
 
 async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     """Make the phase's next call, run the tools it asks for, and record both.
 
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
-    when the call fails.
+    when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
     phase.turn += 1
     name, record, counter = phase.phase.name, run.record, phase.info.counter
@@ -46,49 +39,18 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         can_recall="recall" in phase.tools,
     )
     phase.edits.update((edit.id, edit) for edit in edits)
-    entries = apply(assemble(phase.blocks, show(phase.own, "said in this phase")), phase.edits)
-    tools, choice = _tools(run, phase, entries)
-    if phase.rule.sliding:
-        entries = _newest(phase, entries, tools)
 
-    # Never send what cannot be accepted.
-    messages = tuple(entry.message for entry in entries)
-    check_sequence(messages, {spec.name for spec in tools})
-    weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
-    sent = sum(tokens for _, tokens in weighed)
-    # What a snowball would have sent here: all that was said, unedited, and its tools.
-    snowball = [entry.message for entry in phase.blocks.system]
-    snowball += [item.message for item in record.born]
-    saved = request_tokens(counter, snowball, run.definitions(phase.allowed, snowball)) - sent
-    check_fits(phase, entries, sent)
-    details = {
-        "tool_choice": choice,
-        "prefix": prefix_report(run.previous, weighed),
-        "position": phase.position_cost,
-        "budget": check_budget(run, phase, sent),
-    }
-
-    # Send.
-    run.emit(CallStarted(name, phase.turn, phase.attempt, sent, sent + saved))
+    # Never send what cannot be accepted; what is refused as too long is planned anew, once.
+    plan = plan_call(run, phase)
     started = record.clock()
-    reply = await send(
-        phase,
-        Request(
-            model=phase.info.name.partition("/")[2],
-            messages=messages,
-            tools=tools,
-            tool_choice=choice,
-            max_output_tokens=phase.generation.max_output_tokens,
-            temperature=phase.generation.temperature,
-            reasoning_effort=phase.generation.reasoning_effort,
-            output_schema=phase.generation.output_schema,
-            load=record.keeper.picture,
-        ),
-        lambda text: run.emit(TextArrived(name, text)),
-    )
+    try:
+        reply = await _send(run, phase, plan)
+    except ContextTooLong as refused:
+        plan = shorter_plan(run, phase, plan, refused)
+        reply = await _send(run, phase, plan)
     seconds = record.clock() - started
-    run.previous = weighed
-    price = run.charge(phase.info, reply.usage, saved=saved)
+    run.previous = plan.weighed
+    price = run.charge(phase.info, reply.usage, saved=plan.saved)
 
     # Record the reply with what the call saw and why, in one batch.
     asked_by_results = phase.own[-1].node == NodeType.TOOL_RESULT
@@ -105,22 +67,22 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         tokens_cached=reply.usage.tokens_cached,
         cost=price,
         duration_ms=seconds * 1_000,
-        full_history_size=len(snowball),
-        context_size=len(messages),
-        tokens_saved=saved,
-        metadata={"finish": reply.finish},
+        full_history_size=plan.snowball,
+        context_size=len(plan.entries),
+        tokens_saved=plan.saved,
+        metadata={"finish": reply.finish, "tokens_written": reply.usage.tokens_written},
     )
-    specs = [spec.to_openai() for spec in tools]
+    specs = [spec.to_openai() for spec in plan.tools]
     call = CallRecord(
         trace_id=row.trace_id,
         model=phase.info.name,
-        shown=tuple(_shown(entry, counter.message(entry.message)) for entry in entries),
-        request_hash=request_hash([message.key for message in messages], specs),
+        shown=tuple(_shown(entry, counter.message(entry.message)) for entry in plan.entries),
+        request_hash=request_hash([message.key for message in plan.messages], specs),
         tools=tuple(specs),
-        sent_tokens=sent,
-        full_tokens=sent + saved,
-        bodies=tuple(entry.message for entry in entries if entry.edited),
-        details={key: value for key, value in details.items() if value is not None},
+        sent_tokens=plan.sent,
+        full_tokens=plan.sent + plan.saved,
+        bodies=tuple(entry.message for entry in plan.entries if entry.edited),
+        details={key: value for key, value in plan.details.items() if value is not None},
     )
     originals = {item.id: item.message for item in (*phase.injected, *phase.own)}
     phase.own += record.append([row], calls=[call], edits=[_edit_record(edit) for edit in edits])
@@ -138,26 +100,12 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     return reply
 
 
-def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:
-    """The definitions to send, and the choice the model has."""
-    tools = run.definitions(phase.allowed, [entry.message for entry in entries])
-    if not phase.tools:
-        return tools, "none"
-    # A forced tool is forced until it was called; else the phase could not end.
-    return tools, "auto" if phase.forced_done else phase.generation.tool_choice
-
-
-def _newest(
-    phase: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
-) -> tuple[Entry, ...]:
-    """`context_strategy: sliding`: system prompt, instructions, and the newest whole turns."""
-    counter = phase.info.counter
-    pinned = {phase.instructions.id, *(entry.item.id for entry in phase.blocks.system)}
-    fixed = [entry.message for entry in entries if entry.item.id in pinned]
-    room = phase.newest_within - request_tokens(counter, fixed, tools)
-    rest = [entry for entry in entries if entry.item.id not in pinned]
-    shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
-    return from_user([entry for entry in entries if entry.item.id in shown])
+async def _send(run: Run, phase: PhaseRun, plan: Plan) -> Reply:
+    name = phase.phase.name
+    run.emit(CallStarted(name, phase.turn, phase.attempt, plan.sent, plan.sent + plan.saved))
+    return await send(
+        phase, request_of(run, phase, plan), lambda text: run.emit(TextArrived(name, text))
+    )
 
 
 def _shown(entry: Entry, tokens: int) -> Shown:

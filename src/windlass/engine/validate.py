@@ -15,10 +15,14 @@ from windlass.tools.runner import run_tool
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A validator's answer; `reason` is what the model is told when it is not valid."""
+    """A validator's answer; `reason` is what the model is told when it is not valid.
+
+    `by_schema`: it was the output's schema that refused.
+    """
 
     valid: bool
     reason: str = ""
+    by_schema: bool = False
 
 
 async def judge(run: Run, phase: PhaseRun, output: str) -> Verdict | None:
@@ -73,12 +77,16 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     try:
         value = json.loads(output)
     except ValueError as error:
-        return Verdict(valid=False, reason=f"The output must be JSON: {error}.")
+        return _refused(f"The output must be JSON: {error}.")
     problems = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: e.json_path)
     if not problems:
         return Verdict(valid=True)
     told = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
-    return Verdict(valid=False, reason=f"The output does not match its schema: {told}.")
+    return _refused(f"The output does not match its schema: {told}.")
+
+
+def _refused(reason: str) -> Verdict:
+    return Verdict(valid=False, reason=reason, by_schema=True)
 
 
 def read_verdict(answer: str, validator: str, phase: str) -> Verdict:

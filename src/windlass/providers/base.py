@@ -6,17 +6,12 @@ nothing about the context. `async` once; a blocking backend runs in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
-from windlass.messages import Message, ToolSpec
 from windlass.tokens import Counter
-
-ToolChoice: TypeAlias = str
-"""`auto`, `none`, `required`, or the name of the tool that must be called."""
-
-Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
+from windlass.wire.base import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +33,6 @@ class ModelInfo:
     free: bool = False
     tools_first: bool = True
     max_output_tokens: int = 1_024
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent."""
-
-    model: str
-    messages: tuple[Message, ...]
-    max_output_tokens: int
-    tools: tuple[ToolSpec, ...] = ()
-    tool_choice: ToolChoice = "auto"
-    temperature: float | None = None
-    reasoning_effort: str | None = None
-    output_schema: Mapping[str, Any] | None = None
-    load: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens as the provider reported them; `tokens_in` includes the cached ones."""
-
-    tokens_in: int
-    tokens_out: int
-    tokens_cached: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back. `finish` is `length` where the output limit cut the reply."""
-
-    message: Message
-    usage: Usage
-    finish: Finish
-    model: str
 
 
 class Provider(Protocol):

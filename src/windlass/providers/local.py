@@ -20,11 +20,12 @@ from typing import Final, TypeAlias
 
 from windlass.errors import ProviderError, UsageError, did_you_mean
 from windlass.messages import ToolCall, assistant, canonical_json
-from windlass.providers.base import ModelInfo, Reply, Request
+from windlass.providers.base import ModelInfo
 from windlass.providers.local_answer import Answer, Answering
 from windlass.providers.local_prompt import LocalCounter
 from windlass.providers.local_runtime import WINDOW, Engine, Job, Worker
 from windlass.providers.local_vocab import Vocabulary
+from windlass.wire.base import Reply, Request
 
 MODEL: Final = "smollm2"
 """The one model, without the provider's part of its name."""

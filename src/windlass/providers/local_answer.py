@@ -19,11 +19,11 @@ from typing import Any, Final, TypeAlias
 
 from windlass.errors import BadRequest, ProviderError, did_you_mean
 from windlass.messages import ToolSpec
-from windlass.providers.base import Finish, Request, Usage
 from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, read_call
 from windlass.providers.local_prompt import prompt_ids
 from windlass.providers.local_runtime import WINDOW, Completion, Engine, too_long
 from windlass.providers.local_vocab import Vocabulary
+from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)
 """The tries until a call or a JSON reply holds: the last one without patterns and formats."""

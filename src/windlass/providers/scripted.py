@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from windlass.messages import Message, assistant
-from windlass.providers.base import Finish, ModelInfo, Reply, Request, Usage
+from windlass.providers.base import ModelInfo
 from windlass.tokens import Counter, FamilyCounter
+from windlass.wire.base import Finish, Reply, Request, Usage
 
 Script: TypeAlias = Callable[[Request], "Message | str | Awaitable[Message | str]"]
 """From a request to the reply: a message, or the text of one."""

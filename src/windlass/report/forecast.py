@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.engine.cascade import start_session
+from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
 from windlass.engine.state import Run
@@ -40,6 +40,8 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
 
     The run's store is written to: hand in one that is thrown away.
 
+    MCP servers are started, to learn what their tools are, and stopped again.
+
     Where the phase's tools are a manifest, the model would choose them first: none
     are shown then.
     """
@@ -49,7 +51,12 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
         first = first.model_copy(update={"tackle": ()})
         run.cascade = run.cascade.model_copy(update={"phases": (first, *phases[1:])})
     models = start_session(run)
-    work = await begin(run, first)
+    servers = needed_servers(run)
+    try:
+        await add_server_tools(run, servers)
+        work = await begin(run, first)
+    finally:
+        await servers.stop()
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
     messages = tuple(entry.message for entry in entries)
     price = rate(priced_as)
@@ -58,10 +65,10 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
     for phase in phases:
         generation = generation_of(run, phase)
         _, info = run.resolve(generation.model)
-        attempts = phase.rules.max_attempts if phase.rules.loop_until else 1
-        if generation.output_schema is not None:
-            attempts = phase.rules.max_attempts
-        turns = attempts * phase.rules.max_turns + (phase.tackle == "manifest")
+        repairs = generation.output_schema is not None
+        judged = repairs or phase.rules.loop_until is not None
+        attempts = phase.rules.max_attempts if judged else 1
+        turns = attempts * (phase.rules.max_turns + repairs) + (phase.tackle == "manifest")
         calls += turns
         if price is not None:
             room = input_room(info, generation.max_output_tokens)

@@ -24,6 +24,7 @@ class ToolContext:
 
     `root` is the only folder that file tools may touch. `state` is the attempt's own
     copy of the cascade's state. `readable` are further folders that may only be read.
+    `http_allow` are the hosts that `http_get` may ask.
     `recall` gives the original text behind a reference of this session and raises
     KeyError where it is unknown. `search_folder` is the folder `web_search` looks in.
     """
@@ -35,6 +36,7 @@ class ToolContext:
     readable: tuple[Path, ...] = ()
     recall: Callable[[str], str] | None = None
     search_folder: Path | None = None
+    http_allow: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Tool:
     `parse` turns the model's arguments into the function's keyword arguments, coerced
     by its signature; it raises ValueError whose text tells the model what is wrong.
     Without it the arguments are checked against the schema and passed on as they are.
+    `reads` and `writes` name the arguments that say what is read and written: paths, or
+    what stands for one.
     """
 
     spec: ToolSpec
@@ -60,6 +64,8 @@ class Tool:
     timeout_s: float = TIMEOUT_S
     context_parameter: str | None = None
     origin: str = ""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     parse: Callable[[dict[str, Any]], dict[str, Any]] | None = field(
         default=None, repr=False, compare=False
     )

@@ -36,7 +36,7 @@ class _Words(NamedTuple):
     y_label: str
 
 
-@tool
+@tool(reads=("file",))
 def create_chart(
     context: ToolContext,
     *,

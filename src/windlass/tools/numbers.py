@@ -38,7 +38,7 @@ class _Trial(NamedTuple):
     error: float
 
 
-@tool
+@tool(reads=("file",))
 def forecast(
     context: ToolContext,
     *,

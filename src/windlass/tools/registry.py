@@ -8,10 +8,11 @@ first tool is made.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -26,27 +27,43 @@ if TYPE_CHECKING:
 GROUP: Final = "windlass.tools"
 """The entry point group in which a package announces its tools."""
 
-BUILTIN_MODULES: Final = ("charts", "files", "numbers", "search", "sql", "state")
+BUILTIN_MODULES: Final = ("charts", "files", "numbers", "search", "sql", "state", "web")
 
 _MARK: Final = "__windlass_tool__"
 # What OpenAI, Anthropic and Gemini all accept as a function name.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_LONGEST: Final = 64
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    name: str | None
-    timeout_s: float | None
+    name: str | None = None
+    timeout_s: float | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 @overload
 def tool(function: F, /) -> F: ...
 @overload
-def tool(*, name: str | None = None, timeout_s: float | None = None) -> Callable[[F], F]: ...
 def tool(
-    function: F | None = None, /, *, name: str | None = None, timeout_s: float | None = None
+    *,
+    name: str | None = None,
+    timeout_s: float | None = None,
+    reads: Sequence[str] = (),
+    writes: Sequence[str] = (),
+) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    timeout_s: float | None = None,
+    reads: Sequence[str] = (),
+    writes: Sequence[str] = (),
 ) -> F | Callable[[F], F]:
     """Mark a function as a tool; the function itself stays what it is.
 
@@ -54,10 +71,12 @@ def tool(
         function: The function, where the decorator is used without brackets.
         name: What the model calls it (default: the function's name).
         timeout_s: Seconds it may take (default: 60).
+        reads: The parameters that name what it reads, such as the path of a file.
+        writes: The parameters that name what it writes.
     """
 
     def mark(target: F) -> F:
-        setattr(target, _MARK, _Mark(name, timeout_s))
+        setattr(target, _MARK, _Mark(name, timeout_s, tuple(reads), tuple(writes)))
         return target
 
     return mark if function is None else mark(function)
@@ -82,7 +101,7 @@ def make_tool(
 
     if not callable(function):
         raise UsageError(f"{function!r} cannot be a tool: it is no function")
-    mark = getattr(function, _MARK, _Mark(None, None))
+    mark = getattr(function, _MARK, _Mark())
     called = str(name or mark.name or getattr(function, "__name__", type(function).__name__))
     if timeout_s is None:
         timeout_s = TIMEOUT_S if mark.timeout_s is None else mark.timeout_s
@@ -95,14 +114,43 @@ def make_tool(
     if not timeout_s > 0:
         raise UsageError(f"{origin}: timeout_s must be more than 0 seconds, not {timeout_s!r}")
     form = describe(function, called, origin)
+    _check_declared((*mark.reads, *mark.writes), form.spec.parameters["properties"], origin)
     return Tool(
         spec=form.spec,
         function=function,
         timeout_s=float(timeout_s),
         context_parameter=form.context_parameter,
         origin=origin,
+        reads=mark.reads,
+        writes=mark.writes,
         parse=form.parse,
     )
+
+
+def _check_declared(names: Iterable[str], parameters: Iterable[str], origin: str) -> None:
+    known = list(parameters)
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"{origin}: reads and writes name parameters of the tool, and {name!r} is none; "
+                f"{did_you_mean(name, known)}"
+            )
+
+
+def sent_name(name: str) -> str:
+    """The name under which a tool is sent: providers take letters, digits, `_` and `-` only.
+
+    A function of the name alone, so that a request's prefix stays the same; most names
+    are sent as they are.
+
+    >>> sent_name("files.read"), sent_name("read_file")
+    ('files__read', 'read_file')
+    """
+    legal = _FOREIGN.sub("_", name.replace(".", "__"))
+    if len(legal) <= _LONGEST:
+        return legal
+    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{legal[: _LONGEST - 9]}_{ending}"
 
 
 def origin_of(function: Callable[..., Any]) -> str:
@@ -122,6 +170,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._sent: dict[str, str] = {}
 
     def register(self, item: Tool) -> None:
         """Add a tool; the same function may be added again, another under its name may not."""
@@ -133,6 +182,12 @@ class Registry:
                 f"{item.origin or 'one without origin'}; give one another name with "
                 "@tool(name=...)"
             )
+        other = self._sent.setdefault(sent_name(name), name)
+        if other != name:
+            raise UsageError(
+                f"the tools {other!r} and {name!r} would both be sent as {sent_name(name)!r}; "
+                "give one of them, or its server, another name"
+            )
         self._tools[name] = item
 
     def get(self, name: str) -> Tool:
@@ -142,6 +197,16 @@ class Registry:
         if ":" in name:
             return self.resolve(name)
         raise UsageError(f"unknown tool {name!r}: {did_you_mean(name, self._tools)}")
+
+    def of_tackle(self, tackle: Sequence[str]) -> tuple[Tool, ...]:
+        """The tools that a phase's tackle names; `server.*` is all that server has."""
+        found: dict[str, Tool] = {}
+        for name in tackle:
+            inside = name.removesuffix("*")
+            every = [known for known in self.names() if known.startswith(inside)]
+            wanted = every if name.endswith(".*") else [name]
+            found.update((item.spec.name, item) for item in map(self.get, wanted))
+        return tuple(found.values())
 
     def names(self) -> tuple[str, ...]:
         """The known names, sorted."""

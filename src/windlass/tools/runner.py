@@ -104,10 +104,18 @@ def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
 
 
 def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
+    from jsonschema import SchemaError
     from jsonschema.validators import validator_for
+    from referencing.exceptions import Unresolvable
 
     schema = dict(tool.spec.parameters)
-    errors = [each.message for each in validator_for(schema)(schema).iter_errors(given)]
+    kind = validator_for(schema)
+    try:
+        kind.check_schema(schema)
+        errors = [each.message for each in kind(schema).iter_errors(given)]
+    except (SchemaError, Unresolvable) as error:
+        # The tool's own fault, and its result: a run must not end by it.
+        raise ValueError(f"the parameters of {tool.spec.name!r} are no valid schema") from error
     if errors:
         raise ValueError(f"wrong arguments for {tool.spec.name!r}: " + "; ".join(errors))
     return given

@@ -1,0 +1,128 @@
+"""The command `models`: which providers there are, and what is known of one model."""
+
+from __future__ import annotations
+
+from os import environ
+from pathlib import Path
+from typing import Any
+
+from windlass.cli.output import out, print_json, print_table
+from windlass.library import Providers
+from windlass.prices import override, rate, split_model, table_date
+from windlass.providers.catalog import Entry, catalog, find
+from windlass.settings import Settings
+from windlass.wire.rules import NO_CACHE, CacheRules, cache_rules
+
+_LOCAL = "in process"
+
+
+def providers_command(*, as_json: bool) -> None:
+    """Print the providers: format, address, whether the key is there. Never a key."""
+    table = catalog(Settings.read({}, environ, Path.cwd()).providers)
+    rows = [_provider(entry) for entry in table.values()]
+    if as_json:
+        print_json({"providers": rows, "prices": table_date()})
+        return
+    print_table(
+        "",
+        ["provider", "wire", "key", "base URL", "a minute"],
+        [
+            [row["name"], row["wire"] or _LOCAL, _key_told(row), row["base_url"], _limits_told(row)]
+            for row in rows
+        ],
+    )
+    out.print(f"\nprices: {table_date()}")
+    out.print("what is known of one model: windlass models anthropic/claude-sonnet-4-5")
+
+
+def _provider(entry: Entry) -> dict[str, Any]:
+    found = entry.key(environ)
+    return {
+        "name": entry.name,
+        "wire": entry.wire,
+        "base_url": entry.base_url,
+        "key_variables": list(entry.keys),
+        "key_found_in": found[0] if found else None,
+        "key_missing": bool(entry.keys) and found is None,
+        "requests_per_minute": entry.settings.requests_per_minute,
+        "tokens_per_minute": entry.settings.tokens_per_minute,
+        "defined": entry.defined,
+    }
+
+
+def _key_told(row: dict[str, Any]) -> str:
+    if row["key_found_in"]:
+        return f"found in {row['key_found_in']}"
+    return f"missing: {' or '.join(row['key_variables'])}" if row["key_missing"] else "not needed"
+
+
+def _limits_told(row: dict[str, Any]) -> str:
+    limits = ((row["requests_per_minute"], "requests"), (row["tokens_per_minute"], "tokens"))
+    return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit is not None)
+
+
+def model_command(name: str, *, as_json: bool) -> None:
+    """Print what is known of one model: prices, window, cache. Raises UsageError."""
+    settings = Settings.read({}, environ, Path.cwd())
+    notes: list[str] = []
+    with override(settings.prices):
+        _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
+        price = rate(name)
+    entry = find(name, catalog(settings.providers))
+    # What nobody lists is not known to be cached either.
+    cache = cache_rules(*split_model(name)) if price is not None or info.free else NO_CACHE
+    minimum = None if cache == NO_CACHE else cache.minimum_for(name)
+    told = {
+        "model": info.name,
+        "window": info.window,
+        "sees_pictures": info.sees_pictures,
+        "prices": None
+        if price is None
+        else {
+            "input": price.input,
+            "cached": price.cache_read,
+            "written": price.cache_write,
+            "output": price.output,
+            "own": name in settings.prices,
+        },
+        "cache_minimum": minimum,
+        "cache": None if cache == NO_CACHE else cache,
+        "key": _key_told(_provider(entry)),
+        "table": table_date(),
+        "notes": notes,
+    }
+    if as_json:
+        print_json(told)
+        return
+    out.print(info.name)
+    if info.free:
+        out.print("  price          none: it runs on this machine")
+    elif price is None:
+        out.print("  price          not known; costs are told as 'no price', never as zero")
+    else:
+        whose = "your own, windlass.toml" if name in settings.prices else table_date()
+        out.print("  US dollars a million tokens", f"({whose})")
+        for what, dollars in (
+            ("input", price.input),
+            ("cached", price.cache_read),
+            ("written", price.cache_write),
+            ("output", price.output),
+        ):
+            out.print(f"    {what:<12} {dollars:g}")
+    out.print(f"  window         {info.window:,} tokens")
+    out.print(f"  cache          {_cache_told(cache, minimum)}")
+    out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
+    out.print(f"  key            {told['key']}")
+    for note in notes:
+        out.print(f"note: {note}", markup=False)
+
+
+def _cache_told(cache: CacheRules, minimum: int | None) -> str:
+    if minimum is None:
+        return "none that is known"
+    told = f"prefixes of {minimum:,} tokens and more" if minimum else "prefixes of any length"
+    if cache.step > 1:
+        told += f", in steps of {cache.step}"
+    if cache.ttl_s is not None:
+        told += f", for {cache.ttl_s / 60:g} minutes"
+    return told if cache.automatic else f"{told}; up to {cache.breakpoints} marks say where"

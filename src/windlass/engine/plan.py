@@ -1,0 +1,165 @@
+"""What one call would send: the context under its edits, the tools, and what they weigh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.engine.check import check_budget, check_fits
+from windlass.engine.events import Noted
+from windlass.engine.prefix import prefix_report, weigh
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import ContextTooLong
+from windlass.messages import Message, ToolSpec
+from windlass.tokens import request_tokens
+from windlass.window.assemble import assemble
+from windlass.window.entries import Entry, apply, show
+from windlass.window.seams import from_user, newest_within
+from windlass.wire.base import Request
+from windlass.wire.openai import check_sequence
+
+SHARE_LEFT = 0.8
+"""What a new plan takes of the one that was too long, where the provider named no numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A call that can be sent.
+
+    `sent` are its tokens by our count, `weighed` the same piece by piece; `saved` what a
+    snowball would have sent beyond them, `snowball` how many messages that has.
+    """
+
+    entries: tuple[Entry, ...]
+    tools: tuple[ToolSpec, ...]
+    choice: str
+    weighed: list[tuple[str, int]]
+    sent: int
+    saved: int
+    snowball: int
+    details: Mapping[str, Any]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as they are sent."""
+        return tuple(entry.message for entry in self.entries)
+
+
+def plan_call(run: Run, phase: PhaseRun) -> Plan:
+    """The phase's next call, from what was said and the edits in force.
+
+    Raises SequenceError, ContextTooLong or BudgetExceeded: nothing is sent that cannot
+    be accepted.
+    """
+    counter = phase.info.counter
+    entries = apply(assemble(phase.blocks, show(phase.own, "said in this phase")), phase.edits)
+    tools, choice = _tools(run, phase, entries)
+    if phase.rule.sliding or phase.replanned:
+        entries = _newest(phase, entries, tools)
+    messages = tuple(entry.message for entry in entries)
+    check_sequence(messages, {spec.name for spec in tools})
+    weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
+    sent = sum(tokens for _, tokens in weighed)
+    # What a snowball would have sent here: all that was said, unedited, and its tools.
+    snowball = [entry.message for entry in phase.blocks.system]
+    snowball += [item.message for item in run.record.born]
+    whole = request_tokens(counter, snowball, run.definitions(phase.allowed, snowball))
+    check_fits(phase, entries, sent)
+    details = {
+        "tool_choice": choice,
+        "prefix": prefix_report(run.previous, weighed),
+        "position": phase.position_cost,
+        "budget": check_budget(run, phase, sent),
+    }
+    return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, len(snowball), details)
+
+
+def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
+    """A new plan after the provider counted more tokens than we did: the newest whole turns.
+
+    The corrected count stays in force for the phase, and the record says so. Only a
+    snowball is cut, because what the user chose is not ours to leave out: else, and
+    where nothing can be left out, `refused` is raised.
+    """
+    if phase.rule.mode != "snowball":
+        raise refused
+    before, replanned = phase.newest_within, phase.replanned
+    room = corrected_room(plan.sent, refused)
+    phase.newest_within, phase.replanned = min(before, room), True
+    shorter = plan_call(run, phase)
+    if shorter.sent >= plan.sent:
+        phase.newest_within, phase.replanned = before, replanned
+        raise refused
+    name = phase.phase.name
+    told = (
+        f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
+        f" sent again with the newest turns, {shorter.sent:,} tokens"
+    )
+    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
+    left_out = len(plan.entries) - len(shorter.entries)
+    run.record.decide(
+        name,
+        told,
+        kind="replan",
+        turn=phase.turn,
+        tokens_before=plan.sent,
+        tokens_after=shorter.sent,
+        messages_left_out=left_out,
+        refused=str(refused),
+        **numbers,
+    )
+    run.emit(Noted(name, told))
+    return replace(shorter, details={**shorter.details, "replanned": numbers})
+
+
+def corrected_room(sent: int, refused: ContextTooLong) -> int:
+    """The most tokens, by our count, that the provider would take after it refused `sent`.
+
+    >>> corrected_room(1_000, ContextTooLong("", counted=1_500, limit=1_200))
+    800
+    >>> corrected_room(1_000, ContextTooLong(""))
+    800
+    """
+    counted, limit = refused.counted, refused.limit
+    if counted and limit and 0 < limit < counted:
+        return math.floor(sent * limit / counted)
+    return math.floor(sent * SHARE_LEFT)
+
+
+def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
+    """The plan as a request to the phase's model."""
+    return Request(
+        model=phase.info.name.partition("/")[2],
+        messages=plan.messages,
+        tools=plan.tools,
+        tool_choice=plan.choice,
+        max_output_tokens=phase.generation.max_output_tokens,
+        temperature=phase.generation.temperature,
+        reasoning_effort=phase.generation.reasoning_effort,
+        output_schema=phase.generation.output_schema,
+        load=run.record.keeper.picture,
+    )
+
+
+def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:
+    """The definitions to send, and the choice the model has."""
+    tools = run.definitions(phase.allowed, [entry.message for entry in entries])
+    if not phase.tools:
+        return tools, "none"
+    # A forced tool is forced until it was called; else the phase could not end.
+    return tools, "auto" if phase.forced_done else phase.generation.tool_choice
+
+
+def _newest(
+    phase: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+) -> tuple[Entry, ...]:
+    """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
+    counter = phase.info.counter
+    pinned = {phase.instructions.id, *(entry.item.id for entry in phase.blocks.system)}
+    fixed = [entry.message for entry in entries if entry.item.id in pinned]
+    room = phase.newest_within - request_tokens(counter, fixed, tools)
+    rest = [entry for entry in entries if entry.item.id not in pinned]
+    shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
+    return from_user([entry for entry in entries if entry.item.id in shown])

@@ -1,0 +1,171 @@
+"""Which providers there are: the known ones, and those that `windlass.toml` defines.
+
+Nothing here sends anything or looks at a key's value beyond whether it can be one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.prices import Rate, split_model
+from windlass.setting_types import ProviderSettings
+
+UNKNOWN_WINDOW: Final = 128_000
+"""Tokens that a model is taken to hold where nobody says."""
+
+_LARGEST_REPLY: Final = 4_096
+"""Tokens of a reply where the user sets none: what every current hosted model allows."""
+
+_VENDORS: Final = frozenset(
+    {
+        *("ai21", "alibaba", "amazon", "arcee-ai", "baidu", "bytedance", "cohere", "deepseek"),
+        *("google", "inception", "meta-llama", "microsoft", "minimax", "mistralai", "moonshotai"),
+        *("nousresearch", "nvidia", "perplexity", "qwen", "stepfun", "tencent", "x-ai", "z-ai"),
+    }
+)
+"""Vendors by the names they have at OpenRouter, who are no providers here."""
+
+_SEEING: Final = re.compile(
+    r"claude-(?!2|instant|v1)|gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o"
+    r"|o1(?!-(?:mini|preview))|o3(?!-mini)|o4|gemini-(?!pro$|1\.0)|gemma-3-(?!1b)|gemma-4"
+    r"|llama-4|llama-3\.2-(?:11|90)b|pixtral|llava|mistral-(?:small-3\.[1-9]|medium-3)"
+    r"|.*[-_.](?:vl|vision)\b"
+)
+"""Names of models, without the vendor, that are known to take pictures."""
+
+_BLIND: Final = re.compile(r".*(?:-audio|-tts|-transcribe|-realtime|-search|-codex-mini|-oss)")
+"""Names that begin like those, and are not."""
+
+_WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
+"""Windows of models whose price is listed and whose window is not, by how they begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One provider of the table. `keys` are the variables its key may be in, the first first.
+
+    `base_url` ends before the format's own path (`/chat/completions`, `/messages`,
+    `/models/...`). `wire` and `base_url` are empty for the model on this machine.
+    """
+
+    name: str
+    wire: str
+    base_url: str
+    keys: tuple[str, ...]
+    settings: ProviderSettings = field(default_factory=ProviderSettings)
+    defined: bool = False
+
+    def key(self, environ: Mapping[str, str]) -> tuple[str, str] | None:
+        """The variable that holds the key, and the key; None: none is set.
+
+        Raises UsageError for a value that cannot be a key, without showing it.
+        """
+        for variable in self.keys:
+            value = environ.get(variable, "").strip()
+            if value:
+                if not re.fullmatch(r"[!-~]+", value):
+                    raise UsageError(
+                        f"the variable {variable} holds characters that no key has;"
+                        " set it to the key alone"
+                    )
+                return variable, value
+        return None
+
+
+_KNOWN: Final = (
+    Entry("local", "", "", ()),
+    Entry("openai", "openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",)),
+    Entry("anthropic", "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",)),
+    Entry(
+        "gemini",
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    Entry("openrouter", "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+)
+
+
+def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, Entry]:
+    """The table: the known providers under the user's settings, then the user's own.
+
+    Raises UsageError for a definition without an address, and for one of `local`.
+    """
+    known = {entry.name: entry for entry in _KNOWN}
+    table = dict(known)
+    for name, said in settings.items():
+        if name == "local":
+            raise UsageError(
+                "[providers.local]: the model on this machine has no settings;"
+                " give your own provider another name"
+            )
+        base = known.get(name)
+        if base is None and said.base_url is None:
+            raise UsageError(
+                f"[providers.{name}] needs a base_url, such as 'http://localhost:8000/v1';"
+                f" only {', '.join(sorted(known.keys() - {'local'}))} have one already"
+            )
+        table[name] = Entry(
+            name=name,
+            wire=said.wire or (base.wire if base else "openai"),
+            base_url=said.base_url or (base.base_url if base else ""),
+            keys=(said.key,) if said.key else (base.keys if base else ()),
+            settings=said,
+            defined=base is None,
+        )
+    return table
+
+
+def find(name: str, table: Mapping[str, Entry], more: frozenset[str] = frozenset()) -> Entry:
+    """The provider of the model `name`. Raises UsageError, saying what is meant instead.
+
+    `more` are providers that were handed in, for the list of known ones.
+    """
+    provider, model = split_model(name)
+    if provider in table:
+        return table[provider]
+    if provider not in _VENDORS:
+        known = {*table, *more}
+        raise UsageError(
+            f"model {name!r}: there is no provider {provider!r};"
+            f" {did_you_mean(provider, known)}; define your own in windlass.toml"
+            f" ([providers.{provider}] base_url = ...)"
+        )
+    direct = f" or {f'gemini/{model}'!r}" if provider == "google" else ""
+    raise UsageError(
+        f"model {name!r}: {provider!r} is a vendor and no provider here; write"
+        f" {f'openrouter/{name}'!r}{direct}, or define it in windlass.toml"
+        f" ([providers.{provider}] base_url = ...)"
+    )
+
+
+def sees_pictures(model: str) -> bool:
+    """Whether the model is known to take pictures; `model` may have vendors before its name."""
+    bare = model.rsplit("/", 1)[-1].lower()
+    return bool(_SEEING.match(bare)) and not _BLIND.match(bare)
+
+
+def window_of(entry: Entry, name: str, found: Rate | None) -> tuple[int, str | None]:
+    """The window of `provider/model` in tokens, and what to warn of where it is assumed."""
+    if entry.settings.window is not None:
+        return entry.settings.window, None
+    if found is not None and found.window is not None:
+        return found.window, None
+    bare = name.rsplit("/", 1)[-1]
+    listed = next((size for start, size in _WINDOWS if bare.startswith(start)), None)
+    if found is not None and listed is not None:
+        return listed, None
+    missing = "has no window there" if found else "is not there, so no prompt cache is assumed"
+    return UNKNOWN_WINDOW, (
+        f"model {name!r} was looked up in the price table and {missing}; its window is taken to be"
+        f" {UNKNOWN_WINDOW:,} tokens; set window under [providers.{entry.name}] in windlass.toml"
+    )
+
+
+def reply_room(window: int) -> int:
+    """Tokens of a reply where the user sets none."""
+    return max(1, min(_LARGEST_REPLY, window // 4))

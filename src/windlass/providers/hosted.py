@@ -1,0 +1,289 @@
+"""Models behind an address: OpenAI's format with any base URL, Anthropic's and Gemini's.
+
+What differs between them is their wire format (`windlass.wire`), where the key goes and
+the facts of their models; sending, trying again and waiting one's turn are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, Final, cast
+
+from windlass.errors import BadRequest, ProviderError
+from windlass.messages import Message, Picture, Text
+from windlass.prices import rate
+from windlass.providers.base import ModelInfo
+from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
+from windlass.providers.failures import Origin
+from windlass.providers.http import CONNECT_S, READ_S, HttpClient, Piece, Timeouts
+from windlass.providers.limits import Limiter, Slot
+from windlass.providers.retry import PATIENCE, Patience, TransientError
+from windlass.tokens import FamilyCounter, request_tokens
+from windlass.wire.base import Format, Refused, Reply, Request, Usage
+from windlass.wire.calls import picture_text
+
+_MODULES: Final = {
+    "openai": "windlass.wire.openai_chat",
+    "anthropic": "windlass.wire.anthropic",
+    "gemini": "windlass.wire.gemini",
+}
+
+
+def _key_headers(wire: str, key: str) -> dict[str, str]:
+    """The headers that a format wants beside the body; without a key none that names one."""
+    headers = {"anthropic-version": "2023-06-01"} if wire == "anthropic" else {}
+    if key:
+        match wire:
+            case "anthropic":
+                headers["x-api-key"] = key
+            case "gemini":
+                headers["x-goog-api-key"] = key
+            case _:
+                headers["authorization"] = f"Bearer {key}"
+    return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key and the variable it came from, both empty where none is needed; never shown."""
+
+    variable: str = ""
+    value: str = ""
+
+    def __repr__(self) -> str:
+        return f"Key({self.variable!r})"
+
+
+class HostedProvider:
+    """Answers with the models of one entry of the catalog.
+
+    Args:
+        entry: The provider: its format, its address, its settings.
+        key: What the provider knows the user by.
+        warn: Told what is assumed or corrected, once each.
+        patience: How often a request is tried; time and chance for it.
+        limiter: Whose turn it is; default the limits of the settings.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        key: Key = Key(),
+        *,
+        warn: Callable[[str], None],
+        patience: Patience = PATIENCE,
+        limiter: Limiter | None = None,
+    ) -> None:
+        self._entry = entry
+        self._warn = warn
+        self._patience = patience
+        said = entry.settings
+        self._limiter = limiter or Limiter(said.requests_per_minute, said.tokens_per_minute)
+        self._format = cast("Format", import_module(_MODULES[entry.wire]))
+        variable = key.variable or (entry.keys[0] if entry.keys else "")
+        self._http = HttpClient(
+            Origin(entry.name, entry.base_url, variable, key.value),
+            _key_headers(entry.wire, key.value),
+            _timeouts(entry),
+            patience.asked,
+        )
+        # Servers that speak OpenAI's format differ in what they know of it.
+        self._lenient = entry.defined and entry.wire == "openai"
+        self._models: dict[str, ModelInfo] = {}
+        self._told: set[str] = set()
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of the model `name`: the price table's facts, under the settings.
+
+        A model that is not listed may still exist: its window is assumed, with a warning.
+        """
+        if name not in self._models:
+            full = f"{self._entry.name}/{name}"
+            window, warning = window_of(self._entry, full, rate(full))
+            if warning is not None:
+                self._tell(warning)
+            said = self._entry.settings.sees_pictures
+            self._models[name] = ModelInfo(
+                name=full,
+                window=window,
+                counter=FamilyCounter(name),
+                sees_pictures=sees_pictures(name) if said is None else said,
+                system_anywhere=self._entry.name == "openai",
+                max_output_tokens=reply_room(window),
+            )
+        return self._models[name]
+
+    async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
+        """Send one request; `on_text` is handed each piece of text as it arrives.
+
+        What fails for a while is tried again as long as no text was handed on. Cancelling
+        the task closes the connection, which stops the generation.
+
+        Raises ContextTooLong, BadRequest, RateLimited, ProviderError.
+        """
+        info = self.model(request.model)
+        if not info.sees_pictures:
+            request = replace(request, messages=tuple(map(_described, request.messages)))
+        stream = self._entry.settings.stream is not False
+        try:
+            body = self._format.body(request, stream=stream, system_anywhere=info.system_anywhere)
+        except ValueError as error:
+            raise BadRequest(f"the request cannot be written for {info.name}: {error}") from error
+        if self._lenient and "max_completion_tokens" in body:
+            body["max_tokens"] = body.pop("max_completion_tokens")  # what all of them know
+        path = self._format.path(request.model, stream=stream)
+        expected = request_tokens(info.counter, request.messages, request.tools)
+        expected += request.max_output_tokens
+
+        # The wait for one's turn is not the provider's fault, nor a part of its time.
+        turn: Slot | None = await self._limiter.take(expected)
+
+        async def attempt() -> Reply:
+            nonlocal turn
+            slot, turn = turn or await self._limiter.take(expected), None
+            used = 0  # a request that failed has cost none
+            try:
+                reply = await self._attempt(path, body, request, on_text)
+                used = reply.usage.tokens_in + reply.usage.tokens_out
+            finally:
+                self._limiter.settle(slot, used)
+            return reply
+
+        reply = await self._patience.insist(attempt)
+        return replace(reply, usage=self._honest(reply.usage, info.name), model=info.name)
+
+    async def _attempt(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        request: Request,
+        on_text: Callable[[str], None],
+    ) -> Reply:
+        """One try. Raises TransientError only before text was handed on."""
+        answer = _Answer(self._format, request, on_text)
+        try:
+            async with aclosing(self._http.answers(path, body)) as pieces:
+                async for piece in pieces:
+                    answer.take(piece)
+            if self._lenient and not answer.counted:
+                return self._estimated(answer, request)
+            return answer.reply()
+        except _CutError as cut:
+            failed = TransientError(
+                ProviderError(f"{self._entry.name} ended its answer in the middle: {cut}")
+            )
+        except TransientError as transient:
+            failed = transient
+        except Refused as refused:
+            told = f"{self._entry.name} refused to answer: {refused}"
+            raise ProviderError(told) from refused
+        except ValueError as error:
+            told = f"{self._entry.name} sent an answer that cannot be read: {error}"
+            raise ProviderError(told) from error
+        if not answer.shown:
+            raise failed
+        raise type(failed.error)(
+            f"{failed.error} (after a part of the answer was shown; nothing is sent twice then)"
+        ) from failed
+
+    def _estimated(self, answer: _Answer, request: Request) -> Reply:
+        """The reply of a server that reports no usage, with our own count in its place."""
+        counter = self.model(request.model).counter
+        tokens = request_tokens(counter, request.messages, request.tools)
+        answer.count(tokens)
+        reply = answer.reply()
+        self._tell(f"{self._entry.name} reports no usage; its tokens are counted here")
+        return replace(reply, usage=Usage(tokens, counter.message(reply.message)))
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        await self._http.close()
+
+    def _honest(self, usage: Usage, model: str) -> Usage:
+        """The usage without what cannot be: more cached or written tokens than were sent."""
+        cached = min(usage.tokens_cached, usage.tokens_in)
+        written = min(usage.tokens_written, usage.tokens_in - cached)
+        if (cached, written) == (usage.tokens_cached, usage.tokens_written):
+            return usage
+        self._tell(
+            f"{model} reported {usage.tokens_cached:,} cached and {usage.tokens_written:,} written"
+            f" tokens of {usage.tokens_in:,}; taken as {cached:,} and {written:,}"
+        )
+        return replace(usage, tokens_cached=cached, tokens_written=written)
+
+    def _tell(self, warning: str) -> None:
+        if warning not in self._told:
+            self._told.add(warning)
+            self._warn(warning)
+
+
+class _CutError(Exception):
+    """The answer ended before it was whole."""
+
+
+class _Answer:
+    """An answer in the making. `shown`: text was handed on; `counted`: it came with a usage."""
+
+    def __init__(self, format_: Format, request: Request, on_text: Callable[[str], None]) -> None:
+        self.shown = False
+        self.counted = False
+        self._format = format_
+        self._request = request
+        self._on_text = on_text
+        self._reader = format_.Reader(request)
+        self._whole: dict[str, Any] | None = None
+
+    def take(self, piece: Piece) -> None:
+        """Take one piece and hand its text on. Raises Refused, ValueError."""
+        self.counted = self.counted or any(piece.value.get(key) for key in _USAGES)
+        if piece.whole:
+            self._whole = dict(piece.value)
+        else:
+            self._show(self._reader.feed(piece.value))
+
+    def count(self, tokens: int) -> None:
+        """Put a usage where OpenAI's format has it."""
+        usage = {"usage": {"prompt_tokens": tokens, "completion_tokens": 0}}
+        if self._whole is not None:
+            self._whole.update(usage)
+        else:
+            self._reader.feed(usage)
+
+    def reply(self) -> Reply:
+        """The whole answer. Raises _CutError, Refused, ValueError."""
+        if self._whole is not None:
+            reply = self._format.read(self._whole, self._request)
+            self._show(reply.message.text)
+            return reply
+        try:
+            return self._reader.reply()
+        except Refused:
+            raise
+        except ValueError as error:
+            raise _CutError(str(error)) from error
+
+    def _show(self, text: str) -> None:
+        if text:
+            self.shown = True
+            self._on_text(text)
+
+
+_USAGES: Final = ("usage", "usageMetadata", "message")
+"""Where an answer or an event tells what it used; Anthropic's inside `message`."""
+
+
+def _described(message: Message) -> Message:
+    """The message with its pictures in words."""
+    if not message.pictures:
+        return message
+    return message.with_parts(
+        *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
+    )
+
+
+def _timeouts(entry: Entry) -> Timeouts:
+    said = entry.settings
+    return Timeouts(said.connect_timeout_s or CONNECT_S, said.read_timeout_s or READ_S)

@@ -1,0 +1,161 @@
+"""The one HTTP client: JSON out, JSON or a stream of events back, every failure one of ours.
+
+Proxies and certificates are those that httpx finds (`HTTPS_PROXY`, `SSL_CERT_FILE`).
+Redirects are not followed: a key goes where it was meant to go. What may go better the
+next time is raised as TransientError; whether to try again is for the caller to say, who
+knows what has been handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import httpx
+
+from windlass.errors import ProviderError
+from windlass.providers.failures import Origin
+from windlass.providers.retry import TransientError
+from windlass.providers.sse import EventParser
+
+CONNECT_S: Final = 10.0
+READ_S: Final = 120.0
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds to get a connection, and between two pieces of an answer."""
+
+    connect_s: float = CONNECT_S
+    read_s: float = READ_S
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One event of a streamed answer; `whole`: all of an answer that came at once."""
+
+    value: Answer
+    whole: bool = False
+
+
+class HttpClient:
+    """Posts to one provider. Connections are made when they are needed and kept.
+
+    Args:
+        origin: What error texts call the provider; its `url` is what paths are put behind.
+        headers: Sent with each request; the key among them.
+        timeouts: How long to wait.
+        asked: Reads a `Retry-After` header as seconds.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        headers: Mapping[str, str],
+        timeouts: Timeouts,
+        asked: Callable[[str | None], float | None],
+    ) -> None:
+        self._origin = origin
+        self._headers = dict(headers)
+        self._timeouts = timeouts
+        self._asked = asked
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+        """The events of the answer, or its one object where the server does not stream.
+
+        The end of a stream says nothing about whether it was whole: `[DONE]` is left
+        out, and a connection that is cut raises TransientError. Errors inside the
+        stream are raised like those before it.
+        """
+        async with self._respond(path, body) as response:
+            kind = response.headers.get("content-type", "")
+            if not kind.startswith("text/event-stream"):
+                whole = (await response.aread()).decode("utf-8", "replace")
+                yield Piece(self._read(whole), whole=True)
+                return
+            parser = EventParser()
+            async for piece in response.aiter_bytes():
+                for event in parser.feed(piece):
+                    if event.data != "[DONE]":
+                        yield Piece(self._read(event.data))
+            for event in parser.close():
+                if event.data != "[DONE]":
+                    yield Piece(self._read(event.data))
+
+    async def close(self) -> None:
+        """Let go of the connections; the next request makes new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _respond(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
+        """The response, its status a good one; whatever httpx raises becomes ours."""
+        try:
+            async with self._here().stream("POST", self._origin.url + path, json=body) as response:
+                if not response.is_success:
+                    text = (await response.aread()).decode("utf-8", "replace")
+                    error, again = self._origin.failure(response.status_code, text)
+                    raise self._raised(error, again, response.headers.get("retry-after"))
+                yield response
+        except httpx.TimeoutException as error:
+            raise TransientError(self._timeout(error)) from error
+        except (httpx.TransportError, httpx.StreamError) as error:
+            told = self._origin.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
+            raise TransientError(
+                ProviderError(f"{self._origin.provider} at {self._origin.url}: {told}")
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            told = self._origin.clean(str(error))
+            raise ProviderError(f"{self._origin.provider}: {told}") from error
+
+    def _timeout(self, error: httpx.TimeoutException) -> ProviderError:
+        if isinstance(error, httpx.ConnectTimeout):
+            told = f"no connection within {self._timeouts.connect_s:g} s"
+        else:
+            told = f"nothing came for {self._timeouts.read_s:g} s"
+        return ProviderError(f"{self._origin.provider} at {self._origin.url}: {told}")
+
+    def _read(self, text: str) -> Answer:
+        """One object of an answer. Raises for what is no JSON and for what is an error."""
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            shown = self._origin.clean(text)[:200]
+            raise ProviderError(
+                f"{self._origin.provider} sent a chunk that is not JSON: {shown!r}"
+            ) from error
+        if not isinstance(value, dict):
+            shown = self._origin.clean(text)[:200]
+            raise ProviderError(f"{self._origin.provider} sent a chunk that is no object: {shown}")
+        event = cast("Answer", value)
+        if event.get("error"):
+            raise self._raised(*self._origin.in_stream(event), None)
+        return event
+
+    def _raised(self, error: Exception, again: bool, after: str | None) -> Exception:
+        if again and isinstance(error, ProviderError):
+            return TransientError(error, self._asked(after))
+        return error
+
+    def _here(self) -> httpx.AsyncClient:
+        """The client of this event loop: connections cannot be taken into another."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._loop = loop
+            self._client = httpx.AsyncClient(
+                headers=self._headers,
+                timeout=httpx.Timeout(
+                    self._timeouts.read_s, connect=self._timeouts.connect_s, pool=None
+                ),
+                limits=httpx.Limits(max_connections=None),
+            )
+        return self._client

@@ -1,0 +1,85 @@
+"""Requests and tokens a minute, shared by all that goes on at once with one provider.
+
+A place in time is reserved when it is asked for, without a lock: who asks first goes
+first, and in no span of 60 seconds there is more than the limits allow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+MINUTE: Final = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A request's place: when it goes, and the tokens it is taken to cost."""
+
+    time: float
+    tokens: int
+
+
+class Limiter:
+    """At most so many requests and tokens in any minute (None: any number).
+
+    Args:
+        requests_per_minute: Requests that may begin within a minute.
+        tokens_per_minute: Tokens, of input and output together, within a minute. A
+            request that is larger than this by itself goes alone.
+        clock: Seconds that only ever grow.
+        sleep: Waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._requests = requests_per_minute
+        self._tokens = tokens_per_minute
+        self._clock = clock
+        self._sleep = sleep
+        self._slots: deque[Slot] = deque()
+
+    async def take(self, tokens: int) -> Slot:
+        """Wait until a request of `tokens` may go. A request that is cancelled gives its place."""
+        slot = self._reserve(tokens)
+        try:
+            while (wait := slot.time - self._clock()) > 0:
+                await self._sleep(wait)
+        except asyncio.CancelledError:
+            self._slots.remove(slot)
+            raise
+        return slot
+
+    def settle(self, slot: Slot, tokens: int) -> None:
+        """Correct what a request was taken to cost to what it did cost, for those to come."""
+        slot.tokens = tokens
+
+    def _reserve(self, tokens: int) -> Slot:
+        now = self._clock()
+        while self._slots and self._slots[0].time + MINUTE <= now:
+            self._slots.popleft()
+        start = max(now, self._slots[-1].time) if self._slots else now
+        for earlier in self._slots:
+            if self._fits(start, tokens):
+                break
+            start = max(start, earlier.time + MINUTE)
+        slot = Slot(start, tokens)
+        self._slots.append(slot)
+        return slot
+
+    def _fits(self, start: float, tokens: int) -> bool:
+        within = [slot for slot in self._slots if slot.time + MINUTE > start]
+        if self._requests is not None and len(within) >= self._requests:
+            return False
+        used = sum(slot.tokens for slot in within)
+        return self._tokens is None or not within or used + tokens <= self._tokens

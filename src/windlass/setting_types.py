@@ -1,0 +1,199 @@
+"""The types of settings: what TOML, a flag or a variable may hold, and what it becomes.
+
+Each reader answers the value and raises ValueError with what was expected, or, where a
+table has a name of its own, UsageError with the whole sentence. `folder` is what a
+relative path is relative to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.prices import Override
+
+WIRES: Final = ("openai", "anthropic", "gemini")
+"""The formats a provider may speak."""
+
+_DEAREST: Final = 1e6
+"""US dollars a million tokens; a figure from here on is a slip of the pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """What `[providers.NAME]` says; None is not said. `key` names an environment variable.
+
+    `wire` is the format (openai, anthropic or gemini); `stream` whether answers are asked
+    for piece by piece.
+    """
+
+    base_url: str | None = None
+    wire: str | None = None
+    key: str | None = None
+    sees_pictures: bool | None = None
+    window: int | None = None
+    stream: bool | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    connect_timeout_s: float | None = None
+    read_timeout_s: float | None = None
+
+
+def text(value: Any, _: Path) -> str:
+    """Text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("text")
+    return value.strip()
+
+
+def path(value: Any, folder: Path) -> Path:
+    """A path; `~` is the home."""
+    if isinstance(value, Path):
+        return folder / value.expanduser()
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a path")
+    return folder / Path(value).expanduser()
+
+
+def texts(value: Any, _: Path) -> tuple[str, ...]:
+    """Names: a list of them, or one text with commas."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of names")
+    return tuple(value)
+
+
+def number(value: Any, _: Path) -> float:
+    """A number above 0."""
+    try:
+        read = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        read = 0.0
+    if not 0 < read < float("inf"):
+        raise ValueError("a number above 0")
+    return read
+
+
+def whole(value: Any, folder: Path) -> int:
+    """A whole number above 0."""
+    try:
+        read = number(value, folder)
+    except ValueError:
+        read = 0.5
+    if read != int(read):
+        raise ValueError("a whole number above 0")
+    return int(read)
+
+
+def _flag(value: Any, _: Path) -> bool:
+    if value is not True and value is not False:
+        raise ValueError("true or false")
+    return bool(value)
+
+
+def _dollars(value: Any, _: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _DEAREST:
+        raise ValueError("US dollars a million tokens")
+    return float(value)
+
+
+def _wire(value: Any, _: Path) -> str:
+    if value not in WIRES:
+        raise ValueError(" or ".join(WIRES))
+    return str(value)
+
+
+def _address(value: Any, _: Path) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", value):
+        raise _SecretError("an address such as http://localhost:8000/v1, without name or password")
+    return value.rstrip("/")
+
+
+def _variable(value: Any, _: Path) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+        raise _SecretError(
+            "the name of an environment variable that holds the key, such as MY_API_KEY;"
+            " a key itself never stands in a file"
+        )
+    return value
+
+
+class _SecretError(ValueError):
+    """What was expected, of a value that may hold a secret and is not to be shown."""
+
+
+_PROVIDER: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
+    "base_url": _address,
+    "wire": _wire,
+    "key": _variable,
+    "sees_pictures": _flag,
+    "window": whole,
+    "stream": _flag,
+    "requests_per_minute": whole,
+    "tokens_per_minute": whole,
+    "connect_timeout_s": number,
+    "read_timeout_s": number,
+}
+_PRICE: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
+    "input": _dollars,
+    "output": _dollars,
+    "cache_read": _dollars,
+    "cache_write": _dollars,
+}
+
+
+def _table(
+    name: str, value: Any, folder: Path, keys: Mapping[str, Callable[[Any, Path], Any]]
+) -> dict[str, Any]:
+    """The entries of the table `name`. Raises UsageError, whose text lacks the place."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{name} must be a table [{name}], not {value!r}")
+    entries = cast("dict[str, Any]", value)
+    for key in sorted(entries.keys() - keys.keys()):
+        raise UsageError(f"unknown setting '{name}.{key}'; {did_you_mean(key, keys)}")
+    read: dict[str, Any] = {}
+    for key, said in entries.items():
+        try:
+            read[key] = keys[key](said, folder)
+        except _SecretError as error:
+            raise UsageError(f"{name}.{key} must be {error}") from None
+        except ValueError as error:
+            raise UsageError(f"{name}.{key} must be {error}, not {said!r}") from None
+    return read
+
+
+def _tables(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    raise ValueError("tables in windlass.toml")
+
+
+def providers(value: Any, folder: Path) -> dict[str, ProviderSettings]:
+    """The tables `[providers.NAME]`."""
+    read: dict[str, ProviderSettings] = {}
+    for name, said in _tables(value).items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
+            raise UsageError(
+                f"provider {name!r} must have a name of small letters, digits, '-', '_' and '.'"
+            )
+        read[name] = ProviderSettings(**_table(f"providers.{name}", said, folder, _PROVIDER))
+    return read
+
+
+def prices(value: Any, folder: Path) -> dict[str, Override]:
+    """The tables `[prices."provider/model"]`."""
+    read: dict[str, Override] = {}
+    for name, said in _tables(value).items():
+        table = f'prices."{name}"'
+        if not re.fullmatch(r"[^/\s]+/\S+", name):
+            raise UsageError(f'{table} must name a model, as in [prices."provider/model"]')
+        entries = _table(table, said, folder, _PRICE)
+        if not entries.keys() >= {"input", "output"}:
+            raise UsageError(f"{table} must say input and output, in US dollars a million tokens")
+        read[name] = Override(**entries)
+    return read

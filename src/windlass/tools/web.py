@@ -1,0 +1,196 @@
+"""`http_get`: a page from a host that the cascade allows, and from no other.
+
+`http_allow` lists hosts: `example.org`, `example.org:8080`, `*.example.org` (what lies
+under it), or `*`. A host that is written out may be a private one; what a pattern
+admits must be public, and the address that was looked at is the one connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from windlass.errors import ToolError
+from windlass.tools.base import ToolContext, ToolOutput
+from windlass.tools.decode import decode_text
+from windlass.tools.registry import tool
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_BYTES: Final = 5_000_000
+FETCH_S: Final = 30.0
+"""Seconds for all of it, redirects too."""
+
+_MAX_CHARS: Final = 100_000
+_REDIRECTS: Final = 5
+_PORTS: Final = {"http": 80, "https": 443}
+_LAST_PORT: Final = 65_535
+_OK: Final = 300
+
+
+class _Fetched(NamedTuple):
+    url: str
+    status: int
+    media_type: str
+    charset: str | None
+    data: bytes
+    cut: bool
+
+
+@tool
+async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> ToolOutput:
+    """Get a page or a file as text over http or https, from the hosts that are allowed.
+
+    Args:
+        context: What the run provides.
+        url: The full address, like https://example.org/page.
+        max_chars: How many characters of the text to show, at most 100000.
+    """
+    import httpx  # takes longer to import than the tool is described
+
+    if not context.http_allow:
+        raise ToolError(
+            "http_get may ask no host here: list the hosts in the cascade as"
+            ' "http_allow": ["example.org"]'
+        )
+    try:
+        async with (
+            asyncio.timeout(FETCH_S),
+            httpx.AsyncClient(timeout=FETCH_S, headers={"Accept-Encoding": "identity"}) as client,
+        ):
+            found = await _fetch(client, url, context.http_allow)
+    except TimeoutError as problem:
+        raise ToolError(f"{url!r} did not answer within {FETCH_S:g} s") from problem
+    except httpx.HTTPError as problem:
+        reason = str(problem) or type(problem).__name__
+        raise ToolError(f"{url!r} cannot be fetched: {reason}") from problem
+    return _shown(found, min(max(max_chars, 1), _MAX_CHARS))
+
+
+async def _fetch(client: httpx.AsyncClient, url: str, allowed: Sequence[str]) -> _Fetched:
+    for _ in range(_REDIRECTS + 1):
+        target = _checked(url, allowed)
+        request = client.build_request("GET", target)
+        if not _is_listed(target, allowed):
+            await _pin(request)
+        response = await client.send(request, stream=True)
+        try:
+            place = response.headers.get("location")
+            if not response.is_redirect or place is None:
+                return await _read(response, str(target))
+        finally:
+            await response.aclose()
+        url = str(target.join(place))
+    raise ToolError(f"{url!r}: more than {_REDIRECTS} redirects")
+
+
+async def _read(response: httpx.Response, url: str) -> _Fetched:
+    data = bytearray()
+    async for piece in response.aiter_bytes():
+        data += piece
+        if len(data) > MAX_BYTES:
+            break
+    return _Fetched(
+        url,
+        response.status_code,
+        response.headers.get("content-type", "").partition(";")[0].strip(),
+        response.charset_encoding,
+        bytes(data[:MAX_BYTES]),
+        len(data) > MAX_BYTES,
+    )
+
+
+# ---- which hosts --------------------------------------------------------------------
+
+
+def _checked(url: str, allowed: Sequence[str]) -> httpx.URL:
+    """The address, when it may be asked."""
+    import httpx
+
+    try:
+        target = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as problem:
+        raise ToolError(f"{url[:200]!r} is no address: {problem}") from problem
+    if target.scheme not in _PORTS or not target.host or (target.port or 1) > _LAST_PORT:
+        raise ToolError(
+            f"{url[:200]!r} is no address to fetch: write it in full, like https://example.org/page"
+        )
+    if target.userinfo:
+        raise ToolError("an address with a name and a password is not asked: leave them out")
+    if not (_is_listed(target, allowed) or _is_under(target.host, allowed)):
+        raise ToolError(
+            f"the host {target.host!r} is not allowed; allowed are: {', '.join(allowed)} (the"
+            " cascade's http_allow)"
+        )
+    return target
+
+
+def _is_listed(target: httpx.URL, allowed: Sequence[str]) -> bool:
+    """Whether the host itself is written in the list, alone or with its port."""
+    port = target.port or _PORTS[target.scheme]
+    host = target.host.lower()
+    bracketed = f"[{host}]" if ":" in host else host
+    return any(each.lower() in (host, bracketed, f"{bracketed}:{port}") for each in allowed)
+
+
+def _is_under(host: str, allowed: Sequence[str]) -> bool:
+    """Whether a pattern of the list admits the host."""
+    patterns = [each.lower() for each in allowed if each.startswith("*")]
+    return any(each == "*" or host.lower().endswith(each[1:]) for each in patterns)
+
+
+async def _pin(request: httpx.Request) -> None:
+    """Make the request go to an address that was seen to be public, whatever its name says next."""
+    host = request.url.host
+    port = request.url.port or _PORTS[request.url.scheme]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as problem:
+        raise ToolError(f"the host {host!r} is not known: {problem.strerror}") from problem
+    addresses = [str(each[4][0]) for each in found]
+    for address in addresses:
+        if not _is_public(address):
+            raise ToolError(
+                f"the host {host!r} has the private address {address}; list it by its own name in"
+                " the cascade's http_allow if it is meant"
+            )
+    extensions: dict[str, Any] = request.extensions
+    request.extensions = {**extensions, "sni_hostname": host}
+    request.url = request.url.copy_with(host=addresses[0])
+
+
+def _is_public(address: str) -> bool:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    inside = getattr(found, "ipv4_mapped", None) or found
+    return inside.is_global and not inside.is_multicast
+
+
+# ---- what is shown ------------------------------------------------------------------
+
+
+def _shown(found: _Fetched, most: int) -> ToolOutput:
+    text = _decoded(found)
+    if text is None:
+        raise ToolError(
+            f"{found.url} is no text ({found.media_type or 'no type'}, {len(found.data)} bytes)"
+        )
+    head = f"{found.url}: status {found.status}, {found.media_type or 'no type'}"
+    end = ""
+    if len(text) > most or found.cut:
+        more = f"more than {MAX_BYTES} bytes" if found.cut else f"{len(text)} characters"
+        end = f"\n({more}, the first {min(most, len(text))} characters shown)"
+    return ToolOutput(f"{head}\n\n{text[:most]}{end}", error=found.status >= _OK)
+
+
+def _decoded(found: _Fetched) -> str | None:
+    try:
+        if found.charset is not None:
+            return found.data.decode(found.charset, "replace")
+    except LookupError:
+        pass  # a name that Python does not know; most pages are UTF-8 anyway
+    return None if b"\0" in found.data else decode_text(found.data)

@@ -1,0 +1,393 @@
+"""Anthropic's `/v1/messages`: bodies out, whole and streamed answers in.
+
+Rules (platform.claude.com, Messages API; anthropics/skills): the first message is
+the user's; roles alternate (the API merges repeats, gateways refuse them); each
+`tool_use` is answered in the next user message, all results in that one, before
+its text; no text block is empty or mere white space; a final assistant text has
+no trailing white space; ids do not repeat. `thinking` blocks go back unmodified,
+at their place, to the model that made them. Keys are those of SDK 2.12.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.wire.base import Finish, Refused, Reply, Request, Usage
+from windlass.wire.calls import (
+    GO_ON,
+    arguments_object,
+    arguments_text,
+    closed_schema,
+    count,
+    inside,
+    is_foreign,
+    needed,
+    opaque,
+    own_names,
+    picture_bytes,
+    wire_names,
+    with_wire_ids,
+    words,
+)
+
+_PROVIDER: Final = "anthropic"
+_CALL: Final = "call"
+"""Opaque kind: here stands the tool call with this number; other calls stand at the end."""
+_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d)(?:[-.](\d{1,2}))?(?!\d)")
+_NEWEST: Final = (99, 0)
+_ADAPTIVE: Final = (4, 6)
+"""From here on: adaptive thinking with `output_config.effort`, and no prefill."""
+_NO_TEMPERATURE: Final = (4, 7)
+"""From here on the API takes no `temperature`; the SDK's types have none left."""
+_BUDGETS: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192}
+_LARGE_BUDGET: Final = 16_384
+_SMALLEST_BUDGET: Final = 1_024
+"""`budget_tokens` is at least 1024 and less than `max_tokens`."""
+
+
+def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
+    """The path behind `https://api.anthropic.com/v1`."""
+    return "/messages"
+
+
+def _version(model: str) -> tuple[int, int]:
+    """The model's version; an unknown name counts as the newest, which refuses most."""
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else _NEWEST
+
+
+# ---- out ----------------------------------------------------------------------------
+
+
+def body(
+    request: Request, *, stream: bool = False, system_anywhere: bool = False
+) -> dict[str, Any]:
+    """The JSON body of `/v1/messages`."""
+    names = wire_names(request)
+    messages = with_wire_ids(request.messages)
+    head = next((at for at, said in enumerate(messages) if not said.is_system), len(messages))
+    turns = _turns(messages[head:], request, names, system_anywhere)
+    made: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_output_tokens,
+        "messages": turns,
+    }
+    if system := [block for said in messages[:head] for block in _plain(said.parts)]:
+        made["system"] = system
+    if request.tools:
+        made["tools"] = [
+            {
+                "name": names[spec.name],
+                **({"description": spec.description} if spec.description else {}),
+                "input_schema": {"type": "object", **spec.parameters},
+            }
+            for spec in request.tools
+        ]
+        made["tool_choice"] = _choice(request.tool_choice, names)
+    made |= _thinking(request, turns)
+    # With thinking on, the API takes no temperature but 1.
+    thinks = made.get("thinking", {}).get("type", "disabled") != "disabled"
+    takes = _version(request.model) < _NO_TEMPERATURE and not thinks
+    if request.temperature is not None and takes:
+        made["temperature"] = min(request.temperature, 1.0)
+    if request.output_schema is not None:
+        form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
+        made["output_config"] = made.get("output_config", {}) | {"format": form}
+    if stream:
+        made["stream"] = True
+    return made
+
+
+def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
+    match choice:
+        case "auto" | "none":
+            return {"type": choice}
+        case "required":
+            return {"type": "any"}
+        case name:
+            return {"type": "tool", "name": names.get(name, name)}
+
+
+def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
+    """The keys for `reasoning_effort`; thinking is left out where the API would refuse it."""
+    effort = request.reasoning_effort
+    if effort is None:
+        return {}
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
+    # `Thinking may not be enabled when tool_choice forces tool use.`
+    forced = bool(request.tools) and request.tool_choice not in ("auto", "none")
+    if _version(request.model) >= _ADAPTIVE:
+        keys = {"output_config": {"effort": "low" if effort == "minimal" else effort}}
+        return keys if forced else {"thinking": {"type": "adaptive"}, **keys}
+    wanted = _BUDGETS.get(effort, _LARGE_BUDGET)
+    budget = min(wanted, request.max_output_tokens - _SMALLEST_BUDGET)
+    if forced or budget < _SMALLEST_BUDGET or not _loop_thinks(turns):
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _loop_thinks(turns: list[dict[str, Any]]) -> bool:
+    """Whether an open tool loop begins with thinking, as the older models want it to."""
+    if len(turns) < 2 or turns[-1]["content"][0]["type"] != "tool_result":  # noqa: PLR2004
+        return True
+    return str(turns[-2]["content"][0]["type"]).endswith("thinking")
+
+
+def _turns(
+    messages: Iterable[Message], request: Request, names: Mapping[str, str], system: bool
+) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "user"
+        match message.role:
+            case "assistant":
+                role, blocks = "assistant", _said(message, request, names)
+            case "tool":
+                blocks = [_result(message, request)]
+            case "system" | "developer" if system and turns:
+                role, blocks = "system", _plain(message.parts)
+            case _:
+                blocks = _blocks(message.parts, request)
+        if not blocks:
+            continue
+        if not turns and role == "assistant":
+            turns.append({"role": "user", "content": [_text(GO_ON)]})
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"].extend(blocks)
+        else:
+            turns.append({"role": role, "content": blocks})
+    return _ended(turns, request)
+
+
+def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
+    """The turns with an end the model takes: since 4.6 the last word is the user's."""
+    if turns and turns[-1]["role"] == "assistant" and _version(request.model) < _ADAPTIVE:
+        last = turns[-1]["content"][-1]
+        if last["type"] == "text":
+            last["text"] = last["text"].rstrip()
+            return turns
+    if not turns or turns[-1]["role"] != "user":
+        turns.append({"role": "user", "content": [_text(GO_ON)]})
+    return turns
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """Text alone, pictures in words: a system prompt and an assistant's turn hold no others."""
+    return [_text(text) for text in words(parts) if text.strip()]
+
+
+def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        match part:
+            case Picture(url=url) if url:
+                blocks.append({"type": "image", "source": {"type": "url", "url": url}})
+            case Picture():
+                data = base64.b64encode(picture_bytes(part, request)).decode("ascii")
+                source = {"type": "base64", "media_type": part.media_type, "data": data}
+                blocks.append({"type": "image", "source": source})
+            case _:
+                blocks += _plain([part])
+    return blocks
+
+
+def _result(message: Message, request: Request) -> dict[str, Any]:
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+    if content := _blocks(message.parts, request):
+        result["content"] = content
+    return result
+
+
+def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """An assistant's blocks: parts in order, calls where a mark says or at the end."""
+    calls = [
+        {
+            "type": "tool_use",
+            "id": call.id,
+            "name": names[call.name],
+            "input": arguments_object(call),
+        }
+        for call in message.tool_calls
+    ]
+    left = dict(enumerate(calls))
+    blocks: list[dict[str, Any]] = []
+    for part in message.parts:
+        match part:
+            case Opaque() if is_foreign(part, _PROVIDER, request.model):
+                pass
+            case Opaque(_, kind, data) if kind == _CALL:
+                if (call := left.pop(int(data), None)) is not None:
+                    blocks.append(call)
+            case Opaque(data=data):
+                blocks.append(json.loads(data))
+            case _:
+                blocks += _plain([part])
+    return [*blocks, *left.values()]
+
+
+# ---- in -----------------------------------------------------------------------------
+
+_FINISH: Final[dict[str, Finish]] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+}
+_HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", *_FINISH})
+
+
+def read(answer: Mapping[str, Any], request: Request) -> Reply:
+    """A `Message` object as a reply. Raises Refused or ValueError (see Format)."""
+    _refuse_error(answer)
+    names = own_names(request)
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    marked = 0
+    for block in needed(answer.get("content"), list, "content"):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                said: Part | None = Text(text) if text else None
+            case {"type": "tool_use", "id": str(id_), "name": str(name), "input": given}:
+                calls.append(ToolCall(id_, names.get(name, name), arguments_text(given)))
+                continue
+            case {"type": str(kind)} if kind not in ("text", "tool_use"):
+                said = opaque(_PROVIDER, kind, block, request.model)
+            case _:
+                raise ValueError(f"a malformed block in content: {str(block)[:200]}")
+        if said is not None:
+            while marked < len(calls):
+                parts.append(Opaque(_PROVIDER, _CALL, str(marked), request.model))
+                marked += 1
+            parts.append(said)
+    reason = str(answer.get("stop_reason") or "end_turn")
+    if not (parts or calls) and reason not in _HARMLESS:
+        raise Refused(reason, "the answer is empty")
+    finish = _FINISH.get(reason, "stop")
+    if finish == "stop" and calls:
+        finish = "tool_calls"
+    return Reply(
+        Message("assistant", tuple(parts), tuple(calls)),
+        _usage(answer.get("usage")),
+        finish if calls or finish != "tool_calls" else "stop",
+        str(answer.get("model") or request.model),
+    )
+
+
+def _refuse_error(answer: Mapping[str, Any]) -> None:
+    error = needed(answer, Mapping, "object").get("error")
+    if answer.get("type") == "error" or error is not None:
+        told = error if isinstance(error, Mapping) else {"message": error}
+        raise Refused(str(told.get("type") or "error"), str(told.get("message") or ""))
+
+
+def _usage(usage: Any) -> Usage:
+    """`input_tokens` is what neither a cache gave nor took; ours includes all three."""
+    used = needed(usage, Mapping, "usage")
+    for key in ("input_tokens", "output_tokens"):
+        needed(used.get(key), int, f"usage.{key}")
+    cached = count(used, "cache_read_input_tokens")
+    written = count(used, "cache_creation_input_tokens")
+    total = count(used, "input_tokens") + cached + written
+    return Usage(total, count(used, "output_tokens"), cached, written)
+
+
+class Reader:
+    """Server-sent events, `message_start` to `message_stop`, put together to one answer.
+
+    Unknown events and `ping` say nothing, as the API's versioning page asks. A delta
+    adds to the keys of its block, so blocks yet unknown come out whole.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._answer: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, str] = {}
+        self._spoke: int | None = None
+        self._ended = False
+
+    def feed(self, event: Mapping[str, Any]) -> str:
+        """Take one event; answer its new text."""
+        match event:
+            case {"type": "message_start", "message": dict(message)}:
+                self._answer = {**message, "usage": dict(inside(message, "usage", dict))}
+            case {"type": "content_block_start", "index": int(at), "content_block": dict(block)}:
+                self._blocks[at] = dict(block)
+                return self._new(at, block.get("text") if block.get("type") == "text" else "")
+            case {"type": "content_block_delta", "index": int(at), "delta": dict(delta)}:
+                return self._delta(at, delta)
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._answer |= {key: value for key, value in delta.items() if value is not None}
+                used = inside(event, "usage", dict).items()
+                told = {key: value for key, value in used if value is not None}
+                self._answer["usage"] = inside(self._answer, "usage", dict) | told
+            case {"type": "message_stop"}:
+                self._ended = True
+            case {
+                "type": "message_start"
+                | "content_block_start"
+                | "content_block_delta"
+                | "message_delta"
+            }:
+                raise ValueError(f"a malformed event: {str(event)[:200]}")
+            case _:
+                _refuse_error(event)
+        return ""
+
+    def _new(self, at: int, text: Any) -> str:
+        """`text` as it reads on: texts of several blocks stand on lines of their own."""
+        new = str(needed(text, str, "text"))
+        if not new:
+            return ""
+        before, self._spoke = self._spoke, at
+        return new if before in (None, at) else "\n" + new
+
+    def _delta(self, at: int, delta: dict[str, Any]) -> str:
+        if at not in self._blocks:
+            raise ValueError(f"a delta for block {at}, which did not start")
+        block = self._blocks[at]
+        if delta.get("type") == "input_json_delta":
+            piece = needed(delta.get("partial_json"), str, "partial_json")
+            self._inputs[at] = self._inputs.get(at, "") + piece
+            return ""
+        if delta.get("type") == "citations_delta":
+            block["citations"] = [*inside(block, "citations", list), delta.get("citation")]
+            return ""
+        for key, value in delta.items():
+            if key == "type":
+                continue
+            held = block.get(key)
+            block[key] = held + value if isinstance(held, str) and isinstance(value, str) else value
+        if delta.get("type") != "text_delta":
+            return ""
+        return self._new(at, delta.get("text"))
+
+    def reply(self) -> Reply:
+        """The whole answer. Raises ValueError where the stream was cut."""
+        if not self._answer:
+            raise ValueError("the stream ended before message_start")
+        if not self._ended:
+            raise ValueError("the stream ended before message_stop")
+        content = [
+            block | {"input": _parsed(self._inputs[at])} if self._inputs.get(at) else block
+            for at, block in sorted(self._blocks.items())
+        ]
+        return read({**self._answer, "content": content}, self._request)
+
+
+def _parsed(text: str) -> Any:
+    """The input, or its text where the output limit cut it."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text

@@ -1,0 +1,107 @@
+"""The nouns of a call: what is asked of a model, what comes back, what it used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from windlass.messages import Message, ToolSpec
+
+ToolChoice: TypeAlias = str
+"""`auto`, `none`, `required`, or the name of the tool that must be called."""
+
+Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent."""
+
+    model: str
+    messages: tuple[Message, ...]
+    max_output_tokens: int
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    output_schema: Mapping[str, Any] | None = None
+    load: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the provider reported them.
+
+    `tokens_in` includes those read from a cache (`tokens_cached`) and those written
+    to one at a price of their own (`tokens_written`).
+    """
+
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int = 0
+    tokens_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `finish` is `length` where the output limit cut the reply."""
+
+    message: Message
+    usage: Usage
+    finish: Finish
+    model: str
+
+
+class Refused(ValueError):
+    """What a server said in place of an answer, perhaps in the middle of a stream.
+
+    `kind` is the server's own word for it (`overloaded_error`, `SAFETY`).
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        super().__init__(f"{kind}: {text}" if text else kind)
+
+
+class StreamReader(Protocol):
+    """Puts a streamed answer together, event by event."""
+
+    def feed(self, event: Mapping[str, Any]) -> str:
+        """Take one decoded event; answer the text that is new in it.
+
+        Raises Refused where the event reports an error, ValueError where it is malformed.
+        """
+        ...
+
+    def reply(self) -> Reply:
+        """The whole answer. Raises ValueError naming what a cut stream left out."""
+        ...
+
+
+class Format(Protocol):
+    """One provider's wire format. The modules beside this one fill it; none of them does I/O."""
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """Where the body is posted, behind the base URL with its version (`…/v1`, `…/v1beta`)."""
+        ...
+
+    def body(
+        self, request: Request, *, stream: bool = False, system_anywhere: bool = False
+    ) -> dict[str, Any]:
+        """The JSON body for `request`; `system_anywhere`: this model takes late system messages.
+
+        Where it does not, a late system message is sent as the user's.
+        """
+        ...
+
+    def read(self, answer: Mapping[str, Any], request: Request) -> Reply:
+        """The whole `answer` to `request`.
+
+        Raises Refused where it is an error, ValueError naming what is missing in it.
+        """
+        ...
+
+    def Reader(self, request: Request) -> StreamReader:  # noqa: N802 - a class of the module
+        """A reader of the streamed answer to `request`."""
+        ...

@@ -1,0 +1,240 @@
+"""What the formats share: ids, names and arguments of calls, pictures, opaque parts.
+
+Inside Windlass a call keeps the id and the tool keeps the name it has. Both are
+fitted on the way out, by the request alone, so that the same request always gives
+the same bytes and a longer one begins with them; names are read back on the way in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, NoReturn, TypeVar
+
+from windlass.messages import (
+    Message,
+    Opaque,
+    Part,
+    Picture,
+    Text,
+    ToolCall,
+    canonical_json,
+    clean_text,
+)
+from windlass.wire.base import Request
+
+GO_ON: Final = "Continue."
+"""Said for the user where a provider wants the last word to be the user's."""
+_LONGEST_NAME: Final = 64
+_LONGEST_ID: Final = 40
+"""OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
+"""OpenAI and Anthropic: names and ids match `^[a-zA-Z0-9_-]+$`."""
+
+
+def wire_names(request: Request) -> dict[str, str]:
+    """From a tool's name to its name on the wire, for all that the request defines or calls.
+
+    `server.tool` becomes `server_tool`; of two that become the same, the later gets
+    a number. Names that fit are never changed.
+    """
+    names = dict.fromkeys(spec.name for spec in request.tools)
+    names |= dict.fromkeys(call.name for said in request.messages for call in said.tool_calls)
+    taken = {name for name in names if _fitted(name, _LONGEST_NAME) == name}
+    given = {name: name for name in names if name in taken}
+    for name in names:
+        if name not in given:
+            given[name] = _free(_fitted(name, _LONGEST_NAME), taken, _LONGEST_NAME)
+            taken.add(given[name])
+    return given
+
+
+def own_names(request: Request) -> dict[str, str]:
+    """From a tool's name on the wire to its own, where the two differ."""
+    return {wire: own for own, wire in wire_names(request).items() if wire != own}
+
+
+def _fitted(text: str, longest: int) -> str:
+    return _UNFIT.sub("_", text)[:longest] or "_"
+
+
+def _free(text: str, taken: Iterable[str], longest: int) -> str:
+    number, found = 2, text
+    while found in taken:
+        tail = f"_{number}"
+        found = text[: longest - len(tail)] + tail
+        number += 1
+    return found
+
+
+def with_wire_ids(messages: Iterable[Message]) -> list[Message]:
+    """The messages with ids that fit and do not repeat; a result follows its call.
+
+    Anthropic: `tool_use ids must be unique`. The phases of one conversation, or two
+    models of it, may have used the same one.
+    """
+    taken: set[str] = set()
+    open_: dict[str, str] = {}
+    done: list[Message] = []
+    for message in messages:
+        if message.tool_calls:
+            open_ = {}
+            calls: list[ToolCall] = []
+            for call in message.tool_calls:
+                id_ = _free(_fitted(call.id, _LONGEST_ID), taken, _LONGEST_ID)
+                taken.add(id_)
+                open_[call.id] = id_
+                calls.append(call if id_ == call.id else replace(call, id=id_))
+            done.append(replace(message, tool_calls=tuple(calls)))
+        elif message.tool_call_id is not None:
+            id_ = open_.get(message.tool_call_id, _fitted(message.tool_call_id, _LONGEST_ID))
+            done.append(message if id_ == message.tool_call_id else replace_id(message, id_))
+        else:
+            done.append(message)
+    return done
+
+
+def replace_id(message: Message, id_: str) -> Message:
+    """The tool result `message` as the answer to call `id_`."""
+    return replace(message, tool_call_id=id_)
+
+
+def next_call(request: Request) -> int:
+    """The number of the next call where the provider gives no ids: `call_{n}`.
+
+    Higher than the count of calls in the request, and than any id of that form in
+    it, so that a window which left calls out does not lead to an id used before.
+    """
+    calls = [call for message in request.messages for call in message.tool_calls]
+    numbers = [int(found[1]) + 1 for call in calls if (found := _NUMBERED.match(call.id))]
+    return max([len(calls), *numbers])
+
+
+_NUMBERED: Final = re.compile(r"call_(\d{1,9})(?:_\d+)?$", re.ASCII)
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """The arguments as an object, for providers that take nothing else.
+
+    What a model wrote that is no JSON object is sent back as the text it is, under
+    one key, so that the model can see its mistake.
+    """
+    try:
+        value = json.loads(call.arguments or "{}", parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"unreadable_arguments": call.arguments}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def arguments_text(value: Any) -> str:
+    """The text of arguments that came as an object; a text stays as it is."""
+    return value if isinstance(value, str) else canonical_json({} if value is None else value)
+
+
+def opaque(provider: str, kind: str, value: Any, model: str) -> Opaque:
+    """A part that only `provider` understands, as JSON that has a UTF-8 form."""
+    data = json.dumps(value, ensure_ascii=False)
+    if data != clean_text(data):
+        # A lone surrogate has no UTF-8; escaped it can be stored and comes back as it was.
+        data = json.dumps(value)
+    return Opaque(provider, kind, data, model)
+
+
+def is_foreign(part: Part, provider: str, model: str) -> bool:
+    """Whether another provider or model made an opaque part: signatures are not portable."""
+    return isinstance(part, Opaque) and not (
+        part.provider == provider and part.model in ("", model)
+    )
+
+
+def words(parts: Iterable[Part]) -> list[str]:
+    """Texts, and descriptions of pictures, for places that take no pictures."""
+    return [
+        part.text if isinstance(part, Text) else picture_text(part)
+        for part in parts
+        if not isinstance(part, Opaque)
+    ]
+
+
+def picture_text(part: Picture) -> str:
+    """What stands for a picture where the provider takes none."""
+    return f"[Image: {part.describe()}]"
+
+
+def picture_bytes(part: Picture, request: Request) -> bytes:
+    """The bytes of a picture. Raises ValueError where there is no way to them."""
+    if part.data is not None:
+        return part.data
+    if request.load is None:
+        raise ValueError(f"picture {part.sha256[:16]} has no bytes and nothing to load them")
+    return request.load(part.sha256)
+
+
+_NAMED: Final = frozenset({"properties", "$defs", "definitions", "patternProperties"})
+_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
+"""Keywords of JSON Schema that hold schemas by name, and that hold plain values."""
+
+
+def closed_schema(schema: Any) -> Any:
+    """The schema with every object closed, where it does not say what else it takes.
+
+    Anthropic and OpenAI's strict mode refuse an object without
+    `additionalProperties: false`. What the closed schema takes, the open one takes.
+    """
+    if isinstance(schema, Mapping):
+        closed = {
+            key: {name: closed_schema(one) for name, one in value.items()}
+            if key in _NAMED and isinstance(value, Mapping)
+            else (value if key in _VALUES else closed_schema(value))
+            for key, value in schema.items()
+        }
+        if schema.get("type") == "object":
+            closed.setdefault("additionalProperties", False)
+        return closed
+    if isinstance(schema, list | tuple):
+        return [closed_schema(item) for item in schema]
+    return schema
+
+
+def count(usage: Mapping[str, Any], key: str) -> int:
+    """A number of tokens in a usage report; null and a missing key are none.
+
+    Raises ValueError where it is no number.
+    """
+    value = usage.get(key)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"usage.{key} {value!r} is no number of tokens")
+    return value
+
+
+_Kind = TypeVar("_Kind", dict[str, Any], list[Any])
+
+
+def inside(value: Any, key: str, kind: type[_Kind]) -> _Kind:
+    """What `value` holds under `key`, an empty one for null. Raises ValueError for another kind."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"no object that could hold {key}: {str(value)[:200]!r}")  # noqa: TRY004
+    found = value.get(key)
+    if found is None:
+        return kind()
+    if not isinstance(found, kind):
+        raise ValueError(f"{key}: {str(found)[:200]!r} is no {kind.__name__}")  # noqa: TRY004
+    return found
+
+
+def needed(value: Any, kind: type, name: str) -> Any:
+    """`value`, if it is of `kind`. Raises ValueError naming what is missing."""
+    if not isinstance(value, kind):
+        told = f"the answer has no {name}"
+        # ValueError, so that callers have one error for all that is malformed.
+        raise ValueError(told if value is None else f"{told}, but {str(value)[:200]!r}")  # noqa: TRY004
+    return value

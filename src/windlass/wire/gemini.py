@@ -1,0 +1,399 @@
+"""Gemini's `:generateContent`: bodies out, whole and streamed answers in.
+
+Rules (ai.google.dev, function calling, thought signatures): contents begin with the
+user; roles are user and model; a turn with functionCalls comes right after a user
+turn or a turn of functionResponses, and as many functionResponses right after it;
+a `thoughtSignature` goes back on the part it came with, and from Gemini 3 on the
+first functionCall of a step must have one. Keys are those of SDK 3.4.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.wire.base import Finish, Refused, Reply, Request, Usage
+from windlass.wire.calls import (
+    GO_ON,
+    arguments_object,
+    arguments_text,
+    count,
+    inside,
+    is_foreign,
+    needed,
+    next_call,
+    opaque,
+    own_names,
+    picture_bytes,
+    wire_names,
+    with_wire_ids,
+    words,
+)
+
+_PROVIDER: Final = "gemini"
+_PART: Final = "part"
+"""Opaque kind: a whole part (a thought summary, a signature that stands alone)."""
+_WITH: Final = "with"
+"""Opaque kind: `{"from": n, "keys": {…}}`: the text before it is, from n on, a part of its own."""
+_CALL: Final = "call"
+"""Opaque kind: `{"index": n, "keys": {…}}`: here stands call n, its part has these keys too."""
+_UNSIGNED: Final = "skip_thought_signature_validator"
+"""What Google tells to send for a call that another model made (thought signatures, FAQ)."""
+_VERSION: Final = re.compile(r"gemini-(\d+)")
+_SIGNS: Final = 3
+"""From this version on calls are signed, thinking has levels, tools go with a schema."""
+_BUDGETS: Final = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192}
+_LARGE_BUDGET: Final = 24_576
+"""`thinkingBudget` for an effort: the mapping of Google's OpenAI-compatible endpoint."""
+_SMALLEST_PRO_BUDGET: Final = 128
+_UNSEEN: Final = "image/gif"
+"""The one type of ours that Gemini does not take."""
+_SUFFIXES: Final = {"png": "image/png", "webp": "image/webp", "gif": "image/gif"}
+
+
+def path(model: str, *, stream: bool) -> str:
+    """The path behind `https://generativelanguage.googleapis.com/v1beta`."""
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/models/{model}:{method}"
+
+
+def _is_new(model: str) -> bool:
+    found = _VERSION.search(model)
+    return found is None or int(found[1]) >= _SIGNS
+
+
+# ---- out ----------------------------------------------------------------------------
+
+
+def body(
+    request: Request,
+    *,
+    stream: bool = False,  # noqa: ARG001 - the path says it, not the body
+    system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
+) -> dict[str, Any]:
+    """The JSON body of `:generateContent` (the model stands in the path)."""
+    names = wire_names(request)
+    messages = with_wire_ids(request.messages)
+    head = next((at for at, said in enumerate(messages) if not said.is_system), len(messages))
+    made: dict[str, Any] = {"contents": _contents(messages[head:], request, names)}
+    if system := [part for said in messages[:head] for part in _plain(said.parts)]:
+        made["systemInstruction"] = {"parts": system}
+    if request.tools:
+        declared = [
+            {
+                "name": names[spec.name],
+                "description": spec.description,
+                "parametersJsonSchema": {"type": "object", **spec.parameters},
+            }
+            for spec in request.tools
+        ]
+        made["tools"] = [{"functionDeclarations": declared}]
+        made["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice, names)}
+    made["generationConfig"] = _generation(request)
+    return made
+
+
+def _choice(choice: str, names: Mapping[str, str]) -> dict[str, Any]:
+    match choice:
+        case "auto" | "none":
+            return {"mode": choice.upper()}
+        case "required":
+            return {"mode": "ANY"}
+        case name:
+            return {"mode": "ANY", "allowedFunctionNames": [names.get(name, name)]}
+
+
+def _generation(request: Request) -> dict[str, Any]:
+    config: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
+    if request.temperature is not None:
+        config["temperature"] = request.temperature
+    if request.reasoning_effort is not None:
+        config["thinkingConfig"] = _thinking(request.model, request.reasoning_effort)
+    # Before Gemini 3: `Function calling with a response mime type: 'application/json' is
+    # unsupported`. The reply is validated by the caller there.
+    if request.output_schema is not None and (not request.tools or _is_new(request.model)):
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = dict(request.output_schema)
+    return config
+
+
+def _thinking(model: str, effort: str) -> dict[str, Any]:
+    is_pro = "pro" in model
+    if not _is_new(model):
+        least = _SMALLEST_PRO_BUDGET if is_pro else 0
+        return {"thinkingBudget": max(least, _BUDGETS.get(effort, _LARGE_BUDGET))}
+    if effort in ("none", "minimal"):
+        return {"thinkingLevel": "LOW" if is_pro else "MINIMAL"}
+    return {"thinkingLevel": effort.upper() if effort in ("low", "medium") else "HIGH"}
+
+
+def _contents(
+    messages: Iterable[Message], request: Request, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    contents: list[dict[str, Any]] = []
+    called: dict[str, str] = {}
+    responses = 0
+    for message in messages:
+        role, parts = "user", []
+        match message.role:
+            case "assistant":
+                role, parts = "model", _said(message, request, names)
+                called = {call.id: names[call.name] for call in message.tool_calls}
+            case "tool":
+                parts = _response(message, called, request)
+            case _:
+                parts = _parts(message.parts, request)
+        if not parts:
+            continue
+        if not contents and role == "model":
+            contents.append({"role": "user", "parts": [{"text": GO_ON}]})
+        if contents and contents[-1]["role"] == role:
+            held = contents[-1]["parts"]
+            if message.role == "tool":
+                # Responses stand together, before the pictures that came with them.
+                held[responses:responses] = parts[:1]
+                held += parts[1:]
+            else:
+                held += parts
+        else:
+            responses = 0
+            contents.append({"role": role, "parts": list(parts)})
+        responses += message.role == "tool"
+    if not contents or contents[-1]["role"] == "model":
+        contents.append({"role": "user", "parts": [{"text": GO_ON}]})
+    return contents
+
+
+def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    return [{"text": text} for text in words(parts) if text]
+
+
+def _parts(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for part in parts:
+        match part:
+            case Picture() if _type(part) != _UNSEEN:
+                made.append(_image(part, request))
+            case _:
+                made += _plain([part])
+    return made
+
+
+def _type(part: Picture) -> str:
+    suffix = part.url.rpartition(".")[2].lower()
+    return part.media_type or _SUFFIXES.get(suffix, "image/jpeg")
+
+
+def _image(part: Picture, request: Request) -> dict[str, Any]:
+    if part.url:
+        return {"fileData": {"fileUri": part.url, "mimeType": _type(part)}}
+    data = base64.b64encode(picture_bytes(part, request)).decode("ascii")
+    return {"inlineData": {"mimeType": part.media_type, "data": data}}
+
+
+def _response(
+    message: Message, called: Mapping[str, str], request: Request
+) -> list[dict[str, Any]]:
+    """The functionResponse, then the pictures that came with it."""
+    id_ = message.tool_call_id or ""
+    shown = [part for part in message.pictures if _type(part) != _UNSEEN]
+    told = [part for part in message.parts if part not in shown]
+    response = {
+        "id": id_,
+        "name": called.get(id_, message.name or "unknown"),
+        "response": {"output": "\n".join(words(told))},
+    }
+    return [{"functionResponse": response}, *(_image(part, request) for part in shown)]
+
+
+def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A model's parts: in order, calls where a mark says or at the end, each with its keys."""
+    left: dict[int, dict[str, Any]] = {
+        at: {"functionCall": {"id": one.id, "name": names[one.name], "args": arguments_object(one)}}
+        for at, one in enumerate(message.tool_calls)
+    }
+    made: list[dict[str, Any]] = []
+    for part in message.parts:
+        match part:
+            case Opaque() if is_foreign(part, _PROVIDER, request.model):
+                pass
+            case Opaque(_, kind, data) if kind == _CALL:
+                mark = json.loads(data)
+                if (call := left.pop(mark["index"], None)) is not None:
+                    made.append(call | mark["keys"])
+            case Opaque(_, kind, data) if kind == _WITH:
+                _sign(made, json.loads(data))
+            case Opaque(_, kind, data) if kind == _PART:
+                made.append(json.loads(data))
+            case Text(text):
+                made.append({"text": text})
+            case _:
+                made += _plain([part])
+    made = [part for part in made if part != {"text": ""}] + list(left.values())
+    if _is_new(request.model):
+        first = next((part for part in made if "functionCall" in part), None)
+        if first is not None:
+            first.setdefault("thoughtSignature", _UNSIGNED)
+    return made
+
+
+def _sign(made: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
+    """Give the end of the last text the keys it came with; not where an edit cut the text."""
+    last, at = made[-1] if made else {}, mark["from"]
+    if last.keys() == {"text"} and len(last["text"]) >= at:
+        text = last["text"]
+        made[-1:] = [{"text": text[:at]}, {"text": text[at:], **mark["keys"]}]
+
+
+# ---- in -----------------------------------------------------------------------------
+
+_FINISH: Final[dict[str, Finish]] = {"MAX_TOKENS": "length"}
+_HARMLESS: Final = frozenset({"STOP", "MAX_TOKENS"})
+
+
+def read(answer: Mapping[str, Any], request: Request) -> Reply:
+    """A `GenerateContentResponse` object as a reply. Raises Refused or ValueError (see Format)."""
+    _refuse_error(answer)
+    candidates = needed(answer.get("candidates"), list, "candidates")
+    if not candidates:
+        raise ValueError("the answer has no candidates")
+    candidate = needed(candidates[0], Mapping, "candidates[0]")
+    reason = str(candidate.get("finishReason") or "STOP")
+    given = inside(inside(candidate, "content", dict), "parts", list)
+    parts, calls = _read_parts(given, request)
+    if not (parts or calls) and reason not in _HARMLESS:
+        raise Refused(reason, str(candidate.get("finishMessage") or "the answer is empty"))
+    return Reply(
+        Message("assistant", tuple(parts), tuple(calls)),
+        _usage(answer.get("usageMetadata")),
+        _FINISH.get(reason, "tool_calls" if calls else "stop"),
+        str(answer.get("modelVersion") or request.model),
+    )
+
+
+def _read_parts(given: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
+    names, number = own_names(request), next_call(request)
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    marked = 0
+
+    def mark(index: int, keys: Mapping[Any, Any] | None = None) -> None:
+        """Hold the place of the calls before `index`; with keys, of this one too."""
+        nonlocal marked
+        for at in range(marked, index if keys is None else index + 1):
+            told = {"index": at, "keys": keys if keys and at == index else {}}
+            parts.append(opaque(_PROVIDER, _CALL, told, request.model))
+            marked = at + 1
+
+    for part in given:
+        match part:
+            case {"functionCall": {"name": str(name), **call}, **keys}:
+                id_ = str(call.get("id") or f"call_{number + len(calls)}")
+                if keys:
+                    mark(len(calls), keys)
+                calls.append(ToolCall(id_, names.get(name, name), arguments_text(call.get("args"))))
+            case {"text": str(text), **keys} if not keys.get("thought") and (text or not keys):
+                mark(len(calls))
+                at = len(parts)
+                start = 0
+                if parts and isinstance(held := parts[-1], Text):
+                    start, at = len(held.text), at - 1
+                    text = held.text + text
+                if text:
+                    parts[at:] = [Text(text)]
+                keys = {key: value for key, value in keys.items() if key != "thought"}
+                if keys:
+                    told = {"from": start, "keys": keys}
+                    parts.append(opaque(_PROVIDER, _WITH, told, request.model))
+            case dict() if part:
+                mark(len(calls))
+                parts.append(opaque(_PROVIDER, _PART, part, request.model))
+            case _:
+                raise ValueError(f"a malformed part in content: {str(part)[:200]}")
+    return parts, calls
+
+
+def _refuse_error(answer: Mapping[str, Any]) -> None:
+    error = needed(answer, Mapping, "object").get("error")
+    if error is not None:
+        told = error if isinstance(error, Mapping) else {"message": error}
+        kind = told.get("status") or told.get("code") or "error"
+        raise Refused(str(kind), str(told.get("message") or ""))
+    blocked = inside(answer, "promptFeedback", dict).get("blockReason")
+    if blocked:
+        raise Refused(str(blocked), "the prompt was blocked")
+
+
+def _usage(usage: Any) -> Usage:
+    """`promptTokenCount` includes the cached ones; thoughts are billed as output."""
+    used = needed(usage, Mapping, "usageMetadata")
+    needed(used.get("promptTokenCount"), int, "usageMetadata.promptTokenCount")
+    return Usage(
+        count(used, "promptTokenCount") + count(used, "toolUsePromptTokenCount"),
+        count(used, "candidatesTokenCount") + count(used, "thoughtsTokenCount"),
+        count(used, "cachedContentTokenCount"),
+    )
+
+
+class Reader:
+    """`GenerateContentResponse` chunks put together: parts in order, the newest usage."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._parts: list[Any] = []
+        self._candidate: dict[str, Any] = {}
+        self._answer: dict[str, Any] = {}
+        self._spoke = False
+        self._apart = False
+
+    def feed(self, event: Mapping[str, Any]) -> str:
+        """Take one chunk; answer its new text."""
+        _refuse_error(event)
+        for key in ("usageMetadata", "modelVersion"):
+            if event.get(key) is not None:
+                self._answer[key] = event[key]
+        new = ""
+        for told in inside(event, "candidates", list)[:1]:
+            content = inside(told, "content", dict)
+            for key in ("finishReason", "finishMessage"):
+                if told.get(key) is not None:
+                    self._candidate[key] = told[key]
+            for part in inside(content, "parts", list):
+                new += self._text(needed(part, Mapping, "part in a chunk"))
+                self._add(part)
+        return new
+
+    def _add(self, part: Mapping[str, Any]) -> None:
+        """A thought summary comes in pieces; signed parts are never joined."""
+        last = self._parts[-1] if self._parts else {}
+        if part.get("thought") and part.keys() == last.keys() == {"text", "thought"}:
+            self._parts[-1] = {**last, "text": f"{last['text']}{part['text']}"}
+        else:
+            self._parts.append(part)
+
+    def _text(self, part: Mapping[str, Any]) -> str:
+        """The part's text as it reads on: texts with something between stand on their own lines."""
+        text = part.get("text")
+        if not isinstance(text, str) or part.get("thought"):
+            self._apart = True
+            return ""
+        if not text:
+            self._apart = self._apart or part.keys() != {"text"}
+            return ""
+        new = "\n" + text if self._apart and self._spoke else text
+        # A text with keys of its own ends with them.
+        self._spoke, self._apart = True, bool(part.keys() - {"text", "thought"})
+        return new
+
+    def reply(self) -> Reply:
+        """The whole answer. Raises ValueError where the stream was cut."""
+        if "finishReason" not in self._candidate:
+            raise ValueError("the stream ended before a finishReason")
+        if "usageMetadata" not in self._answer:
+            raise ValueError("the stream ended before the usageMetadata")
+        candidate = {**self._candidate, "content": {"role": "model", "parts": self._parts}}
+        return read({**self._answer, "candidates": [candidate]}, self._request)

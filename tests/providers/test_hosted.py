@@ -1,0 +1,477 @@
+"""Hosted providers against a real server on loopback that speaks each wire format."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.providers.exchanges import (
+    CACHED,
+    CALL,
+    EXCHANGES,
+    MODELS,
+    PIECES,
+    RATE_LIMITED,
+    SAID,
+    SENT,
+    TEXT,
+    WIRES,
+    anthropic_error,
+    event,
+    openai_delta,
+    openai_stream,
+)
+from tests.providers.server import Answer, Server, serving, streamed, whole
+from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
+from windlass.messages import Message, Text, ToolSpec, picture, system, user
+from windlass.providers.catalog import Entry, catalog
+from windlass.providers.hosted import HostedProvider, Key
+from windlass.providers.limits import Limiter
+from windlass.providers.retry import Patience
+from windlass.setting_types import ProviderSettings
+from windlass.wire.base import Reply, Request, Usage
+
+SECRET = "sk-proj-VERY-secret-0123456789"
+VARIABLES = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+}
+TOOL = ToolSpec(
+    "read_file",
+    "Read a file.",
+    {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+)
+PNG = (
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
+    b"\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xff\xff?\x00\x05\xfe\x02\xfe\xa75\x81\x84"
+    b"\x00\x00\x00\x00IEND\xaeB`\x82"
+)
+
+
+@dataclass
+class Hosted:
+    """A provider, the server it talks to, and what both did."""
+
+    provider: HostedProvider
+    server: Server
+    model: str
+    slept: list[float]
+    warned: list[str]
+    pieces: list[str] = field(default_factory=list)
+
+    async def ask(self, *messages: Message, **more: Any) -> Reply:
+        told: dict[str, Any] = {"max_output_tokens": 64, **more}
+        said = messages or (system("Be brief."), user("What of the prices?"))
+        request = Request(model=told.pop("model", self.model), messages=said, **told)
+        return await self.provider.send(request, self.pieces.append)
+
+
+@asynccontextmanager
+async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> AsyncIterator[Hosted]:
+    """The provider of `wire`, or one that a user defined under the name `own`."""
+    slept: list[float] = []
+    warned: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async with serving(*script) as server:
+        if own:
+            settings = ProviderSettings(base_url=server.url, wire=wire, **said)
+        else:
+            settings = ProviderSettings(base_url=server.url, **said)
+        entry = catalog({own or wire: settings})[own or wire]
+        key = Key() if own else Key(VARIABLES[wire], SECRET)
+        patience = Patience(sleep=sleep, random=lambda: 1.0)
+        provider = HostedProvider(entry, key, warn=warned.append, patience=patience)
+        try:
+            yield Hosted(provider, server, MODELS[wire], slept, warned)
+        finally:
+            await provider.close()
+            await provider.close()  # twice is once
+
+
+@pytest.mark.parametrize("wire", WIRES)
+class TestEveryFormat:
+    async def test_streams_its_text_and_reports_its_usage(self, wire: str) -> None:
+        exchange = EXCHANGES[wire]
+        async with hosted(wire, exchange.streamed) as own:
+            reply = await own.ask()
+        assert own.pieces == list(PIECES)
+        assert reply.message.text == TEXT
+        assert reply.finish == "stop"
+        assert reply.usage == Usage(SENT, SAID, CACHED, exchange.written)
+        assert reply.model == f"{wire}/{MODELS[wire]}"
+        assert own.warned == []
+
+    async def test_reads_a_whole_answer_where_streaming_is_switched_off(self, wire: str) -> None:
+        exchange = EXCHANGES[wire]
+        async with hosted(wire, exchange.plain, stream=False) as own:
+            reply = await own.ask()
+            asked = own.server.asked[0]
+        assert own.pieces == [TEXT]
+        assert reply.usage == Usage(SENT, SAID, CACHED, exchange.written)
+        assert "stream" not in (asked.body or {})
+        assert "stream" not in asked.path
+
+    async def test_reads_a_whole_answer_of_a_server_that_does_not_stream(self, wire: str) -> None:
+        async with hosted(wire, EXCHANGES[wire].plain) as own:
+            reply = await own.ask()
+        assert own.pieces == [TEXT]
+        assert reply.message.text == TEXT
+
+    @pytest.mark.parametrize("stream", [True, False])
+    async def test_brings_tool_calls(self, wire: str, stream: bool) -> None:
+        exchange = EXCHANGES[wire]
+        answer = exchange.call_streamed if stream else exchange.call
+        async with hosted(wire, answer, stream=stream) as own:
+            reply = await own.ask(tools=(TOOL,))
+        (call,) = reply.message.tool_calls
+        assert (call.name, json.loads(call.arguments)) == CALL
+        assert reply.finish == "tool_calls"
+        assert own.pieces == []
+
+    async def test_sends_the_key_in_its_header_and_nowhere_else(self, wire: str) -> None:
+        async with hosted(wire, EXCHANGES[wire].streamed) as own:
+            await own.ask()
+            (asked,) = own.server.asked
+        header = {"openai": "authorization", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+        assert asked.headers.pop(header[wire]).removeprefix("Bearer ") == SECRET
+        assert SECRET not in json.dumps([asked.path, asked.headers, asked.body])
+        assert asked.method == "POST"
+
+    async def test_waits_as_long_as_it_is_told_and_tries_again(self, wire: str) -> None:
+        refused = whole(RATE_LIMITED[wire], 429, retry_after="7")
+        async with hosted(wire, refused, EXCHANGES[wire].streamed) as own:
+            reply = await own.ask()
+        assert own.slept == [7]
+        assert reply.message.text == TEXT
+        assert own.pieces == list(PIECES)
+
+    async def test_gives_up_when_it_stays_so(self, wire: str) -> None:
+        async with hosted(wire, whole(RATE_LIMITED[wire], 429)) as own:
+            with pytest.raises(RateLimited, match=rf"^{wire} answered 429: .* \(tried 5 times\)$"):
+                await own.ask()
+            assert len(own.server.asked) == 5
+        assert own.slept == [0.5, 1, 2, 4]
+
+    @pytest.mark.parametrize("status", [408, 500, 502, 503, 529])
+    async def test_tries_again_what_is_the_servers_fault(self, wire: str, status: int) -> None:
+        broken = Answer((b"<html>Bad Gateway</html>",), status, "text/html")
+        async with hosted(wire, broken, EXCHANGES[wire].streamed) as own:
+            assert (await own.ask()).message.text == TEXT
+        assert own.slept == [0.5]
+
+    async def test_an_overload_told_inside_the_stream_counts_as_one_before_it(
+        self, wire: str
+    ) -> None:
+        exchange = EXCHANGES[wire]
+        async with hosted(wire, exchange.overloaded_inside, exchange.streamed) as own:
+            assert (await own.ask()).message.text == TEXT
+        assert own.slept == [0.5]
+
+    async def test_a_stream_cut_in_the_middle_is_not_sent_twice(self, wire: str) -> None:
+        begun = EXCHANGES[wire].streamed.pieces[:4]
+        for cut in (True, False):  # without, and with, a proper end of the body
+            async with hosted(
+                wire, streamed(begun[: 4 if wire != "gemini" else 1], cut=cut)
+            ) as own:
+                with pytest.raises(ProviderError, match="after a part of the answer was shown"):
+                    await own.ask()
+                assert len(own.server.asked) == 1
+            assert own.pieces[:1] == [PIECES[0]]
+            assert own.slept == []
+
+    async def test_a_stream_cut_before_its_first_text_is(self, wire: str) -> None:
+        exchange = EXCHANGES[wire]
+        for cut in (streamed([], cut=True), streamed([b": wait\n\n"], cut=True), streamed([])):
+            async with hosted(wire, cut, exchange.streamed) as own:
+                assert (await own.ask()).message.text == TEXT
+            assert own.pieces == list(PIECES)
+            assert own.slept == [0.5]
+
+    async def test_a_stream_that_stands_still_runs_into_the_limit(self, wire: str) -> None:
+        held = streamed([b": wait\n\n"], hang=True)
+        async with hosted(wire, held, EXCHANGES[wire].streamed, read_timeout_s=0.05) as own:
+            assert (await own.ask()).message.text == TEXT
+        first = streamed(EXCHANGES[wire].streamed.pieces[:4], hang=True)
+        if wire == "gemini":
+            first = streamed(EXCHANGES[wire].streamed.pieces[:1], hang=True)
+        async with hosted(wire, first, read_timeout_s=0.05) as own:
+            with pytest.raises(ProviderError, match=r"nothing came for 0.05 s .*shown"):
+                await own.ask()
+
+    async def test_a_malformed_chunk_is_named(self, wire: str) -> None:
+        async with hosted(wire, streamed([b'data: {"choices": [{]}\n\n'])) as own:
+            with pytest.raises(ProviderError, match=r"not JSON: '\{\"choices\": \[\{\]\}'"):
+                await own.ask()
+            assert len(own.server.asked) == 1
+        async with hosted(wire, streamed([b"data: [1]\n\n"])) as own:
+            with pytest.raises(ProviderError, match=r"no object: \[1\]"):
+                await own.ask()
+
+    async def test_an_answer_without_what_it_must_have_is_told(self, wire: str) -> None:
+        async with hosted(wire, whole({"hello": "world"}), stream=False) as own:
+            with pytest.raises(ProviderError, match="cannot be read: "):
+                await own.ask()
+
+    async def test_too_long_is_an_error_of_its_own(self, wire: str) -> None:
+        async with hosted(wire, EXCHANGES[wire].too_long) as own:
+            with pytest.raises(ContextTooLong, match=rf"^{wire} answered 400: .*tokens"):
+                await own.ask()
+            assert len(own.server.asked) == 1
+        async with hosted(wire, Answer((b"Request Entity Too Large",), 413, "text/plain")) as own:
+            with pytest.raises(ContextTooLong, match="answered 413: Request Entity Too Large"):
+                await own.ask()
+
+    async def test_refusals_name_the_variable_and_never_the_key(self, wire: str) -> None:
+        echo = {"error": {"message": f"Incorrect API key provided: {SECRET}", "type": "x"}}
+        for status in (400, 401, 402, 403, 404, 418, 422):
+            async with hosted(wire, whole(echo, status)) as own:
+                with pytest.raises(ProviderError) as refused:
+                    await own.ask()
+                assert len(own.server.asked) == 1
+            assert isinstance(refused.value, BadRequest) == (status in (400, 404, 422))
+            assert f"{wire} answered {status}: " in str(refused.value)
+            assert (VARIABLES[wire] in str(refused.value)) == (status in (401, 403))
+            chain: BaseException | None = refused.value
+            while chain is not None:
+                assert SECRET not in f"{chain!r} {chain}"
+                chain = chain.__cause__ or chain.__context__
+
+    async def test_a_redirect_is_not_followed(self, wire: str) -> None:
+        moved = Answer((), 307, headers=(("location", "http://127.0.0.1:9/elsewhere"),))
+        async with hosted(wire, moved) as own:
+            with pytest.raises(ProviderError, match="redirects are not followed"):
+                await own.ask()
+
+    async def test_cancelling_closes_the_connection(self, wire: str) -> None:
+        async with hosted(wire, streamed([b": wait\n\n"], hang=True)) as own:
+            asking = asyncio.create_task(own.ask())
+            await own.server.busy.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            async with asyncio.timeout(5):
+                await own.server.idle.wait()
+
+    async def test_pictures_are_described_to_a_model_that_cannot_see(self, wire: str) -> None:
+        shown = picture(PNG, name="chart.png")
+        message = user(Text("Look:"), shown)
+        for sees in (True, False):
+            async with hosted(wire, EXCHANGES[wire].streamed, sees_pictures=sees) as own:
+                await own.ask(message)
+                body = json.dumps(own.server.asked[0].body)
+            assert ("[Image: chart.png, 1x1]" in body) != sees
+            assert ("iVBORw0KGgo" in body) == sees
+
+
+class TestConnections:
+    async def test_nobody_listens(self) -> None:
+        async with hosted("openai", Answer()) as own:
+            pass
+        with pytest.raises(ProviderError, match=r"openai at http://127.0.0.1:\d+: ConnectError"):
+            await own.ask()
+        assert len(own.slept) == 4
+
+    async def test_one_connection_serves_many_requests(self) -> None:
+        async with hosted("openai", EXCHANGES["openai"].streamed) as own:
+            replies = await asyncio.gather(*(own.ask() for _ in range(8)))
+            assert {reply.message.text for reply in replies} == {TEXT}
+            assert len(own.server.asked) == 8
+
+    def test_a_provider_may_be_used_in_one_event_loop_after_the_other(self) -> None:
+        async def once() -> str:
+            async with serving(EXCHANGES["openai"].streamed) as server:
+                own = Hosted(provider, server, "gpt-4o", [], [])
+                object.__setattr__(provider._http._origin, "url", server.url)
+                said = (await own.ask()).message.text
+                await provider.close()
+                return said
+
+        entry = catalog({})["openai"]
+        provider = HostedProvider(entry, Key("OPENAI_API_KEY", SECRET), warn=print)
+        assert [asyncio.run(once()) for _ in range(2)] == [TEXT, TEXT]
+
+    async def test_an_insufficient_quota_is_not_waited_for(self) -> None:
+        quota = {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}
+        async with hosted("openai", whole(quota, 429)) as own:
+            with pytest.raises(RateLimited):
+                await own.ask()
+            assert own.slept == []
+
+    async def test_limits_hold_for_parallel_work(self) -> None:
+        clock = 0.0
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            nonlocal clock
+            waits.append(seconds)
+            clock += seconds
+
+        async with serving(EXCHANGES["openai"].streamed) as server:
+            entry = catalog({"openai": ProviderSettings(base_url=server.url)})["openai"]
+            limiter = Limiter(2, None, clock=lambda: clock, sleep=sleep)
+            provider = HostedProvider(
+                entry, Key("OPENAI_API_KEY", SECRET), warn=print, limiter=limiter
+            )
+            own = Hosted(provider, server, "gpt-4o", [], [])
+            await asyncio.gather(*(own.ask() for _ in range(5)))
+            await provider.close()
+        assert clock == 120
+
+    async def test_waiting_ones_turn_takes_nothing_from_the_patience(self) -> None:
+        clock = 0.0
+
+        async def sleep(seconds: float) -> None:
+            nonlocal clock
+            clock += seconds
+
+        refused = whole(RATE_LIMITED["openai"], 429)
+        answer = EXCHANGES["openai"].streamed
+        async with serving(answer, refused, answer) as server:
+            entry = catalog({"openai": ProviderSettings(base_url=server.url)})["openai"]
+            limiter = Limiter(None, 1, clock=lambda: clock, sleep=sleep)
+            patience = Patience(total_s=30, sleep=sleep, random=lambda: 1, clock=lambda: clock)
+            provider = HostedProvider(
+                entry,
+                Key("OPENAI_API_KEY", SECRET),
+                warn=print,
+                limiter=limiter,
+                patience=patience,
+            )
+            own = Hosted(provider, server, "gpt-4o", [], [])
+            await own.ask()
+            assert (await own.ask()).message.text == TEXT
+            assert len(server.asked) == 3
+            await provider.close()
+        assert clock >= 60
+
+    async def test_an_unreadable_picture_is_a_bad_request(self) -> None:
+        lost = picture(PNG)
+        lost = type(lost)(lost.sha256, lost.media_type)
+        async with hosted("openai", EXCHANGES["openai"].streamed) as own:
+            with pytest.raises(BadRequest, match="cannot be written for openai/gpt-4o"):
+                await own.ask(user(lost))
+
+
+class TestOwnServers:
+    async def test_need_no_key_and_know_max_tokens(self) -> None:
+        answer = EXCHANGES["openai"].streamed
+        async with hosted("openai", answer, own="vllm", window=32_768) as own:
+            await own.ask(model="org/some-model")
+            (asked,) = own.server.asked
+        assert "authorization" not in asked.headers
+        assert asked.path == "/chat/completions"
+        assert asked.body["max_tokens"] == 64
+        assert "max_completion_tokens" not in asked.body
+        assert asked.body["model"] == "org/some-model"
+        assert own.warned == []
+
+    async def test_that_report_no_usage_are_counted_here(self) -> None:
+        deltas = [{"content": piece} for piece in PIECES]
+        stream = openai_stream(deltas, "stop")
+        without = streamed([*stream[:-2], stream[-1]])
+        async with hosted("openai", without, own="old", window=8_192) as own:
+            reply = await own.ask()
+        assert reply.message.text == TEXT
+        assert reply.usage.tokens_in > 5
+        assert reply.usage.tokens_out > 5
+        assert own.warned == ["old reports no usage; its tokens are counted here"]
+        async with hosted("openai", without) as vendor:
+            with pytest.raises(ProviderError, match="before the usage"):
+                await vendor.ask()
+
+    async def test_a_cut_is_still_a_cut(self) -> None:
+        begun = streamed([openai_delta({"content": "Pri"})])
+        async with hosted("openai", begun, own="old", window=8_192) as own:
+            with pytest.raises(ProviderError, match="before a finish_reason"):
+                await own.ask()
+
+    async def test_may_speak_the_other_formats(self) -> None:
+        for wire in ("anthropic", "gemini"):
+            async with hosted(wire, EXCHANGES[wire].streamed, own="proxy", window=8_192) as own:
+                assert (await own.ask()).message.text == TEXT
+
+
+class TestModels:
+    @staticmethod
+    def provider(
+        name: str, said: ProviderSettings | None = None
+    ) -> tuple[HostedProvider, list[str]]:
+        warned: list[str] = []
+        entry: Entry = catalog({name: said} if said else {})[name]
+        return HostedProvider(entry, warn=warned.append), warned
+
+    def test_window_counter_and_eyes_come_from_tables(self) -> None:
+        provider, warned = self.provider("anthropic")
+        info = provider.model("claude-sonnet-4-5")
+        assert (info.name, info.window) == ("anthropic/claude-sonnet-4-5", 200_000)
+        assert info.sees_pictures
+        assert not info.system_anywhere
+        assert not info.free
+        assert not info.counter.exact
+        assert warned == []
+        assert self.provider("openai")[0].model("gpt-4o").system_anywhere
+
+    def test_an_unknown_model_gets_a_small_window_and_one_warning(self) -> None:
+        provider, warned = self.provider("openai")
+        assert provider.model("gpt-99").window == 128_000
+        provider.model("gpt-99")
+        (warning,) = warned
+        assert "'openai/gpt-99'" in warning
+        assert "no prompt cache" in warning
+        assert "128,000" in warning
+
+    def test_settings_go_before_tables(self) -> None:
+        said = ProviderSettings(window=1_000, sees_pictures=False)
+        provider, warned = self.provider("openai", said)
+        info = provider.model("gpt-4o")
+        assert (info.window, info.sees_pictures, info.max_output_tokens) == (1_000, False, 250)
+        assert warned == []
+
+
+async def test_anthropic_names_its_version() -> None:
+    async with hosted("anthropic", EXCHANGES["anthropic"].streamed) as own:
+        await own.ask()
+        assert own.server.asked[0].headers["anthropic-version"] == "2023-06-01"
+        assert own.server.asked[0].path == "/messages"
+
+
+async def test_an_error_after_text_is_told_as_one() -> None:
+    stream = [
+        *EXCHANGES["anthropic"].streamed.pieces[:4],
+        event(anthropic_error("overloaded_error", "Overloaded"), "error"),
+    ]
+    async with hosted("anthropic", streamed(stream)) as own:
+        with pytest.raises(ProviderError, match=r"answered 529: Overloaded .*was shown"):
+            await own.ask()
+        assert len(own.server.asked) == 1
+
+
+async def test_a_refusal_by_the_model_is_an_error_of_the_run() -> None:
+    blocked = {
+        "promptFeedback": {"blockReason": "SAFETY"},
+        "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5},
+    }
+    async with hosted("gemini", streamed([event(blocked)])) as own:
+        with pytest.raises(WindlassError, match="gemini refused to answer: SAFETY"):
+            await own.ask()
+
+
+@pytest.mark.parametrize("wire", [wire for wire in WIRES if EXCHANGES[wire].lie])
+async def test_a_lie_about_the_cache_is_cut_to_what_can_be_and_told_once(wire: str) -> None:
+    lie = EXCHANGES[wire].lie
+    assert lie is not None
+    async with hosted(wire, lie, stream=False) as own:
+        for _ in range(2):
+            assert (await own.ask()).usage == Usage(SENT, SAID, SENT)
+    assert len(own.warned) == 1
+    assert "reported 2,001 cached" in own.warned[0]
