@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cascade.making import JSON, TOOLS, cascade, cascades, damaged, dump, loaded, places
-from windlass.cascade.check import check, checked, load_checked
+from windlass.cascade.check import check, checked
 from windlass.cascade.load import load, of, parse
 from windlass.cascade.model import Cascade, Context, Phase
 from windlass.errors import CascadeError, UsageError, did_you_mean
@@ -366,11 +366,11 @@ class TestWhateverComes:
 
 
 class TestDoors:
-    def test_load_checked_raises_everything_at_once(self, tmp_path: Path) -> None:
+    def test_a_checked_file_raises_everything_at_once(self, tmp_path: Path) -> None:
         path = tmp_path / "c.json"
         path.write_text(dump(cascade({**A, "tackle": ["x"], "zzz": 1}), "json"), encoding="utf-8")
         with pytest.raises(CascadeError) as raised:
-            load_checked(path, tools=TOOLS)
+            checked(load(path), tools=TOOLS)
         assert len(raised.value.mistakes) == 2
         assert raised.value.exit_code == 2
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path as FilePath
 from typing import Any, Final, Protocol
 
 from windlass.cascade import sentences
 from windlass.cascade.draft import Draft, at
-from windlass.cascade.load import Loaded, in_order, load, of
+from windlass.cascade.load import Loaded, in_order, of
 from windlass.cascade.model import (
     REACHES,
     Cascade,
@@ -73,13 +72,6 @@ def checked(
     if mistakes:
         raise CascadeError(mistakes)
     return loaded.cascade
-
-
-def load_checked(
-    path: FilePath | str, *, tools: Toolbox | Collection[str] | None = None
-) -> Cascade:
-    """The cascade in a file, when nothing is wrong with it; raises UsageError, CascadeError."""
-    return checked(load(path), tools=tools)
 
 
 class _Checker:
