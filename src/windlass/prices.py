@@ -23,6 +23,17 @@ CACHE_MINIMUM: Final = 1_024
 
 _PROVIDERS: Final = {"gemini": "google"}
 
+_BEHIND_LITELLM: Final = {
+    "azure_ai": "azure",
+    "bedrock": "aws",
+    "fireworks_ai": "fireworks",
+    "gemini": "google",
+    "together_ai": "together",
+    "vertex_ai": "google",
+    "xai": "x-ai",
+}
+"""Providers as litellm calls them, where the table has another name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -73,6 +84,15 @@ def split_model(name: str) -> tuple[str, str]:
     return provider, model
 
 
+def _reference(name: str) -> tuple[str, str]:
+    """The provider and the model of `provider/model` as the table calls them."""
+    provider, model = split_model(name)
+    if provider == "litellm" and "/" in model:
+        provider, _, model = model.partition("/")
+        return _BEHIND_LITELLM.get(provider, provider), model
+    return _PROVIDERS.get(provider, provider), model
+
+
 def rate(name: str) -> Rate | None:
     """The rate of `provider/model`: the user's own, else the listed one; None: neither is."""
     listed = _listed(name)
@@ -95,11 +115,9 @@ def _listed(name: str) -> Rate | None:
     from genai_prices import data_snapshot
     from genai_prices.types import TieredPrices
 
-    provider, model = split_model(name)
+    provider, model = _reference(name)
     try:
-        _, found = data_snapshot.get_snapshot().find_provider_model(
-            model, None, _PROVIDERS.get(provider, provider), None
-        )
+        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
     prices = found.prices
@@ -178,7 +196,7 @@ def cost(
         return (dollars + tokens_out * found.output) / 1e6
     from genai_prices import Usage, calc_price
 
-    provider, model = split_model(name)
+    provider, model = _reference(name)
     priced = calc_price(
         Usage(
             input_tokens=tokens_in,
@@ -187,7 +205,7 @@ def cost(
             cache_write_tokens=written,
         ),
         model_ref=model,
-        provider_id=_PROVIDERS.get(provider, provider),
+        provider_id=provider,
     )
     return float(priced.total_price)
 

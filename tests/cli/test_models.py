@@ -45,7 +45,9 @@ def test_providers_with_their_keys_found_or_missing_and_never_a_key(
     assert table_date() in said.out
     listed = windlass("models", "--json")
     by_name = {row["name"]: row for row in listed.json["providers"]}
-    assert list(by_name) == ["local", "openai", "anthropic", "gemini", "openrouter", "vllm"]
+    assert list(by_name) == [
+        *("local", "openai", "anthropic", "gemini", "openrouter", "litellm", "vllm"),
+    ]
     assert by_name["gemini"]["key_found_in"] == "GOOGLE_API_KEY"
     assert by_name["vllm"]["key_missing"] is True
     assert by_name["vllm"]["defined"] is True
@@ -126,3 +128,15 @@ class TestRun:
         assert said.code == 0, said.err
         assert "openai/gpt-99" in said.out
         assert said.err.count("note: model 'openai/gpt-99'") == 1
+
+
+def test_litellm_is_listed_whether_it_is_installed_or_not(
+    windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, told in (
+        (None, "not installed: pip install 'windlass[litellm]'"),
+        ("1.106.2", "as litellm 1.106.2 wants"),
+    ):
+        monkeypatch.setattr("windlass.providers.litellm.installed", lambda version=version: version)
+        (row,) = (line for line in windlass("models").out.splitlines() if "litellm" in line[:9])
+        assert told in row

@@ -35,7 +35,9 @@ def providers(
 
 class TestNames:
     def test_the_table(self) -> None:
-        assert list(catalog({})) == ["local", "openai", "anthropic", "gemini", "openrouter"]
+        assert list(catalog({})) == [
+            *("local", "openai", "anthropic", "gemini", "openrouter", "litellm"),
+        ]
 
     def test_a_vendor_needs_the_router_or_a_definition(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError) as refused:

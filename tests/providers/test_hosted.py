@@ -32,6 +32,7 @@ from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimit
 from windlass.messages import Message, Text, ToolSpec, picture, system, user
 from windlass.providers.catalog import Entry, catalog
 from windlass.providers.hosted import HostedProvider, Key
+from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
@@ -291,6 +292,7 @@ class TestConnections:
         async def once() -> str:
             async with serving(EXCHANGES["openai"].streamed) as server:
                 own = Hosted(provider, server, "gpt-4o", [], [])
+                assert isinstance(provider._http, HttpClient)
                 object.__setattr__(provider._http._origin, "url", server.url)
                 said = (await own.ask()).message.text
                 await provider.close()

@@ -9,7 +9,7 @@ from typing import Any
 from windlass.cli.output import out, print_json, print_table
 from windlass.library import Providers
 from windlass.prices import override, rate, split_model, table_date
-from windlass.providers.catalog import Entry, catalog, find
+from windlass.providers.catalog import LITELLM, Entry, catalog, find
 from windlass.settings import Settings
 from windlass.wire.rules import NO_CACHE, CacheRules, cache_rules
 
@@ -37,6 +37,7 @@ def providers_command(*, as_json: bool) -> None:
 
 def _provider(entry: Entry) -> dict[str, Any]:
     found = entry.key(environ)
+    package = _package() if entry.name == LITELLM else {}
     return {
         "name": entry.name,
         "wire": entry.wire,
@@ -47,13 +48,25 @@ def _provider(entry: Entry) -> dict[str, Any]:
         "requests_per_minute": entry.settings.requests_per_minute,
         "tokens_per_minute": entry.settings.tokens_per_minute,
         "defined": entry.defined,
+        **package,
     }
 
 
+def _package() -> dict[str, Any]:
+    """What is told of a provider that a package speaks to."""
+    from windlass.providers.litellm import INSTALL, installed
+
+    return {"installed": installed(), "install": INSTALL}
+
+
 def _key_told(row: dict[str, Any]) -> str:
+    if "install" in row and row["installed"] is None:
+        return f"not installed: {row['install']}"
     if row["key_found_in"]:
         return f"found in {row['key_found_in']}"
-    return f"missing: {' or '.join(row['key_variables'])}" if row["key_missing"] else "not needed"
+    if row["key_missing"]:
+        return f"missing: {' or '.join(row['key_variables'])}"
+    return f"as litellm {row['installed']} wants" if "install" in row else "not needed"
 
 
 def _limits_told(row: dict[str, Any]) -> str:

@@ -14,6 +14,9 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.prices import Rate, split_model
 from windlass.setting_types import ProviderSettings
 
+LITELLM: Final = "litellm"
+"""The provider whose models the package litellm asks."""
+
 UNKNOWN_WINDOW: Final = 128_000
 """Tokens that a model is taken to hold where nobody says."""
 
@@ -87,6 +90,8 @@ _KNOWN: Final = (
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
     Entry("openrouter", "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    # litellm knows the addresses and the variables of what is behind it.
+    Entry(LITELLM, "openai", "", ()),
 )
 
 

@@ -6,11 +6,11 @@ the facts of their models; sending, trying again and waiting one's turn are the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import Message, Picture, Text
@@ -57,6 +57,18 @@ class Key:
         return f"Key({self.variable!r})"
 
 
+class Client(Protocol):
+    """What carries a body to a provider and its answer back: `HttpClient`, or litellm."""
+
+    def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+        """The events of the answer. Raises TransientError, ProviderError, LimitReached."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connections; may be called twice."""
+        ...
+
+
 class HostedProvider:
     """Answers with the models of one entry of the catalog.
 
@@ -66,6 +78,7 @@ class HostedProvider:
         warn: Told what is assumed or corrected, once each.
         patience: How often a request is tried; time and chance for it.
         limiter: Whose turn it is; default the limits of the settings.
+        client: What sends; default a client for the entry's address.
     """
 
     def __init__(
@@ -76,6 +89,7 @@ class HostedProvider:
         warn: Callable[[str], None],
         patience: Patience = PATIENCE,
         limiter: Limiter | None = None,
+        client: Client | None = None,
     ) -> None:
         self._entry = entry
         self._warn = warn
@@ -84,14 +98,14 @@ class HostedProvider:
         self._limiter = limiter or Limiter(said.requests_per_minute, said.tokens_per_minute)
         self._format = cast("Format", import_module(_MODULES[entry.wire]))
         variable = key.variable or (entry.keys[0] if entry.keys else "")
-        self._http = HttpClient(
+        self._http: Client = client or HttpClient(
             Origin(entry.name, entry.base_url, variable, key.value),
             _key_headers(entry.wire, key.value),
-            _timeouts(entry),
+            timeouts(entry),
             patience.asked,
         )
         # Servers that speak OpenAI's format differ in what they know of it.
-        self._lenient = entry.defined and entry.wire == "openai"
+        self._lenient = (entry.defined or client is not None) and entry.wire == "openai"
         self._models: dict[str, ModelInfo] = {}
         self._told: set[str] = set()
 
@@ -284,6 +298,7 @@ def _described(message: Message) -> Message:
     )
 
 
-def _timeouts(entry: Entry) -> Timeouts:
+def timeouts(entry: Entry) -> Timeouts:
+    """The seconds that the settings give a connection and each piece, else the usual ones."""
     said = entry.settings
     return Timeouts(said.connect_timeout_s or CONNECT_S, said.read_timeout_s or READ_S)

@@ -1,0 +1,366 @@
+"""Models behind the package litellm, for providers that Windlass does not speak to itself.
+
+litellm is handed a body in OpenAI's format and answers in it; sending, trying again and
+waiting one's turn are those of `windlass.providers.hosted`. The package is an extra, takes
+seconds to import and is imported when its first model is asked for, with its fetching of
+tables, its reading of `.env`, its own retries and its log switched off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from inspect import isawaitable
+from types import ModuleType
+from typing import Any, Final
+from weakref import WeakSet
+
+import httpx
+
+from windlass.errors import ProviderError, UsageError
+from windlass.prices import rate
+from windlass.providers.base import ModelInfo
+from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
+from windlass.providers.failures import Origin
+from windlass.providers.hosted import HostedProvider, Key, timeouts
+from windlass.providers.http import Piece
+from windlass.providers.litellm_failures import Reported
+from windlass.providers.retry import PATIENCE, Patience, TransientError
+from windlass.tokens import FamilyCounter
+
+INSTALL: Final = "pip install 'windlass[litellm]'"
+
+_SWITCHES: Final = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_MODE": "PRODUCTION",  # else it reads keys from a file `.env` in the current folder
+}
+"""Variables that litellm looks at while it is imported."""
+
+_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "AWS_": (
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "AWS_PROFILE",
+        "AWS_ROLE_ARN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ),
+    "AZURE_API_KEY": ("AZURE_AD_TOKEN", "AZURE_CLIENT_ID"),
+}
+"""Variables that stand for those that litellm misses whose names begin so."""
+
+_KEPT: Final = ("role", "content", "tool_calls", "reasoning_content", "thinking_blocks")
+"""Keys of a message that a later request may send back; the rest are litellm's own notes."""
+
+
+_IN_USE: Final[WeakSet[_Client]] = WeakSet()
+"""The clients that have sent something and are not closed."""
+
+
+def installed() -> str | None:
+    """The version of litellm that is installed, without importing it; None: it is not."""
+    try:
+        return version("litellm")
+    except PackageNotFoundError:
+        return None
+
+
+class LiteLLMProvider(HostedProvider):
+    """Answers with `litellm/<whatever litellm calls it>`.
+
+    Args:
+        entry: The provider `litellm` of the catalog, with the user's settings.
+        key: A key that the settings name; without one litellm reads its own variables.
+        warn: Told what is assumed or corrected, once each.
+        patience: How often a request is tried; time and chance for it.
+        sends: Whether requests will be sent, so that keys must be there.
+
+    Raises UsageError where litellm is not installed.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        key: Key,
+        *,
+        warn: Callable[[str], None],
+        patience: Patience = PATIENCE,
+        sends: bool = True,
+    ) -> None:
+        self._litellm = _imported()
+        _quiet()
+        self._needs_keys = sends and not key.value
+        client = _Client(self._litellm, entry, key, patience.asked)
+        super().__init__(entry, key, warn=warn, patience=patience, client=client)
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of the model `name`, such as `groq/llama-3.3-70b-versatile`.
+
+        The settings go before the price table, and that before litellm's own table.
+
+        Raises UsageError for a provider that litellm does not know and for missing keys.
+        """
+        if name not in self._models:
+            address = self._known(name)
+            if self._needs_keys:
+                self._check_keys(name, address)
+            full = f"{self._entry.name}/{name}"
+            said = self._entry.settings
+            window, warning = window_of(self._entry, full, rate(full))
+            if warning is not None and (listed := self._listed_window(name)):
+                window, warning = listed, None
+            if warning is not None:
+                self._tell(warning)
+            sees = said.sees_pictures
+            if sees is None:
+                sees = sees_pictures(name) or bool(self._litellm.supports_vision(model=name))
+            self._models[name] = ModelInfo(
+                name=full,
+                window=window,
+                counter=FamilyCounter(name),
+                sees_pictures=sees,
+                system_anywhere=False,
+                max_output_tokens=reply_room(window),
+            )
+        return self._models[name]
+
+    def _known(self, name: str) -> str:
+        """The address that litellm knows for the model's provider, or nothing."""
+        try:
+            _, _, _, address = self._litellm.get_llm_provider(model=name)
+        except self._litellm.exceptions.BadRequestError:
+            pass
+        else:
+            return address or ""
+        raise UsageError(
+            f"model {f'litellm/{name}'!r}: litellm knows no provider of that name; write it as"
+            " litellm/provider/model, for example 'litellm/groq/llama-3.3-70b-versatile'"
+        )
+
+    def _check_keys(self, name: str, address: str) -> None:
+        """Raise UsageError for variables that litellm needs and that are not set."""
+        found = self._litellm.validate_environment(
+            model=name, api_base=self._entry.base_url or None
+        )
+        missing = [variable for variable in found["missing_keys"] if not _has_other(variable)]
+        if address or self._entry.base_url:
+            missing = [variable for variable in missing if not variable.endswith("_API_BASE")]
+        if missing:
+            several = len(missing) > 1
+            raise UsageError(
+                f"model {f'litellm/{name}'!r} needs {'keys' if several else 'a key'}: set the"
+                f" variable{'s' if several else ''} {' and '.join(missing)}"
+                f" (export {missing[0]}=...)"
+            )
+
+    def _listed_window(self, name: str) -> int | None:
+        try:
+            found = self._litellm.get_model_info(model=name).get("max_input_tokens")
+        except Exception:  # noqa: BLE001 - litellm raises bare ones where a model is not listed
+            return None
+        return found if isinstance(found, int) and found > 0 else None
+
+
+class _Client:
+    """Sends a body through litellm and answers in pieces, as `HttpClient` does."""
+
+    def __init__(
+        self,
+        litellm: ModuleType,
+        entry: Entry,
+        key: Key,
+        asked: Callable[[str | None], float | None],
+    ) -> None:
+        self._litellm = litellm
+        self._entry = entry
+        self._key = key
+        self._asked = asked
+        self._timeouts = timeouts(entry)
+
+    async def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+        """The chunks of the answer, or its one object where it is not streamed."""
+        del path  # litellm knows where its providers want what
+        _quiet()
+        _IN_USE.add(self)
+        told = dict(body)
+        if told.get("tool_choice") == "auto":
+            del told["tool_choice"]  # says what its absence says, and not every provider takes it
+        answer: Any = await self._ours(told, self._litellm.acompletion(**told, **self._options()))
+        if not told.get("stream"):
+            yield Piece(_plain(answer), whole=True)
+            return
+        chunks = aiter(answer)
+        thoughts = _Thoughts()
+        try:
+            while (chunk := await self._ours(told, _next(chunks))) is not None:
+                yield Piece(thoughts.held_back(_plain(chunk)))
+        finally:
+            # Also when the reader goes away: what is not closed goes on being generated.
+            await _close(answer)
+        if not (answer.received_finish_reason or answer.intermittent_finish_reason):
+            # litellm ends a stream that was cut as one that was whole, with "stop".
+            raise TransientError(ProviderError(f"{self._who(told)} ended its answer in the middle"))
+        if blocks := thoughts.blocks:
+            yield Piece({"choices": [{"index": 0, "delta": {"thinking_blocks": blocks}}]})
+
+    async def close(self) -> None:
+        """Close litellm's connections, once nobody else here uses them: they are shared."""
+        _IN_USE.discard(self)
+        if not _IN_USE:
+            await _close_clients(self._litellm)
+
+    def _options(self) -> dict[str, Any]:
+        limits = self._timeouts
+        return {
+            "api_base": self._entry.base_url or None,
+            "api_key": self._key.value or None,
+            "timeout": httpx.Timeout(limits.read_s, connect=limits.connect_s, pool=None),
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+        }
+
+    def _origin(self, body: Mapping[str, Any]) -> Origin:
+        who = self._who(body)
+        vendor = who.rpartition("/")[2].upper().replace("-", "_")
+        variable = self._key.variable or f"{vendor}_API_KEY"
+        if variable not in os.environ:
+            variable = "the variables that litellm reads for it"
+        return Origin(who, self._entry.base_url or "its usual address", variable, self._key.value)
+
+    def _who(self, body: Mapping[str, Any]) -> str:
+        return f"{self._entry.name}/{str(body['model']).partition('/')[0]}"
+
+    async def _ours(self, body: Mapping[str, Any], waited: Any) -> Any:
+        """What `waited` answers; what it raises becomes ours.
+
+        It is raised outside the handler: litellm's own errors hold what the server said,
+        which may quote a key, and must not come along as the context of ours.
+        """
+        try:
+            return await waited
+        except Exception as error:  # noqa: BLE001 - litellm raises errors of every package below it
+            reported = Reported.of(error, self._origin(body), os.environ)
+        failed, again = reported.failure(self._timeouts)
+        if again and isinstance(failed, ProviderError):
+            raise TransientError(failed, self._asked(reported.retry_after))
+        raise failed
+
+
+class _Thoughts:
+    """Puts together what a model thought, which comes in pieces that cannot be told apart later.
+
+    A block ends with its signature; without it whole and unchanged, Anthropic takes no block
+    back.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[dict[str, Any]] = []
+        self._open = False
+
+    def held_back(self, chunk: dict[str, Any]) -> dict[str, Any]:
+        """The chunk without its pieces of blocks, which are kept in `blocks`."""
+        for choice in chunk.get("choices") or ():
+            for piece in choice.get("delta", {}).pop("thinking_blocks", None) or ():
+                self._take(piece)
+        return chunk
+
+    def _take(self, piece: Mapping[str, Any]) -> None:
+        block = {key: value for key, value in piece.items() if value is not None}
+        if self._open and block.get("type") == "thinking":
+            last = self.blocks[-1]
+            last["thinking"] = last.get("thinking", "") + block.get("thinking", "")
+            last |= {key: value for key, value in block.items() if key == "signature"}
+        else:
+            self.blocks.append(block)
+        self._open = block.get("type") == "thinking" and not block.get("signature")
+
+
+def _plain(answer: Any) -> dict[str, Any]:
+    """An object of litellm's as OpenAI's format has it, with its count of written tokens."""
+    told: dict[str, Any] = answer.model_dump(warnings=False)
+    for choice in told.get("choices") or ():
+        for place in ("message", "delta"):
+            if said := choice.get(place):
+                choice[place] = {key: said[key] for key in _KEPT if said.get(key) is not None}
+    if isinstance(usage := told.get("usage"), dict):
+        details = dict(usage.get("prompt_tokens_details") or {})
+        # litellm counts both kinds into `prompt_tokens`, as the format has it, under other names.
+        written = details.get("cache_creation_tokens") or usage.get("cache_creation_input_tokens")
+        read = details.get("cached_tokens") or usage.get("cache_read_input_tokens")
+        details |= {"cache_write_tokens": written or 0, "cached_tokens": read or 0}
+        usage["prompt_tokens_details"] = details
+    return told
+
+
+async def _next(chunks: AsyncIterator[Any]) -> Any:
+    """The next chunk; None after the last."""
+    return await anext(chunks, None)
+
+
+async def _close(answer: Any) -> None:
+    if (closing := getattr(answer, "aclose", None)) is not None:
+        await closing()
+
+
+def _has_other(variable: str) -> bool:
+    return any(
+        variable.startswith(start) and any(os.environ.get(other) for other in others)
+        for start, others in _OTHERS.items()
+    )
+
+
+@cache
+def _imported() -> ModuleType:
+    """The package litellm, silent. Raises UsageError where it is not installed."""
+    for name, value in _SWITCHES.items():
+        os.environ.setdefault(name, value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import litellm
+    except ImportError as error:
+        raise UsageError(
+            f"models named litellm/... need the package litellm, which cannot be imported"
+            f" ({error}); install it with: {INSTALL}"
+        ) from error
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True  # what it prints about reporting bugs to it
+    litellm.disable_aiohttp_transport = True  # httpx finds the same proxies for every provider
+    if "LITELLM_LOG" not in os.environ:
+        # Every failure is raised as well, and told by Windlass.
+        for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
+    module: ModuleType = litellm
+    return module
+
+
+def _quiet() -> None:
+    """Keep Python warnings of litellm's own code from the user, who cannot act on them."""
+    warnings.filterwarnings("ignore", module=r"litellm(\.|$)")
+    for message in ("Pydantic serializer warnings", "Item '.*' on TypedDict class"):
+        warnings.filterwarnings("ignore", message=message)
+
+
+async def _close_clients(litellm: ModuleType) -> None:
+    """Close what litellm keeps open for this event loop; another may be in use.
+
+    One client of litellm's belongs to no loop. Its connections would be taken into the next
+    one, and fail there, so it is replaced.
+    """
+    ending = f"-{id(asyncio.get_running_loop())}"
+    held = getattr(litellm.in_memory_llm_clients_cache, "cache_dict", {})
+    for key in [key for key in held if str(key).endswith(ending)]:
+        client = held.pop(key)
+        close = getattr(client, "aclose", None) or getattr(client, "close", None)
+        if close is not None and isawaitable(closing := close()):
+            await closing
+    if (shared := getattr(litellm, "module_level_aclient", None)) is not None:
+        litellm.__dict__["module_level_aclient"] = type(shared)(timeout=litellm.request_timeout)
+        await shared.close()

@@ -1,0 +1,77 @@
+"""What holds of `litellm/...` where the package litellm is not installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
+from windlass.library import Providers
+from windlass.prices import cost, rate
+from windlass.providers import litellm as module
+from windlass.providers.catalog import catalog, find
+from windlass.providers.failures import Origin
+from windlass.providers.http import Timeouts
+from windlass.providers.litellm_failures import Reported
+
+ORIGIN = Origin("litellm/groq", "its usual address", "GROQ_API_KEY")
+KEY = "gsk-VERY-secret-0123456789"
+
+
+def reported(name: str, text: str, **more: object) -> Reported:
+    error = type(name, (Exception,), more)(text)
+    return Reported.of(error, ORIGIN, {"GROQ_API_KEY": KEY})
+
+
+def test_without_the_package_one_sentence_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    module._imported.cache_clear()
+    with pytest.raises(UsageError, match=r"install it with: pip install 'windlass\[litellm\]'"):
+        Providers({}).resolve("litellm/groq/llama-3.3-70b-versatile")
+    module._imported.cache_clear()
+
+
+def test_the_rest_of_the_name_is_litellms() -> None:
+    assert find("litellm/bedrock/anthropic.claude:0", catalog({})).name == "litellm"
+
+
+def test_prices_are_those_of_the_provider_behind_it() -> None:
+    for name, same in (
+        ("litellm/groq/llama-3.3-70b-versatile", "groq/llama-3.3-70b-versatile"),
+        ("litellm/vertex_ai/gemini-2.5-flash", "gemini/gemini-2.5-flash"),
+    ):
+        mine, theirs = rate(name), rate(same)
+        assert mine is not None
+        assert theirs is not None
+        assert (mine.input, mine.output) == (theirs.input, theirs.output)
+        assert cost(name, 1_000, 10) == cost(same, 1_000, 10)
+    assert rate("litellm/nosuch/model") is None
+    assert rate("litellm/model") is None
+    assert cost("litellm/nosuch/model", 1_000, 10) is None
+
+
+def test_errors_are_told_without_litellms_words_and_without_keys() -> None:
+    text = (
+        "litellm.ContextWindowExceededError: litellm.BadRequestError: GroqException - "
+        '{"error": {"message": "too much for us"}}'
+    )
+    failed, again = reported("ContextWindowExceededError", text, status_code=400).failure(
+        Timeouts()
+    )
+    assert isinstance(failed, ContextTooLong)
+    assert "litellm/groq answered 400: too much for us;" in str(failed)
+    assert not again
+    text = f"litellm.APIConnectionError: no {KEY}\nTraceback (most recent call last)"
+    failed, again = reported("APIConnectionError", text, status_code=500).failure(Timeouts())
+    assert str(failed) == "litellm/groq was not reached, or broke off: no ***"
+    assert again
+    failed, again = reported("Timeout", "litellm.Timeout: x", status_code=408).failure(Timeouts())
+    assert str(failed) == "litellm/groq: nothing came for 120 s"
+    assert again
+    failed, _ = reported("UnsupportedParamsError", "no effort", status_code=400).failure(Timeouts())
+    assert isinstance(failed, BadRequest)
+    failed, again = reported("KeyError", "choices").failure(Timeouts())
+    assert (type(failed), again) == (ProviderError, False)
