@@ -2,14 +2,18 @@
 
 What they make is what a provider may send or accept: a conversation is always a
 valid sequence, a chat dict always in the form `to_openai` writes.
+
+Each is made once (`cache`): most of a draw's time would go into making strategies anew.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import string
 import struct
 import zlib
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -82,6 +86,7 @@ def webp(width: int = 2, height: int = 3, kind: bytes = b"VP8X") -> bytes:
 FILES = (png, gif, jpeg, webp)
 
 
+@cache
 def picture_files() -> st.SearchStrategy[bytes]:
     """The bytes of a small picture in one of the four formats."""
     side = st.integers(1, 300)
@@ -95,42 +100,53 @@ ALL_CHARACTERS = st.characters()
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 
 
+@cache
 def texts(min_size: int = 0) -> st.SearchStrategy[str]:
     """Any text that has a UTF-8 form."""
     return st.text(CHARACTERS, min_size=min_size, max_size=40)
 
 
+@cache
 def rough_texts() -> st.SearchStrategy[str]:
     """Any text at all, lone surrogates included."""
     return st.text(ALL_CHARACTERS, max_size=40)
 
 
+@cache
 def names() -> st.SearchStrategy[str]:
     """Names that every provider accepts for a tool or a call."""
-    return st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,15}", fullmatch=True)
+    first, more = string.ascii_letters + "_", string.ascii_letters + string.digits + "_-"
+    # Quicker than `from_regex` by far, and the same names.
+    return st.builds(str.__add__, st.sampled_from(first), st.text(more, max_size=15))
 
 
+@cache
 def json_values() -> st.SearchStrategy[Any]:
     """JSON values without null at the top."""
-    leaf = st.booleans() | st.integers() | st.floats(allow_nan=False) | texts()
-    return st.recursive(
-        leaf,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(), inner, max_size=3),
-        max_leaves=6,
+    # Three levels by hand: `recursive` draws again and again to keep to its number of leaves.
+    values: st.SearchStrategy[Any] = (
+        st.booleans() | st.integers() | st.floats(allow_nan=False) | texts()
     )
+    for _ in range(2):
+        inner = values
+        values |= st.lists(inner, max_size=2) | st.dictionaries(texts(), inner, max_size=2)
+    return values
 
 
+@cache
 def arguments() -> st.SearchStrategy[str]:
     """The arguments of a call: mostly a JSON object, sometimes what a model got wrong."""
     good = st.dictionaries(names(), json_values(), max_size=3).map(json.dumps)
     return good | st.just("") | texts()
 
 
+@cache
 def tool_calls() -> st.SearchStrategy[ToolCall]:
     """One call with an id of its own choosing."""
     return st.builds(ToolCall, names(), names(), arguments())
 
 
+@cache
 def pictures() -> st.SearchStrategy[Picture]:
     """Pictures as chat knows them: with their bytes, or by address; without a name."""
     with_data = st.builds(picture, picture_files())
@@ -142,18 +158,21 @@ def pictures() -> st.SearchStrategy[Picture]:
     return with_data | by_address
 
 
+@cache
 def foreign_parts() -> st.SearchStrategy[Opaque]:
     """What another provider than OpenAI signed."""
     data = st.dictionaries(names(), json_values(), max_size=3).map(json.dumps)
     return st.builds(Opaque, st.sampled_from(["anthropic", "gemini"]), names(), data, names())
 
 
+@cache
 def chat_keys() -> st.SearchStrategy[dict[str, Any]]:
     """Keys that vendors add to a chat message."""
     key = st.sampled_from(["refusal", "reasoning_content", "cache_control", "annotations"])
     return st.dictionaries(key, json_values(), max_size=2)
 
 
+@cache
 def chat_only_parts() -> st.SearchStrategy[dict[str, Any]]:
     """Parts of a chat message that Windlass has no word for."""
     return st.one_of(
@@ -166,6 +185,7 @@ def chat_only_parts() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@cache
 def parts(*, foreign: bool = False) -> st.SearchStrategy[Part]:
     """Text, pictures, and with `foreign` what other providers signed."""
     known: st.SearchStrategy[Part] = st.builds(Text, rough_texts()) | pictures()
@@ -220,6 +240,7 @@ def conversations(draw: st.DrawFn, *, max_turns: int = 4, min_turns: int = 0) ->
 # ---- chat dicts ---------------------------------------------------------------------
 
 
+@cache
 def _chat_texts() -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(lambda text: {"type": "text", "text": text}, texts())
 

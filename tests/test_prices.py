@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -12,6 +13,7 @@ from windlass import prices
 from windlass.errors import UsageError
 from windlass.prices import (
     Override,
+    Prices,
     Rate,
     bill_stream,
     cost,
@@ -68,6 +70,50 @@ def test_what_was_written_to_a_cache_costs_what_writing_costs() -> None:
     assert cost("openai/gpt-4o", 1_000, 0, 400, 300) == cost("openai/gpt-4o", 1_000, 0, 400)
 
 
+LONG = "anthropic/claude-sonnet-4-5"
+
+
+def test_what_was_written_for_an_hour_costs_twice_the_input() -> None:
+    # of 300 written 200 for an hour, at 6 dollars a million
+    by_hand = (300 * 3 + 400 * 0.3 + 100 * 3.75 + 200 * 6 + 100 * 15) / 1e6
+    assert cost(LONG, 1_000, 100, 400, 300, tokens_written_long=200) == pytest.approx(by_hand)
+    # above 200,000 tokens all of it is twice as dear, output one and a half times
+    by_hand = (100_000 * 6 + 150_000 * 12 + 10 * 22.5) / 1e6
+    told = cost(LONG, 250_000, 10, 0, 150_000, tokens_written_long=150_000)
+    assert told == pytest.approx(by_hand)
+
+
+def test_more_written_for_an_hour_than_written_is_never_billed() -> None:
+    told = cost(LONG, 100, 0, 0, 40, tokens_written_long=900)
+    assert told == pytest.approx((60 * 3 + 40 * 6) / 1e6)
+
+
+def test_where_no_table_has_the_long_price_of_a_claude_it_is_twice_the_input() -> None:
+    routed = "openrouter/anthropic/claude-sonnet-4.5"
+    found = rate(routed)
+    assert found is not None
+    assert (found.input, found.cache_write_long) == (3.0, 6.0)
+    told = cost(routed, 1_000, 0, 0, 1_000, tokens_written_long=1_000)
+    assert told == pytest.approx(1_000 * 6 / 1e6)
+    gpt = rate("openai/gpt-5.6")
+    assert gpt is not None
+    assert gpt.cache_write_long is None
+    # Where there is no such kind, what is told of it is a plain write.
+    assert cost("openai/gpt-5.6", 1_000, 0, 0, 500, tokens_written_long=500) == cost(
+        "openai/gpt-5.6", 1_000, 0, 0, 500
+    )
+
+
+def test_a_listed_price_of_storage_comes_beside_the_input() -> None:
+    # The router lists 0.0833 dollars for keeping a million tokens, which are input besides.
+    found = rate("openrouter/google/gemini-2.5-flash")
+    assert found is not None
+    assert found.input < found.cache_write < 2 * found.input
+    assert cost("openrouter/google/gemini-2.5-flash", 1_000, 0, 0, 1_000) == pytest.approx(
+        found.cache_write / 1e3
+    )
+
+
 def test_more_cached_or_written_than_sent_is_never_billed() -> None:
     name = "anthropic/claude-sonnet-4-5"
     assert cost(name, 100, 0, 900, 900) == pytest.approx(100 * 0.3 / 1e6)
@@ -79,6 +125,9 @@ def test_long_contexts_have_a_tier_of_their_own() -> None:
     name = "gemini/gemini-2.5-pro"
     assert cost(name, 100_000, 0) == pytest.approx(0.125)
     assert cost(name, 300_000, 0) == pytest.approx(0.75)
+    found = rate(name)
+    assert found is not None
+    assert found.tiers == ((200_000, 2.0),)
 
 
 class TestOverride:
@@ -94,6 +143,13 @@ class TestOverride:
             by_hand = (300 * 1 + 400 * 0.1 + 300 * 1.5 + 100 * 2) / 1e6
             assert cost(name, 1_000, 100, 400, 300) == pytest.approx(by_hand)
             assert rate("openai/gpt-4o") is not None
+            # without a price of its own the long kind costs what writing costs
+            long = cost(name, 1_000, 100, 400, 300, tokens_written_long=300)
+            assert long == pytest.approx(by_hand)
+        with override({name: replace(self.OWN, cache_write_long=3.0)}):
+            by_hand = (300 * 1 + 400 * 0.1 + 100 * 1.5 + 200 * 3 + 100 * 2) / 1e6
+            long = cost(name, 1_000, 100, 400, 300, tokens_written_long=200)
+            assert long == pytest.approx(by_hand)
         assert rate(name) == listed
 
     def test_prices_a_model_that_no_table_has(self) -> None:
@@ -146,7 +202,7 @@ def test_the_table_says_its_date() -> None:
     assert re.fullmatch(r"genai-prices \S+, newest price of \d{4}-\d\d-\d\d", table_date())
 
 
-ROUND = Rate("x/y", input=1.0, output=5.0, cache_read=0.1, cache_write=1.25, window=None)
+ROUND = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 
 
 def test_a_stream_by_hand() -> None:
@@ -166,14 +222,71 @@ def test_a_stream_by_hand() -> None:
         (1_300, 0),
         (1_510, 1_500),
     ]
-    assert [one.dollars * 1e6 for one in billed] == pytest.approx(
+    assert [one.units for one in billed] == pytest.approx(
         [1_500 * 1.25, 1_500 * 0.1 + 300 * 1.25, 1_300 * 1.25, 1_500 * 0.1 + 10 * 1.25]
     )
 
 
 def test_a_short_request_is_not_cached_at_all() -> None:
     (one,) = bill_stream(ROUND, [[("a", 1_023)]])
-    assert one.dollars == pytest.approx(1_023 / 1e6)
+    assert one.units == pytest.approx(1_023)
+    (one,) = bill_stream(replace(ROUND, minimum=1_023), [[("a", 1_023)]])
+    assert one.units == pytest.approx(1_023 * 1.25)
+
+
+def test_a_shared_prefix_below_the_models_own_minimum_is_not_read() -> None:
+    twice = [[("a", 4_000)], [("a", 4_000), ("b", 200)]]
+    assert [one.cached for one in bill_stream(ROUND, twice)] == [0, 4_000]
+    dear = bill_stream(replace(ROUND, minimum=4_096), twice)
+    assert [one.cached for one in dear] == [0, 0]
+    assert [one.units for one in dear] == pytest.approx([4_000, 4_200 * 1.25])
+
+
+def test_a_hit_is_cut_to_whole_steps() -> None:
+    (_, second) = bill_stream(replace(ROUND, step=128), [[("a", 1_300)], [("a", 1_300)]])
+    assert second.cached == 1_280
+    assert second.units == pytest.approx(1_280 * 0.1 + 20 * 1.25)
+    (_, second) = bill_stream(replace(ROUND, step=2_048), [[("a", 1_300)], [("a", 1_300)]])
+    assert second.cached == 0
+
+
+def test_a_prefix_expires_unless_it_is_used() -> None:
+    same = [[("a", 2_000)]] * 4
+    told = bill_stream(ROUND, same, [0.0, 300.0, 600.0, 901.0])
+    assert [one.cached for one in told] == [0, 2_000, 2_000, 0]
+    assert bill_stream(replace(ROUND, ttl_s=None), same, [0.0, 1e3, 1e6, 1e9])[-1].cached == 2_000
+
+
+def test_long_requests_are_billed_at_their_tier() -> None:
+    tiered = replace(ROUND, tiers=((2_000, 2.0), (4_000, 3.0)))
+    told = bill_stream(tiered, [[("a", 2_000)], [("a", 2_000), ("b", 1)], [("c", 4_001)]])
+    assert [one.units for one in told] == pytest.approx(
+        [2_000 * 1.25, 2 * (2_000 * 0.1 + 1.25), 3 * 4_001 * 1.25]
+    )
+
+
+def test_without_a_cache_nothing_is_read() -> None:
+    plain = Prices(1.0, 1.0, 0, 1, None)
+    told = bill_stream(plain, [[("a", 2_000)]] * 2)
+    assert [(one.cached, one.units) for one in told] == [(0, 2_000.0)] * 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"read": -0.1},
+        {"write": float("nan")},
+        {"write_long": float("inf")},
+        {"minimum": -1},
+        {"step": 0},
+        {"ttl_s": 0},
+        {"tiers": ((200, 2.0), (100, 3.0))},
+        {"tiers": ((200, -2.0),)},
+    ],
+)
+def test_prices_that_cannot_be(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        replace(ROUND, **wrong)  # type: ignore[arg-type]
 
 
 def test_only_the_last_eight_requests_are_looked_at() -> None:

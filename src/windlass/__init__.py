@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Cascade",
     "Phase",
+    "Prices",
     "WindlassError",
     "query_unified",
     "run",
@@ -16,6 +17,7 @@ __all__ = [
 _HOMES = {
     "Cascade": "windlass.cascade.model",
     "Phase": "windlass.cascade.model",
+    "Prices": "windlass.prices",
     "WindlassError": "windlass.errors",
     "query_unified": "windlass.library",
     "run": "windlass.library",
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
     from windlass.library import query_unified, run, run_sync
+    from windlass.prices import Prices
 
 
 def __getattr__(name: str) -> object:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from windlass.engine.result import Result
     from windlass.engine.state import Run
     from windlass.history.sqlite import SqliteKeeper
-    from windlass.providers.base import ModelInfo, Provider
+    from windlass.providers.base import ModelInfo, Provider, Wait
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
@@ -65,7 +65,8 @@ async def run(
     """
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
-    made = Providers(providers or {}, settings, warn=on_event and _noted(on_event))
+    told = (None, None) if on_event is None else (_noted(on_event), _waiting(on_event))
+    made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
     async with AsyncExitStack() as closing:
         closing.enter_context(importable(cascade))
         closing.enter_context(override(settings.prices))
@@ -154,6 +155,7 @@ class Providers:
         given: Providers that are there already; they go before those of the same name.
         settings: What `windlass.toml` says of providers; default nothing.
         warn: Told what is assumed of a model, once; default a Python warning.
+        on_wait: Told when a request waits for a second and more before it goes.
         keys: Where keys are looked for; None: no key is needed, for nothing is sent.
     """
 
@@ -163,12 +165,14 @@ class Providers:
         settings: Settings | None = None,
         *,
         warn: Callable[[str], None] | None = None,
+        on_wait: Callable[[Wait], None] | None = None,
         keys: Mapping[str, str] | None = environ,
     ) -> None:
         self._made: dict[str, Provider] = dict(given)
         self._given = frozenset(given)
         self._said = settings.providers if settings is not None else {}
         self._warn = warn or _warn
+        self._on_wait = on_wait
         self._keys = keys
 
     def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
@@ -200,8 +204,14 @@ class Providers:
         if entry.name == LITELLM:
             from windlass.providers.litellm import LiteLLMProvider
 
-            return LiteLLMProvider(entry, found, warn=self._warn, sends=self._keys is not None)
-        return HostedProvider(entry, found, warn=self._warn)
+            return LiteLLMProvider(
+                entry,
+                found,
+                warn=self._warn,
+                on_wait=self._on_wait,
+                sends=self._keys is not None,
+            )
+        return HostedProvider(entry, found, warn=self._warn, on_wait=self._on_wait)
 
     async def close(self) -> None:
         """Close every provider that was made."""
@@ -222,6 +232,15 @@ def _noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
     from windlass.engine.events import Noted
 
     return lambda text: on_event(Noted("", text))
+
+
+def _waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
+    """Tells a wait as an event."""
+    from windlass.engine.events import Waiting
+
+    return lambda wait: on_event(
+        Waiting(wait.model, wait.seconds, wait.because, wait.attempt, wait.tries)
+    )
 
 
 def _local() -> Provider:

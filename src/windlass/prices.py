@@ -7,6 +7,7 @@ wheel; nothing is fetched. A model that the table does not hold has no price:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,9 +18,6 @@ from importlib.metadata import version
 from typing import Final
 
 from windlass.errors import UsageError
-
-CACHE_MINIMUM: Final = 1_024
-"""Shortest prefix, in tokens, that a hosted provider's prompt cache keeps."""
 
 _PROVIDERS: Final = {"gemini": "google"}
 
@@ -34,10 +32,23 @@ _BEHIND_LITELLM: Final = {
 }
 """Providers as litellm calls them, where the table has another name."""
 
+_LONG_WRITE: Final = 2.0
+"""A token that a Claude writes to its cache for an hour costs two fresh ones, where no
+table says it (platform.claude.com, prompt caching)."""
+
+_REMEMBERED: Final = 8
+"""Requests back in which `bill_stream` looks for a prefix: what went before them is seldom
+longer than what they share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """US dollars a million tokens, at the first tier; `window` is in tokens (None: not listed)."""
+    """US dollars a million tokens, at the first tier; `window` is in tokens (None: not listed).
+
+    `cache_write_long` is the price of writing for an hour (None: there is no such kind).
+    `tiers` are pairs (tokens, factor): a request with more input tokens than that costs
+    this many times the price of input, on all its tokens.
+    """
 
     model: str
     input: float
@@ -45,19 +56,77 @@ class Rate:
     cache_read: float
     cache_write: float
     window: int | None
+    cache_write_long: float | None = None
+    tiers: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
     """A user's own price of a model, in US dollars a million tokens, without tiers.
 
-    Without a price of their own, cached tokens cost what input costs.
+    Without a price of their own, cached tokens cost what input costs, and those written
+    for an hour what the others that are written cost.
     """
 
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    cache_write_long: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a model's input costs with its prompt cache, in units of a fresh input token.
+
+    Args:
+        read: A token read from the cache (0: nothing; 1: there is no cache).
+        write: A token written to it for the usual time.
+        minimum: The fewest tokens of a prefix that is kept.
+        step: A hit's length is a multiple of it, in tokens.
+        ttl_s: Seconds that a prefix is kept after its last use (None: no time is known).
+        write_long: A token written for the longer time (None: there is no such kind).
+        tiers: Pairs (tokens, factor), ascending: a request with more input tokens than
+            that costs this many times as much, on all its tokens.
+
+    Raises UsageError for what cannot be.
+
+    >>> Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0).caches
+    True
+    """
+
+    read: float
+    write: float
+    minimum: int
+    step: int
+    ttl_s: float | None
+    write_long: float | None = None
+    tiers: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        factors = [factor for _, factor in self.tiers]
+        amounts = [self.read, self.write, self.write_long or 0.0, *factors]
+        if not all(0 <= amount < math.inf for amount in amounts):
+            raise UsageError("prices are numbers from 0 up, in units of a fresh input token")
+        if self.minimum < 0 or self.step < 1:
+            raise UsageError("minimum is a number of tokens from 0 up, step one from 1 up")
+        if self.ttl_s is not None and not self.ttl_s > 0:
+            raise UsageError("ttl_s is a number of seconds above 0, or None")
+        if [above for above, _ in self.tiers] != sorted({above for above, _ in self.tiers}):
+            raise UsageError("tiers are pairs (tokens, factor), each above the one before")
+
+    @property
+    def caches(self) -> bool:
+        """Whether anything is ever cheaper for having been sent before."""
+        return self.read < 1
+
+    def factor(self, tokens: int) -> float:
+        """How many times the base price a request with `tokens` input tokens costs."""
+        return _factor(self.tiers, tokens)
+
+
+def _factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
+    return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
 
 
 _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")
@@ -93,6 +162,11 @@ def _reference(name: str) -> tuple[str, str]:
     return _PROVIDERS.get(provider, provider), model
 
 
+def is_own(name: str) -> bool:
+    """Whether the price of `provider/model` is the user's own."""
+    return name in _OVERRIDES.get({})
+
+
 def rate(name: str) -> Rate | None:
     """The rate of `provider/model`: the user's own, else the listed one; None: neither is."""
     listed = _listed(name)
@@ -106,6 +180,7 @@ def rate(name: str) -> Rate | None:
         cache_read=own.input if own.cache_read is None else own.cache_read,
         cache_write=own.input if own.cache_write is None else own.cache_write,
         window=None if listed is None else listed.window,
+        cache_write_long=own.cache_write_long,
     )
 
 
@@ -133,11 +208,18 @@ def _listed(name: str) -> Rate | None:
         amount = value.base if isinstance(value, TieredPrices) else value
         return None if amount is None else float(str(amount))
 
-    fresh = base(chosen.input_mtok)
+    told = chosen.input_mtok
+    fresh = base(told)
     if fresh is None:
         return None
     read = base(chosen.cache_read_mtok)
     write = base(chosen.cache_write_mtok)
+    if write is not None and write < fresh:
+        write += fresh  # what is listed is the storage, which is paid besides the input
+    long = base(chosen.cache_write_1h_mtok)
+    if long is None and "claude" in model:
+        long = _LONG_WRITE * fresh
+    tiers = told.tiers if isinstance(told, TieredPrices) and fresh else []
     return Rate(
         model=name,
         input=fresh,
@@ -145,6 +227,8 @@ def _listed(name: str) -> Rate | None:
         cache_read=fresh if read is None else read,
         cache_write=fresh if write is None else write,
         window=found.context_window,
+        cache_write_long=long,
+        tiers=tuple((tier.start, float(tier.price) / fresh) for tier in tiers),
     )
 
 
@@ -178,66 +262,89 @@ def cost(
     tokens_out: int,
     tokens_cached: int = 0,
     tokens_written: int = 0,
+    *,
+    tokens_written_long: int = 0,
 ) -> float | None:
     """US dollars of one call; `tokens_in` includes the cached and the written ones.
 
-    None: no price is known. Tiers and cache prices are the table's; a user's own
-    price has no tiers. Cached tokens are billed as reads, written ones as
-    writes of the short kind; where a model has no price for writing, as input.
+    None: no price is known. Tiers and cache prices are the table's; a user's own price
+    has no tiers. Cached tokens are billed as reads, written ones as writes, and those of
+    them that were written for an hour (`tokens_written_long`) as long writes; where a
+    model has no price for writing, as input.
     """
     found = rate(name)
     if found is None:
         return None
     cached = min(tokens_cached, tokens_in)
     written = min(tokens_written, tokens_in - cached)
-    if name in _OVERRIDES.get({}):
-        fresh = tokens_in - cached - written
-        dollars = fresh * found.input + cached * found.cache_read + written * found.cache_write
+    long = min(tokens_written_long, written)
+    long_price = found.cache_write if found.cache_write_long is None else found.cache_write_long
+    # What writing costs beyond input, in dollars a million times tokens.
+    beyond = written * (found.cache_write - found.input) + long * (long_price - found.cache_write)
+    if is_own(name):
+        fresh = tokens_in - cached
+        dollars = fresh * found.input + cached * found.cache_read + beyond
         return (dollars + tokens_out * found.output) / 1e6
     from genai_prices import Usage, calc_price
 
     provider, model = _reference(name)
     priced = calc_price(
-        Usage(
-            input_tokens=tokens_in,
-            output_tokens=tokens_out,
-            cache_read_tokens=cached,
-            cache_write_tokens=written,
-        ),
+        Usage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached),
         model_ref=model,
         provider_id=provider,
     )
-    return float(priced.total_price)
+    return float(priced.total_price) + beyond * _factor(found.tiers, tokens_in) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """One request of a stream as a caching provider would bill it; tokens and US dollars."""
+    """One request of a stream as a caching provider would bill it.
+
+    `tokens` and those of them read from the cache; `units` is the input's price in fresh
+    input tokens of the first tier.
+    """
 
     tokens: int
     cached: int
-    dollars: float
+    units: float
 
 
-def bill_stream(rate: Rate, requests: Sequence[Sequence[tuple[str, int]]]) -> list[Billed]:
-    """What each request of a session costs with a prompt cache, input side only.
+def bill_stream(
+    prices: Prices,
+    requests: Sequence[Sequence[tuple[str, int]]],
+    times: Sequence[float] | None = None,
+) -> list[Billed]:
+    """What the requests of a session to one model cost with its cache, input side only.
 
     A request is its messages in order as (identity, tokens); tools and system come
-    first. The cached part is the longest common prefix with one of the previous 8
-    requests, from `CACHE_MINIMUM` tokens on; the rest is written to the cache where
-    the request is long enough to be kept at all, else it is plain input.
+    first. `times` are the seconds at which each was sent; without them nothing expires.
+
+    With n tokens in all, of which c are read, a request costs `f(n) * (r*c + w*(n - c))`
+    units: r and w are the prices of reading and writing, f the factor of its tier. c is
+    the longest prefix it shares with one of the requests before it within `ttl_s`, cut
+    to a multiple of `step`, or 0 below `minimum`; a request shorter than `minimum` is not
+    kept, so its w is 1. So the providers bill a prefix whose marks, where they want any,
+    stand where they pay (platform.claude.com, developers.openai.com: prompt caching).
     """
     billed: list[Billed] = []
     for index, request in enumerate(requests):
         total = sum(tokens for _, tokens in request)
         shared = max(
-            (_shared_tokens(request, earlier) for earlier in requests[max(0, index - 8) : index]),
+            (
+                _shared_tokens(request, requests[before])
+                for before in range(max(0, index - _REMEMBERED), index)
+                if times is None
+                or prices.ttl_s is None
+                or times[index] - times[before] <= prices.ttl_s
+            ),
             default=0,
         )
-        cached = shared if shared >= CACHE_MINIMUM else 0
-        fresh = rate.cache_write if total >= CACHE_MINIMUM else rate.input
-        dollars = (cached * rate.cache_read + (total - cached) * fresh) / 1e6
-        billed.append(Billed(total, cached, dollars))
+        cached = shared // prices.step * prices.step
+        if cached < prices.minimum or not prices.caches:
+            cached = 0
+        fresh = prices.write if total >= prices.minimum else 1.0
+        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
+        billed.append(Billed(total, cached, units))
     return billed
 
 

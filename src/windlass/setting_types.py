@@ -144,6 +144,7 @@ _PRICE: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
     "output": _dollars,
     "cache_read": _dollars,
     "cache_write": _dollars,
+    "cache_write_long": _dollars,
 }
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+
 import pytest
+from rich.console import Console
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
+from windlass.cli.progress import Progress
+from windlass.engine.events import Waiting
 from windlass.prices import table_date
+from windlass.providers.base import ModelInfo
+from windlass.providers.scripted import Scripted
 
 SECRET = "sk-never-shown-1234"
 
@@ -23,6 +31,7 @@ tokens_per_minute = 30000
 [prices."vllm/qwen3"]
 input = 0.1
 output = 0.4
+cache_write_long = 0.3
 """
 
 
@@ -60,9 +69,13 @@ def test_one_model(windlass: CommandLine) -> None:
         "input": 3.0,
         "cached": 0.3,
         "written": 3.75,
+        "written_long": 6.0,
         "output": 15.0,
+        "tiers": [[200_000, 2.0]],
         "own": False,
     }
+    assert told["in_fresh_tokens"]["write_long"] == 2.0
+    assert told["sequence"]["results_together"] is True
     assert told["window"] == 200_000
     assert told["cache_minimum"] == 1_024
     assert told["cache"]["breakpoints"] == 4
@@ -74,6 +87,21 @@ def test_one_model(windlass: CommandLine) -> None:
     assert "prefixes of 1,024 tokens and more, for 5 minutes; up to 4 marks" in said
     assert table_date() in said
     assert "missing: ANTHROPIC_API_KEY" in said
+    assert "fresh 1, read 0.1, written 1.25, written for an hour 2" in said
+    assert "input above 200,000 tokens: 2 times as much" in said
+    assert "the first message is the user's; roles alternate" in said
+
+
+def test_a_vendors_model_behind_the_router(windlass: CommandLine) -> None:
+    told = windlass("models", "openrouter/anthropic/claude-opus-4.5", "--json").json
+    assert told["cache_minimum"] == 4_096
+    assert (told["cache"]["breakpoints"], told["cache"]["automatic"]) == (4, False)
+    said = windlass("models", "openrouter/openai/gpt-5.1").out
+    assert "prefixes of 1,024 tokens and more, in steps of 128" in said
+    # The wire is the router's, so the order of messages is too.
+    assert "call ids have up to 40 characters" in said
+    # Rules, but no cheaper price in the table: nothing is told that is not billed.
+    assert "none that is known" in windlass("models", "openrouter/moonshotai/kimi-k2").out
 
 
 def test_a_model_of_ones_own(windlass: CommandLine) -> None:
@@ -81,6 +109,7 @@ def test_a_model_of_ones_own(windlass: CommandLine) -> None:
     told = windlass("models", "vllm/qwen3", "--json").json
     assert told["prices"]["own"] is True
     assert (told["prices"]["cached"], told["window"]) == (0.1, 32_768)
+    assert told["prices"]["written_long"] == 0.3
     assert "your own, windlass.toml" in windlass("models", "vllm/qwen3").out
 
 
@@ -93,11 +122,14 @@ def test_a_model_that_nobody_knows_has_no_price(windlass: CommandLine) -> None:
     said = windlass("models", "openai/gpt-99").out
     assert "none that is known" in said
     assert "never as zero" in said
-    assert "note: model 'openai/gpt-99'" in said
+    assert said.count("note: model 'openai/gpt-99'") == 1
 
 
 def test_the_local_model(windlass: CommandLine) -> None:
-    assert "runs on this machine" in windlass("models", "local/smollm2").out
+    said = windlass("models", "local/smollm2").out
+    assert "runs on this machine" in said
+    assert "fresh 1, read 0, written 1" in said
+    assert "note" not in said
 
 
 @pytest.mark.parametrize(
@@ -112,6 +144,66 @@ def test_names_that_are_none(windlass: CommandLine, name: str, says: str) -> Non
     said = windlass("models", name)
     assert said.code == 2
     assert says in said.complaint
+
+
+class Paid(Scripted):
+    """A scripted model that is sold under a name of the table, or of none."""
+
+    def __init__(self, named: str) -> None:
+        super().__init__(lambda _: "said")
+        self.named = named
+
+    def model(self, name: str) -> ModelInfo:
+        return dataclasses.replace(super().model(name), name=self.named, free=False)
+
+
+class TestWhatItCosts:
+    @staticmethod
+    def sold(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+        monkeypatch.setattr("windlass.library._local", lambda: Paid(named))
+
+    def test_a_hosted_model_is_billed_as_itself(
+        self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a")))
+        self.sold(monkeypatch, "openai/gpt-4o")
+        told = windlass("run", "c.json")
+        assert told.code == 0, told.err
+        assert "billed  simulated  snowball, simulated" in told.out
+        assert f"openai/gpt-4o at its own prices ({table_date()})" in told.out
+        assert "claude" not in told.out
+
+    def test_one_without_a_price_is_told_so_and_never_at_anothers(
+        self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a")))
+        self.sold(monkeypatch, "nowhere/nothing")
+        told = windlass("run", "c.json")
+        assert "nowhere/nothing has no price" in told.out
+        assert "no price  " in told.out
+        assert "$" not in told.out
+        dry = windlass("run", "c.json", "--dry-run")
+        assert "prices: nowhere/nothing has no price" in dry.out
+        assert "$" not in dry.out
+
+    def test_the_local_one_is_told_at_the_prices_of_another(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a")))
+        told = windlass("run", "c.json", "--price-as", "openai/gpt-4o")
+        assert "costs are what openai/gpt-4o would bill" in told.out
+        dry = windlass("run", "c.json", "--dry-run", "--price-as", "openai/gpt-4o")
+        assert "scripted/function at the prices of openai/gpt-4o" in dry.out
+
+
+def test_a_wait_is_one_line_for_who_watches() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    show = Progress(console)
+    show(Waiting("anthropic/x", 12.2, "anthropic answered 429: slow down", 2, 5))
+    show(Waiting("openai/x", 31.0, "the limits a minute of openai are reached", 1, 5))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines() == [
+        "  waiting 12 s: anthropic answered 429: slow down, try 2 of 5",
+        "  waiting 31 s: the limits a minute of openai are reached",
+    ]
 
 
 class TestRun:

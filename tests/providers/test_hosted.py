@@ -7,10 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import windlass
 from tests.providers.exchanges import (
     CACHED,
     CALL,
@@ -28,8 +30,10 @@ from tests.providers.exchanges import (
     openai_stream,
 )
 from tests.providers.server import Answer, Server, serving, streamed, whole
+from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
 from windlass.messages import Message, Text, ToolSpec, picture, system, user
+from windlass.providers.base import Wait
 from windlass.providers.catalog import Entry, catalog
 from windlass.providers.hosted import HostedProvider, Key
 from windlass.providers.http import HttpClient
@@ -65,6 +69,7 @@ class Hosted:
     model: str
     slept: list[float]
     warned: list[str]
+    waited: list[Wait] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
 
     async def ask(self, *messages: Message, **more: Any) -> Reply:
@@ -91,9 +96,12 @@ async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> Asyn
         entry = catalog({own or wire: settings})[own or wire]
         key = Key() if own else Key(VARIABLES[wire], SECRET)
         patience = Patience(sleep=sleep, random=lambda: 1.0)
-        provider = HostedProvider(entry, key, warn=warned.append, patience=patience)
+        waited: list[Wait] = []
+        provider = HostedProvider(
+            entry, key, warn=warned.append, on_wait=waited.append, patience=patience
+        )
         try:
-            yield Hosted(provider, server, MODELS[wire], slept, warned)
+            yield Hosted(provider, server, MODELS[wire], slept, warned, waited)
         finally:
             await provider.close()
             await provider.close()  # twice is once
@@ -154,6 +162,11 @@ class TestEveryFormat:
             reply = await own.ask()
         assert own.slept == [7]
         assert reply.message.text == TEXT
+        assert (reply.tries, reply.waited_s) == (2, 7)
+        (wait,) = own.waited
+        assert (wait.model, wait.seconds) == (f"{wire}/{MODELS[wire]}", 7)
+        assert (wait.attempt, wait.tries) == (2, 5)
+        assert wait.because.startswith(f"{wire} answered 429: ")
         assert own.pieces == list(PIECES)
 
     async def test_gives_up_when_it_stays_so(self, wire: str) -> None:
@@ -162,6 +175,8 @@ class TestEveryFormat:
                 await own.ask()
             assert len(own.server.asked) == 5
         assert own.slept == [0.5, 1, 2, 4]
+        # Half a second is over before anybody has read of it.
+        assert [(wait.seconds, wait.attempt) for wait in own.waited] == [(1, 3), (2, 4), (4, 5)]
 
     @pytest.mark.parametrize("status", [408, 500, 502, 503, 529])
     async def test_tries_again_what_is_the_servers_fault(self, wire: str, status: int) -> None:
@@ -336,6 +351,7 @@ class TestConnections:
             nonlocal clock
             clock += seconds
 
+        waited: list[Wait] = []
         refused = whole(RATE_LIMITED["openai"], 429)
         answer = EXCHANGES["openai"].streamed
         async with serving(answer, refused, answer) as server:
@@ -346,13 +362,21 @@ class TestConnections:
                 entry,
                 Key("OPENAI_API_KEY", SECRET),
                 warn=print,
+                on_wait=waited.append,
                 limiter=limiter,
                 patience=patience,
             )
             own = Hosted(provider, server, "gpt-4o", [], [])
-            await own.ask()
-            assert (await own.ask()).message.text == TEXT
+            first = await own.ask()
+            assert (first.tries, first.waited_s) == (1, 0)
+            second = await own.ask()
+            assert second.message.text == TEXT
+            assert second.tries == 2
+            assert second.waited_s == pytest.approx(clock)
             assert len(server.asked) == 3
+            turns = [wait for wait in waited if wait.because.startswith("the limits a minute")]
+            assert (turns[0].model, turns[0].attempt) == ("openai/gpt-4o", 1)
+            assert turns[0].seconds == pytest.approx(60)
             await provider.close()
         assert clock >= 60
 
@@ -438,6 +462,50 @@ class TestModels:
         info = provider.model("gpt-4o")
         assert (info.window, info.sees_pictures, info.max_output_tokens) == (1_000, False, 250)
         assert warned == []
+
+
+async def test_who_watches_a_run_is_told_of_a_wait_and_the_record_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    events: list[Any] = []
+    refused = whole(RATE_LIMITED["openai"], 429, retry_after="1")
+    async with serving(refused, EXCHANGES["openai"].streamed) as server:
+        said = f'[providers.mine]\nbase_url = "{server.url}"\nwindow = 8192\n'
+        (tmp_path / "windlass.toml").write_text(said)
+        result = await windlass.run(
+            {"cascade_id": "c", "phases": [{"name": "a", "instructions": "Do a."}]},
+            model="mine/m",
+            store=tmp_path / "store",
+            on_event=events.append,
+        )
+    assert result.output == TEXT
+    (wait,) = [event for event in events if isinstance(event, Waiting)]
+    assert (wait.model, wait.seconds, wait.attempt, wait.tries) == ("mine/m", 1, 2, 5)
+    (row,) = windlass.query_unified("node_type = 'agent'", store=tmp_path / "store")
+    told = json.loads(row["metadata_json"])
+    assert (told["tries"], told["waited_s"]) == (2, 1.0)
+
+
+async def test_more_written_for_an_hour_than_written_is_cut() -> None:
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 1,
+        "cache_creation_input_tokens": 5,
+        "cache_creation": {"ephemeral_1h_input_tokens": 5},
+    }
+    answer = {
+        "type": "message",
+        "content": [{"type": "text", "text": TEXT}],
+        "stop_reason": "end_turn",
+        "usage": usage,
+    }
+    async with hosted("anthropic", whole(answer), stream=False) as own:
+        assert (await own.ask()).usage == Usage(15, 1, 0, 5, 5)
+    lie = Usage(10, 1, 8, 5, 5)
+    async with hosted("anthropic", whole(answer)) as own:
+        assert own.provider._honest(lie, "m") == Usage(10, 1, 8, 2, 2)
+        assert own.provider._honest(Usage(10, 1, 0, 5, 9), "m") == Usage(10, 1, 0, 5, 5)
 
 
 async def test_anthropic_names_its_version() -> None:

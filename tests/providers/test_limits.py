@@ -66,6 +66,21 @@ async def test_without_limits_nobody_waits() -> None:
     assert {at for at, _ in await started(None, None, [10**9] * 50)} == {0.0}
 
 
+async def test_a_wait_is_told_once_before_it_begins() -> None:
+    time = Time()
+    limiter = Limiter(1, None, clock=time.clock, sleep=time.sleep)
+    told: list[tuple[float, float]] = []
+
+    async def one() -> None:
+        await limiter.take(1, lambda seconds: told.append((time.now, seconds)))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(one())
+        group.create_task(time.run())
+    assert told == [(0, MINUTE), (0, 2 * MINUTE)]
+
+
 async def test_requests_a_minute() -> None:
     went = await started(2, None, [1] * 5)
     assert [at for at, _ in went] == [0, 0, MINUTE, MINUTE, 2 * MINUTE]

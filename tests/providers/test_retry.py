@@ -40,6 +40,22 @@ async def test_waits_double() -> None:
     assert failing.slept == [0.5, 1.0, 2.0, 4.0]
 
 
+async def test_each_wait_is_told_before_it_begins() -> None:
+    failing = Failing(2, after=7)
+    told: list[tuple[float, str, int, int]] = []
+
+    def hear(seconds: float, because: str, number: int) -> None:
+        told.append((seconds, because, number, len(failing.slept)))
+
+    await failing.patience.insist(failing, hear)
+    assert told == [(7, "slow down", 2, 0), (7, "slow down", 3, 1)]
+    told.clear()
+    failing = Failing(99)
+    with pytest.raises(RateLimited):
+        await failing.patience.insist(failing, hear)
+    assert [number for _, _, number, _ in told] == [2, 3, 4, 5]  # none after the last try
+
+
 async def test_chance_takes_up_to_half_of_a_wait() -> None:
     lucky = Failing(4)
     patience = replace(lucky.patience, random=random.Random(7).random)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,17 +17,27 @@ from windlass.prices import cost, rate
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
-from windlass.wire.base import Usage
+from windlass.wire.base import Reply, Request, Usage
 
 PRICED = "anthropic/claude-sonnet-4-5"
 
 
 class Hosted(Scripted):
-    """A scripted model under the name, and at the prices, of a hosted one."""
+    """A scripted model under the name, and at the prices, of a hosted one.
 
-    def __init__(self, named: str, script: Any) -> None:
-        super().__init__(script)
+    `usage` is what it reports; default what the script's request and reply come to.
+    """
+
+    def __init__(
+        self, named: str, script: Any, usage: Usage | None = None, window: int = 200_000
+    ) -> None:
+        super().__init__(script, window=window)
         self.named = named
+        self.usage = usage
+
+    async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
+        reply = await super().send(request, on_text)
+        return dataclasses.replace(reply, usage=self.usage or reply.usage, tries=2, waited_s=1.5)
 
     def model(self, name: str) -> ModelInfo:
         return dataclasses.replace(super().model(name), name=self.named, free=False)
@@ -86,6 +97,84 @@ class TestSessionCost:
         assert told.total.calls == 2
         usage = Usage(told.total.tokens_in, told.total.tokens_out, told.total.tokens_cached)
         assert usage == ran.result.usage
+
+    async def test_a_local_session_is_told_at_the_prices_of_another(self, house: House) -> None:
+        ran = await house.run(cascade(phase("a"), phase("b")))
+        told = session_cost(ran.keeper, ran.session, PRICED)
+        assert told.priced_as == {"scripted/function": PRICED}
+        assert not told.billed
+        assert told.total.dollars == told.total.simulated_dollars
+        assert told.total.dollars is not None
+        assert told.total.dollars > 0
+
+    async def test_a_hosted_model_is_billed_as_itself_by_what_it_reported(
+        self, house: House
+    ) -> None:
+        usage = Usage(50_000, 100, 20_000, 10_000, 4_000)
+        result = await windlass.run(
+            cascade(phase("a"), phase("b")),
+            model="hosted/x",
+            store=house.store,
+            providers={"hosted": Hosted("anthropic/claude-haiku-4-5", lambda _: "word", usage)},
+        )
+        told = session_cost(house.keeper(), result.session_id, "openai/gpt-4o")
+        assert told.priced_as == {"anthropic/claude-haiku-4-5": "anthropic/claude-haiku-4-5"}
+        assert told.billed
+        # 20,000 fresh at 1, 20,000 read at 0.1, 6,000 written at 1.25, 4,000 at 2, 100 out at 5
+        by_hand = (20_000 + 20_000 * 0.1 + 6_000 * 1.25 + 4_000 * 2 + 100 * 5) / 1e6
+        assert [line.dollars for line in told.phases] == pytest.approx([by_hand] * 2)
+        assert told.total.dollars == pytest.approx(result.cost)
+        # What was simulated counts the messages themselves, and those are few.
+        assert told.total.simulated_dollars == pytest.approx(told.total.snowball_dollars)
+        assert (told.total.simulated_dollars or 1) < by_hand / 100
+        rows = [s.row for s in house.keeper().rows(result.session_id) if s.row.tokens_in]
+        assert {row.metadata["tokens_written_long"] for row in rows} == {4_000}
+        assert {(row.metadata["tries"], row.metadata["waited_s"]) for row in rows} == {(2, 1.5)}
+        assert result.usage.tokens_written_long == 8_000
+
+    async def test_each_model_has_a_cache_of_its_own(self, house: House) -> None:
+        # 6,000 tokens of system prompt for both: the second model has not seen them.
+        def run(first: str, second: str) -> Any:
+            return windlass.run(
+                cascade(
+                    phase("a", model="one/x"), phase("b", model="two/x"), system="Be. " * 3_000
+                ),
+                store=house.store,
+                providers={
+                    "one": Hosted(first, lambda _: "a"),
+                    "two": Hosted(second, lambda _: "b"),
+                },
+            )
+
+        same = await run("openai/gpt-4o", "openai/gpt-4o")
+        other = await run("openai/gpt-4o", "openai/gpt-4o-2024-08-06")
+        keeper = house.keeper()
+        bills = [
+            session_cost(keeper, result.session_id, PRICED).phases[1].simulated_dollars or 0.0
+            for result in (same, other)
+        ]
+        assert bills[0] < 0.6 * bills[1]
+
+    async def test_a_hosted_model_without_a_price_is_never_told_at_anothers(
+        self, house: House
+    ) -> None:
+        result = await windlass.run(
+            cascade(phase("a", model="one/x"), phase("b", model="two/x")),
+            store=house.store,
+            providers={
+                "one": Hosted("nowhere/nothing", lambda _: "a"),
+                "two": Scripted(lambda _: "b"),
+            },
+        )
+        told = session_cost(house.keeper(), result.session_id, PRICED)
+        assert told.priced_as == {
+            "nowhere/nothing": "nowhere/nothing",
+            "scripted/function": PRICED,
+        }
+        first, second = told.phases
+        assert (first.dollars, first.simulated_dollars, first.snowball_dollars) == (None,) * 3
+        assert second.dollars is not None
+        assert told.total.dollars is None
 
     @pytest.mark.req("CI-59")
     async def test_pictures_not_carried_are_tokens_and_dollars_not_spent(

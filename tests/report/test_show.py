@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
+from tests.strategies import png
 from windlass.errors import UsageError
 from windlass.report.show import view_call, view_session
 
@@ -51,6 +52,23 @@ class TestCalls:
         for number in (0, 3):
             with pytest.raises(UsageError, match="it has calls 1 to 2"):
                 view_call(session, number)
+
+    async def test_pictures_have_a_file_to_look_at(self, house: House) -> None:
+        def draw() -> bytes:
+            """Draw."""
+            return png()
+
+        ran = await house.run(
+            cascade(phase("a", tackle=["draw"]), phase("b", context={"from": ["a"]})),
+            {"a": [calls(call("draw")), "end"]},
+            tools=[draw],
+        )
+        session = view_session(ran.keeper, ran.session)
+        (file,) = session.pictures.values()
+        assert file.name == "image_0.png"
+        assert file.read_bytes() == png()
+        shown = {part.sha256 for seen in session.calls[-1].seen for part in seen.message.pictures}
+        assert shown == set(session.pictures)
 
 
 class TestSessions:

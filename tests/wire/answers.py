@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import cache
 from typing import Any
 
 import anthropic.types as claude
@@ -27,6 +28,7 @@ CLAUDE_USAGE = {
     "output_tokens": 7,
     "cache_read_input_tokens": 60,
     "cache_creation_input_tokens": 30,
+    "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
 }
 GEMINI_USAGE = {
     "promptTokenCount": 100,
@@ -37,6 +39,7 @@ GEMINI_USAGE = {
 }
 
 
+@cache
 def _objects() -> st.SearchStrategy[dict[str, Any]]:
     finite = json_values().filter(lambda value: "Infinity" not in json.dumps(value))
     return st.dictionaries(names(), finite, max_size=3)

@@ -45,9 +45,36 @@ def test_a_stream_comes_together_to_the_whole_answer(wire: str, data: st.DataObj
     assert told == whole.message.text
     assert (answer, events) == before
     written = 0 if wire == "gemini" else 30
-    assert whole.usage == Usage(100, 7, tokens_cached=60, tokens_written=written)
+    long = 20 if wire == "anthropic" else 0
+    assert whole.usage == Usage(
+        100, 7, tokens_cached=60, tokens_written=written, tokens_written_long=long
+    )
     assert whole.finish in ("length", "tool_calls" if whole.message.tool_calls else "stop")
     assert whole.model.startswith(("gpt-5.6-1", "claude-opus-4-8-x", "gemini-3-pro-1"))
+
+
+@pytest.mark.parametrize(
+    ("told", "written", "long"),
+    [
+        ({"cache_creation_input_tokens": 30}, 30, 0),
+        ({"cache_creation_input_tokens": 30, "cache_creation": None}, 30, 0),
+        ({"cache_creation": {"ephemeral_5m_input_tokens": 4}}, 4, 0),
+        (
+            {"cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5}},
+            9,
+            5,
+        ),
+    ],
+)
+def test_anthropic_tells_long_writes_from_short_ones(
+    told: dict[str, Any], written: int, long: int
+) -> None:
+    answer = {
+        "content": [{"type": "text", "text": "x"}],
+        "usage": {"input_tokens": 1, "output_tokens": 2, **told},
+    }
+    usage = FORMATS["anthropic"].read(answer, asked("anthropic")).usage
+    assert usage == Usage(1 + written, 2, 0, written, long)
 
 
 def sent_back(wire: str, reply: Message, model: str) -> dict[str, Any]:

@@ -14,10 +14,16 @@ from windlass.messages import Opaque, ToolCall, assistant, picture, system, tool
 from windlass.wire.base import Request
 from windlass.wire.rules import (
     ANTHROPIC,
+    DEEPSEEK,
     GEMINI,
+    GROK,
     NO_CACHE,
+    OPENAI,
     OPENAI_MARKED,
+    OPENAI_OLDER,
+    QWEN,
     SEQUENCES,
+    CacheRules,
     cache_rules,
 )
 
@@ -102,7 +108,7 @@ def mark_late_hour(body: Body) -> None:
 EMPTY = {"type": "text", "text": " "}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 
-OPENAI: list[tuple[Break, str]] = [
+OPENAI_BREAKS: list[tuple[Break, str]] = [
     (cut("messages"), "at least one message"),
     (cut("model"), "model"),
     (cut("messages", 3), "responding to each 'tool_call_id'"),
@@ -228,7 +234,7 @@ GEMINI_BREAKS: list[tuple[Break, str]] = [
 BREAKS = [
     pytest.param(wire, broken, told, id=f"{wire}-{at}-{told}")
     for wire, breaks in (
-        ("openai", OPENAI),
+        ("openai", OPENAI_BREAKS),
         ("anthropic", ANTHROPIC_BREAKS),
         ("gemini", GEMINI_BREAKS),
     )
@@ -274,6 +280,37 @@ def test_cache_rules_by_model() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "rules"),
+    [
+        ("anthropic/claude-sonnet-4.5", ANTHROPIC),
+        ("~anthropic/claude-opus-latest", ANTHROPIC),
+        ("openai/gpt-5.6-sol", OPENAI_MARKED),
+        ("openai/gpt-5.1", OPENAI),
+        ("openai/o3", OPENAI_OLDER),
+        ("openai/gpt-oss-120b", NO_CACHE),
+        ("google/gemini-2.5-flash", GEMINI),
+        ("google/gemma-3-27b-it", NO_CACHE),
+        ("deepseek/deepseek-v4-pro", DEEPSEEK),
+        ("x-ai/grok-4.5", GROK),
+        ("moonshotai/kimi-k2", GROK),
+        ("qwen/qwen3-max", QWEN),
+        ("z-ai/glm-5", NO_CACHE),
+        ("local/anything", NO_CACHE),
+        ("claude-sonnet-4.5", NO_CACHE),
+    ],
+)
+def test_behind_the_router_the_vendors_rules_hold(model: str, rules: CacheRules) -> None:
+    assert cache_rules("openrouter", model) is rules
+
+
+def test_minimum_prefix_of_a_name_as_the_router_writes_it() -> None:
+    assert cache_rules("openrouter", "x").minimum_for("anthropic/claude-opus-4.5") == 0
+    assert ANTHROPIC.minimum_for("anthropic/claude-opus-4.5") == 4_096
+    assert ANTHROPIC.minimum_for("anthropic/claude-sonnet-4.6") == 2_048
+    assert DEEPSEEK.minimum_for("deepseek/deepseek-chat") == DEEPSEEK.step == 64
+
+
+@pytest.mark.parametrize(
     ("model", "least"),
     [
         ("claude-opus-4-5-20251101", 4_096),
@@ -287,6 +324,10 @@ def test_cache_rules_by_model() -> None:
         ("claude-opus-4-20250514", 1_024),
         ("claude-opus-5-5", 4_096),
         ("claude-unheard-of", 4_096),
+        ("claude-3-haiku-20240307", 2_048),
+        ("claude-3-5-haiku-latest", 2_048),
+        ("claude-3-5-sonnet-latest", 1_024),
+        ("claude-3-opus-20240229", 1_024),
     ],
 )
 def test_minimum_prefix_of_anthropic(model: str, least: int) -> None:

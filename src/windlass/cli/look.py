@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
@@ -141,12 +142,12 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
         head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
         out.print(Text(head, style="bold"))
         out.print(Text(f"    because: {seen.reason} ({where}){edited}", style="cyan"))
-        _print_body(seen.message, limit)
+        _print_body(seen.message, limit, view.pictures)
         if seen.original is not None:
             out.print(Text(f"    original ({seen.original.content_hash}):", style="magenta"))
-            _print_body(seen.original, limit)
+            _print_body(seen.original, limit, view.pictures)
     out.print(Text(f"\nreply  {call.reply.content_hash}", style="bold green"))
-    _print_body(call.reply, limit)
+    _print_body(call.reply, limit, view.pictures)
     if call.hidden:
         told = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(Text(f"\nnot shown: {told}", style="dim"))
@@ -163,13 +164,15 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
         )
 
 
-def _print_body(message: Message, limit: int) -> None:
+def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None:
     for part in message.parts:
         match part:
             case TextPart(text):
                 told = shorten(text, limit)
             case Picture():
                 told = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
+                if part.sha256 in files:
+                    told += f" {files[part.sha256]}"
             case _:
                 told = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
         out.print(Text("\n".join("    " + line for line in told.splitlines() or [""])))

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cli.output import out, print_json, print_table
+from windlass.economics import cache_of, prices_of
 from windlass.library import Providers
-from windlass.prices import override, rate, split_model, table_date
+from windlass.prices import override, rate, table_date
 from windlass.providers.catalog import LITELLM, Entry, catalog, find
 from windlass.settings import Settings
-from windlass.wire.rules import NO_CACHE, CacheRules, cache_rules
+from windlass.wire.rules import NO_CACHE, SEQUENCES, CacheRules, SequenceRules
 
 _LOCAL = "in process"
 
@@ -81,10 +82,13 @@ def model_command(name: str, *, as_json: bool) -> None:
     with override(settings.prices):
         _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
         price = rate(name)
-    entry = find(name, catalog(settings.providers))
-    # What nobody lists is not known to be cached either.
-    cache = cache_rules(*split_model(name)) if price is not None or info.free else NO_CACHE
+        entry = find(name, catalog(settings.providers))
+        said = len(notes)  # of a model without a price enough is said already
+        units = prices_of(name, warn=notes.append)
+        notes = notes if price is not None or info.free else notes[:said]
+        cache = cache_of(name) if units.caches else NO_CACHE
     minimum = None if cache == NO_CACHE else cache.minimum_for(name)
+    sequence = SEQUENCES.get(entry.wire)
     told = {
         "model": info.name,
         "window": info.window,
@@ -95,11 +99,15 @@ def model_command(name: str, *, as_json: bool) -> None:
             "input": price.input,
             "cached": price.cache_read,
             "written": price.cache_write,
+            "written_long": price.cache_write_long,
             "output": price.output,
+            "tiers": price.tiers,
             "own": name in settings.prices,
         },
+        "in_fresh_tokens": units,
         "cache_minimum": minimum,
         "cache": None if cache == NO_CACHE else cache,
+        "sequence": sequence,
         "key": _key_told(_provider(entry)),
         "table": table_date(),
         "notes": notes,
@@ -119,11 +127,20 @@ def model_command(name: str, *, as_json: bool) -> None:
             ("input", price.input),
             ("cached", price.cache_read),
             ("written", price.cache_write),
+            ("written, 1 h", price.cache_write_long),
             ("output", price.output),
         ):
-            out.print(f"    {what:<12} {dollars:g}")
+            if dollars is not None:
+                out.print(f"    {what:<12} {dollars:g}")
+        for above, factor in price.tiers:
+            out.print(f"    input above {above:,} tokens: {factor:g} times as much")
     out.print(f"  window         {info.window:,} tokens")
     out.print(f"  cache          {_cache_told(cache, minimum)}")
+    if units.caches:
+        long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
+        out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
+    if sequence is not None:
+        out.print(f"  sequence       {_sequence_told(sequence)}")
     out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
     out.print(f"  key            {told['key']}")
     for note in notes:
@@ -139,3 +156,20 @@ def _cache_told(cache: CacheRules, minimum: int | None) -> str:
     if cache.ttl_s is not None:
         told += f", for {cache.ttl_s / 60:g} minutes"
     return told if cache.automatic else f"{told}; up to {cache.breakpoints} marks say where"
+
+
+def _sequence_told(rules: SequenceRules) -> str:
+    """What the wire format asks of the order of messages, and Windlass keeps to."""
+    told = (
+        (rules.first_user, "the first message is the user's"),
+        (rules.alternate, "roles alternate"),
+        (rules.results_together, "all results of a turn follow its calls at once"),
+        (rules.results_before_text, "results stand before text"),
+        (rules.unique_ids, "call ids do not repeat"),
+        (rules.longest_id > 0, f"call ids have up to {rules.longest_id} characters"),
+        (not rules.empty_text, "no text is empty"),
+        (not rules.prefill, "the last word is the user's"),
+        (rules.text_results, "results are text"),
+        (rules.signed_calls, "what a model signed goes back to it as it was"),
+    )
+    return "; ".join(text for holds, text in told if holds)

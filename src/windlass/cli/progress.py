@@ -18,6 +18,7 @@ from windlass.engine.events import (
     ToolEnded,
     ToolStarted,
     Validated,
+    Waiting,
 )
 
 
@@ -69,6 +70,11 @@ class Progress:
                 self._line(f"  attempt {attempt} {verdict}", "green" if valid else "red")
             case Noted(_, text):
                 self._line(f"  note: {text}", "magenta")
+            case Waiting(_, seconds, because, attempt, tries):
+                next_try = f", try {attempt} of {tries}" if attempt > 1 else ""
+                self._line(
+                    f"  waiting {seconds:.0f} s: {shorten(because, 200)}{next_try}", "magenta"
+                )
             case PhaseEnded(_, status, _):
                 self._line(f"  {status}", "green" if status == "completed" else "magenta")
 

@@ -20,9 +20,9 @@ from windlass.engine.result import Result
 from windlass.errors import Interrupted, UsageError, WindlassError
 from windlass.library import Providers, check_models, importable, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
-from windlass.prices import override
+from windlass.prices import override, rate
 from windlass.report.costs import SessionCost, session_cost
-from windlass.report.forecast import forecast_cost
+from windlass.report.forecast import Forecast, forecast_cost
 from windlass.settings import Settings
 
 
@@ -167,7 +167,9 @@ def print_costs(costs: SessionCost) -> None:
     """Print what each phase sent, beside what a snowball would have."""
     from windlass.prices import table_date
 
-    lines = [*costs.phases, costs.total]
+    money_columns = ["cost", "snowball's cost"]
+    if costs.billed:
+        money_columns = ["billed", "simulated", "snowball, simulated"]
     print_table(
         "",
         [
@@ -177,8 +179,7 @@ def print_costs(costs: SessionCost) -> None:
             "reported cached",
             "snowball would send",
             "out",
-            "cost",
-            "snowball's cost",
+            *money_columns,
         ],
         [
             [
@@ -189,16 +190,38 @@ def print_costs(costs: SessionCost) -> None:
                 f"{line.snowball:,}",
                 f"{line.tokens_out:,}",
                 money(line.dollars),
+                *([money(line.simulated_dollars)] if costs.billed else []),
                 money(line.snowball_dollars),
             ]
-            for line in lines
+            for line in [*costs.phases, costs.total]
         ],
-        right=range(1, 8),
+        right=range(1, 6 + len(money_columns)),
     )
-    out.print(
-        f"costs are what {costs.priced_as} would bill for these messages, pictures included and"
-        f" its prompt cache counted ({table_date()})"
-    )
+    if costs.billed:
+        out.print(
+            "billed: the usage that was reported, at its price; simulated: these messages, and a"
+            " snowball's, by our count and with the model's prompt cache"
+            f"\n{_priced(costs.priced_as)} ({table_date()})"
+        )
+    else:
+        told = ", ".join(dict.fromkeys(costs.priced_as.values()))
+        out.print(
+            f"costs are what {told} would bill for these messages, pictures included and"
+            f" its prompt cache counted ({table_date()})"
+        )
+
+
+def _priced(names: Mapping[str, str]) -> str:
+    """At whose prices each model is told: `local/smollm2 at those of openai/gpt-4o`."""
+    told: list[str] = []
+    for model, name in names.items():
+        if rate(name) is None:
+            told.append(f"{name} has no price")
+        elif model == name:
+            told.append(f"{model} at its own prices")
+        else:
+            told.append(f"{model} at the prices of {name}")
+    return "; ".join(told)
 
 
 def _ignore(event: Event) -> None:
@@ -239,10 +262,15 @@ def dry_run_command(
     if as_json:
         print_json(forecast)
         return
+    with override(settings.prices):
+        _print_forecast(forecast)
+
+
+def _print_forecast(forecast: Forecast) -> None:
     out.print(f"models that would see content: {', '.join(forecast.models)}")
     out.print(
         f"first request: phase {forecast.phase}, {forecast.tokens:,} input tokens,"
-        f" {money(forecast.dollars)} at {forecast.priced_as}"
+        f" {money(forecast.dollars)}"
     )
     for message in forecast.messages:
         out.print(f"\n{message.role}:", style="bold")
@@ -250,6 +278,6 @@ def dry_run_command(
     if forecast.tools:
         out.print(f"\ntools: {', '.join(forecast.tools)}")
     out.print(
-        f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)} at"
-        f" {forecast.priced_as}, if every call filled its window"
+        f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)}, if every"
+        f" call filled its window\nprices: {_priced(forecast.priced_as)}"
     )

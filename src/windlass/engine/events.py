@@ -99,6 +99,20 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request to `model` waits so many seconds before it goes, and because of what.
+
+    `attempt` is the try that comes after the wait, from 1, of at most `tries`.
+    """
+
+    model: str
+    seconds: float
+    because: str
+    attempt: int
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseEnded:
     """A phase is over: its status and output text."""
 
@@ -117,5 +131,6 @@ Event: TypeAlias = (
     | ToolEnded
     | Validated
     | Noted
+    | Waiting
     | PhaseEnded
 )

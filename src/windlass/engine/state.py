@@ -116,14 +116,10 @@ class Run:
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
-        said = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-        price = 0.0 if info.free else cost(info.name, *said)
-        self.usage = Usage(
-            self.usage.tokens_in + usage.tokens_in,
-            self.usage.tokens_out + usage.tokens_out,
-            self.usage.tokens_cached + usage.tokens_cached,
-            self.usage.tokens_written + usage.tokens_written,
-        )
+        told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+        long = usage.tokens_written_long
+        price = 0.0 if info.free else cost(info.name, *told, tokens_written_long=long)
+        self.usage = self.usage.plus(usage)
         # One call without a price makes the sum unknown; it is never counted as zero.
         self.cost = None if self.cost is None or price is None else self.cost + price
         self.saved_tokens += saved

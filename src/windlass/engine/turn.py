@@ -70,7 +70,13 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
-        metadata={"finish": reply.finish, "tokens_written": reply.usage.tokens_written},
+        metadata={
+            "finish": reply.finish,
+            "tokens_written": reply.usage.tokens_written,
+            "tokens_written_long": reply.usage.tokens_written_long,
+            "tries": reply.tries,
+            "waited_s": round(reply.waited_s, 3),
+        },
     )
     specs = [spec.to_openai() for spec in plan.tools]
     call = CallRecord(

@@ -35,6 +35,20 @@ class ModelInfo:
     max_output_tokens: int = 1_024
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait before a request goes to `model`: how many seconds, and because of what.
+
+    `attempt` is the try that comes after it, from 1, of at most `tries`.
+    """
+
+    model: str
+    seconds: float
+    because: str
+    attempt: int
+    tries: int
+
+
 class Provider(Protocol):
     """A place that answers requests. Raises ProviderError (BadRequest, ContextTooLong)."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import Message, Picture, Text
 from windlass.prices import rate
-from windlass.providers.base import ModelInfo
+from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
 from windlass.providers.failures import Origin
 from windlass.providers.http import CONNECT_S, READ_S, HttpClient, Piece, Timeouts
@@ -30,6 +30,9 @@ _MODULES: Final = {
     "anthropic": "windlass.wire.anthropic",
     "gemini": "windlass.wire.gemini",
 }
+
+_TOLD_FROM_S: Final = 1.0
+"""Seconds from which on a wait is told; a shorter one is over before it is read."""
 
 
 def _key_headers(wire: str, key: str) -> dict[str, str]:
@@ -76,6 +79,7 @@ class HostedProvider:
         entry: The provider: its format, its address, its settings.
         key: What the provider knows the user by.
         warn: Told what is assumed or corrected, once each.
+        on_wait: Told of a wait of a second and more, before it begins.
         patience: How often a request is tried; time and chance for it.
         limiter: Whose turn it is; default the limits of the settings.
         client: What sends; default a client for the entry's address.
@@ -87,12 +91,14 @@ class HostedProvider:
         key: Key = Key(),
         *,
         warn: Callable[[str], None],
+        on_wait: Callable[[Wait], None] | None = None,
         patience: Patience = PATIENCE,
         limiter: Limiter | None = None,
         client: Client | None = None,
     ) -> None:
         self._entry = entry
         self._warn = warn
+        self._on_wait = on_wait
         self._patience = patience
         said = entry.settings
         self._limiter = limiter or Limiter(said.requests_per_minute, said.tokens_per_minute)
@@ -152,12 +158,13 @@ class HostedProvider:
         expected = request_tokens(info.counter, request.messages, request.tools)
         expected += request.max_output_tokens
 
+        waits = _Waits(info.name, self._patience.tries, self._on_wait)
         # The wait for one's turn is not the provider's fault, nor a part of its time.
-        turn: Slot | None = await self._limiter.take(expected)
+        turn: Slot | None = await self._limiter.take(expected, waits.for_turn)
 
         async def attempt() -> Reply:
             nonlocal turn
-            slot, turn = turn or await self._limiter.take(expected), None
+            slot, turn = turn or await self._limiter.take(expected, waits.for_turn), None
             used = 0  # a request that failed has cost none
             try:
                 reply = await self._attempt(path, body, request, on_text)
@@ -166,8 +173,14 @@ class HostedProvider:
                 self._limiter.settle(slot, used)
             return reply
 
-        reply = await self._patience.insist(attempt)
-        return replace(reply, usage=self._honest(reply.usage, info.name), model=info.name)
+        reply = await self._patience.insist(attempt, waits.to_try_again)
+        return replace(
+            reply,
+            usage=self._honest(reply.usage, info.name),
+            model=info.name,
+            tries=waits.attempt,
+            waited_s=waits.seconds,
+        )
 
     async def _attempt(
         self,
@@ -220,18 +233,49 @@ class HostedProvider:
         """The usage without what cannot be: more cached or written tokens than were sent."""
         cached = min(usage.tokens_cached, usage.tokens_in)
         written = min(usage.tokens_written, usage.tokens_in - cached)
+        long = min(usage.tokens_written_long, written)
         if (cached, written) == (usage.tokens_cached, usage.tokens_written):
-            return usage
+            return replace(usage, tokens_written_long=long)
         self._tell(
             f"{model} reported {usage.tokens_cached:,} cached and {usage.tokens_written:,} written"
             f" tokens of {usage.tokens_in:,}; taken as {cached:,} and {written:,}"
         )
-        return replace(usage, tokens_cached=cached, tokens_written=written)
+        return replace(
+            usage, tokens_cached=cached, tokens_written=written, tokens_written_long=long
+        )
 
     def _tell(self, warning: str) -> None:
         if warning not in self._told:
             self._told.add(warning)
             self._warn(warning)
+
+
+class _Waits:
+    """The waits of one request: added up, and told where they are long.
+
+    `attempt` is the number of its latest try, from 1; `seconds` what was waited in all.
+    """
+
+    def __init__(self, model: str, tries: int, on_wait: Callable[[Wait], None] | None) -> None:
+        self.attempt = 1
+        self.seconds = 0.0
+        self._model = model
+        self._tries = tries
+        self._on_wait = on_wait
+
+    def for_turn(self, seconds: float) -> None:
+        """The limits a minute ask for a wait."""
+        self._add(seconds, f"the limits a minute of {self._model.partition('/')[0]} are reached")
+
+    def to_try_again(self, seconds: float, because: str, attempt: int) -> None:
+        """Something failed and is tried again after a wait."""
+        self.attempt = attempt
+        self._add(seconds, because)
+
+    def _add(self, seconds: float, because: str) -> None:
+        self.seconds += seconds
+        if self._on_wait is not None and seconds >= _TOLD_FROM_S:
+            self._on_wait(Wait(self._model, seconds, because, self.attempt, self._tries))
 
 
 class _CutError(Exception):

@@ -49,10 +49,15 @@ class Limiter:
         self._sleep = sleep
         self._slots: deque[Slot] = deque()
 
-    async def take(self, tokens: int) -> Slot:
-        """Wait until a request of `tokens` may go. A request that is cancelled gives its place."""
+    async def take(self, tokens: int, on_wait: Callable[[float], None] | None = None) -> Slot:
+        """Wait until a request of `tokens` may go. A request that is cancelled gives its place.
+
+        `on_wait` is told the seconds of a wait before it begins.
+        """
         slot = self._reserve(tokens)
         try:
+            if on_wait is not None and (wait := slot.time - self._clock()) > 0:
+                on_wait(wait)
             while (wait := slot.time - self._clock()) > 0:
                 await self._sleep(wait)
         except asyncio.CancelledError:

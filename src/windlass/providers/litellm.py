@@ -24,7 +24,7 @@ import httpx
 
 from windlass.errors import ProviderError, UsageError
 from windlass.prices import rate
-from windlass.providers.base import ModelInfo
+from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
 from windlass.providers.failures import Origin
 from windlass.providers.hosted import HostedProvider, Key, timeouts
@@ -78,6 +78,7 @@ class LiteLLMProvider(HostedProvider):
         entry: The provider `litellm` of the catalog, with the user's settings.
         key: A key that the settings name; without one litellm reads its own variables.
         warn: Told what is assumed or corrected, once each.
+        on_wait: Told of a wait of a second and more, before it begins.
         patience: How often a request is tried; time and chance for it.
         sends: Whether requests will be sent, so that keys must be there.
 
@@ -90,6 +91,7 @@ class LiteLLMProvider(HostedProvider):
         key: Key,
         *,
         warn: Callable[[str], None],
+        on_wait: Callable[[Wait], None] | None = None,
         patience: Patience = PATIENCE,
         sends: bool = True,
     ) -> None:
@@ -97,7 +99,7 @@ class LiteLLMProvider(HostedProvider):
         _quiet()
         self._needs_keys = sends and not key.value
         client = _Client(self._litellm, entry, key, patience.asked)
-        super().__init__(entry, key, warn=warn, patience=patience, client=client)
+        super().__init__(entry, key, warn=warn, on_wait=on_wait, patience=patience, client=client)
 
     def model(self, name: str) -> ModelInfo:
         """What is known of the model `name`, such as `groq/llama-3.3-70b-versatile`.

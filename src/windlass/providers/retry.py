@@ -52,8 +52,15 @@ class Patience:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
-    async def insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def insist(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        on_wait: Callable[[float, str, int], None] | None = None,
+    ) -> T:
         """What `attempt` answers, tried again after each TransientError.
+
+        `on_wait` is told of each wait before it begins: its seconds, what failed, and the
+        number of the try that follows.
 
         Raises the error inside the last one when the tries or the time are used up.
         """
@@ -66,6 +73,8 @@ class Patience:
                 late = self.clock() - started + wait > self.total_s
                 if number == self.tries or late:
                     raise _after(failed.error, number) from failed.__cause__
+                if on_wait is not None:
+                    on_wait(wait, str(failed.error), number + 1)
             await self.sleep(wait)
         raise AssertionError("the last try returns or raises")
 

@@ -1,22 +1,23 @@
 """What a session's phases sent and cost, beside what a snowball would have.
 
-Two streams of requests are billed alike, at the prices of one hosted model and
-with its prompt cache (`prices.bill_stream`): the requests as they were sent, and
-the requests a plain snowball would have sent at the same calls. Both are counted
-by the hosted model's own counter, so that pictures have its price even where the
-model that ran could not see them.
+A call of a hosted model cost what its reported usage cost; the record has it. A call of
+a model that costs nothing is told at the prices of a hosted one. Beside either stand two
+simulated bills, made alike: the requests as they were sent, and the requests a plain
+snowball would have sent at the same calls, each at the prices of its model and with that
+model's prompt cache (`prices.bill_stream`), counted by that model's own counter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass.economics import input_dollars, is_local, priced_as, prices_of
 from windlass.engine.record import BORN
-from windlass.history.base import Keeper, NodeType, Row, StoredRow
+from windlass.history.base import Keeper, NodeType, Row
 from windlass.messages import Message, ToolSpec, canonical_json
-from windlass.prices import bill_stream, rate
+from windlass.prices import bill_stream, cost, rate
 from windlass.tokens import FamilyCounter
 
 Weighed = list[tuple[str, int]]
@@ -27,8 +28,10 @@ class PhaseCost:
     """One phase's line. Tokens in, cached and out as the provider reported them.
 
     `snowball` are the input tokens a snowball would have sent, by the engine's count.
-    `dollars` and `snowball_dollars` are US dollars at the hosted model's prices (None:
-    no price known), output included in both.
+    Money is in US dollars, output included; None: no price is known. `dollars` is what was
+    to pay, of a model that costs nothing what the hosted one would have billed;
+    `simulated_dollars` and `snowball_dollars` what the requests, and a snowball's, cost by
+    our count and the model's rules for its cache.
     """
 
     phase: str
@@ -38,81 +41,134 @@ class PhaseCost:
     tokens_out: int = 0
     snowball: int = 0
     dollars: float | None = 0.0
+    simulated_dollars: float | None = 0.0
     snowball_dollars: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCost:
-    """A session's phases in order, and their sum. `priced_as` names the hosted model."""
+    """A session's phases in order, and their sum.
+
+    `priced_as` tells of each model that ran at whose prices it is told: its own, where it
+    is hosted. `billed`: whether any of it was really paid for.
+    """
 
     phases: tuple[PhaseCost, ...]
     total: PhaseCost
-    priced_as: str
+    priced_as: Mapping[str, str]
+    billed: bool
 
 
 @dataclass(slots=True)
-class _Streams:
-    """The requests of a session as they were sent, and as a snowball would have sent them."""
+class _Call:
+    """One call: what it sent and what a snowball would have, in messages and tools."""
 
-    sent: list[Weighed] = field(default_factory=list[Weighed])
-    snowball: list[Weighed] = field(default_factory=list[Weighed])
-    output: list[int] = field(default_factory=list[int])
-    rows: list[StoredRow] = field(default_factory=list[StoredRow])
-    full: list[int] = field(default_factory=list[int])
+    row: Row
+    model: str
+    tools: Sequence[Mapping[str, Any]]
+    sent: list[tuple[str, Message]]
+    snowball: list[tuple[str, Message]]
+    full_tokens: int
+
+    @property
+    def free(self) -> bool:
+        """Whether it cost nothing because the model is not sold, rather than sold for nothing."""
+        return self.row.cost == 0 and (is_local(self.model) or rate(self.model) is None)
 
 
-def session_cost(keeper: Keeper, session_id: str, priced_as: str) -> SessionCost:
-    """What each phase of a session cost at the prices of `priced_as`.
+@dataclass(slots=True)
+class _Stream:
+    """The calls of one model, which share a cache. `free`: none of them was sold."""
+
+    calls: list[_Call] = field(default_factory=list[_Call])
+    free: bool = True
+
+
+def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
+    """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
     Raises UsageError for an unknown session.
     """
-    streams = _streams(keeper, session_id, FamilyCounter(priced_as))
-    price = rate(priced_as)
+    streams: dict[str, _Stream] = {}
+    ordered: list[_Call] = []
+    for call in _calls(keeper, session_id):
+        ordered.append(call)
+        stream = streams.setdefault(call.model, _Stream())
+        stream.calls.append(call)
+        stream.free = stream.free and call.free
+    names = {
+        model: priced_as(model, price_as, free=stream.free) for model, stream in streams.items()
+    }
+    bills = {model: iter(_bill(stream, names[model])) for model, stream in streams.items()}
     phases: dict[str, PhaseCost] = {}
     total = PhaseCost("all phases")
-    billed: list[tuple[float | None, float | None]]
-    if price is None:
-        billed = [(None, None)] * len(streams.rows)
-    else:
-        billed = [
-            (
-                sent.dollars + out * price.output / 1e6,
-                snowball.dollars + out * price.output / 1e6,
-            )
-            for sent, snowball, out in zip(
-                bill_stream(price, streams.sent),
-                bill_stream(price, streams.snowball),
-                streams.output,
-                strict=True,
-            )
-        ]
-    for stored, full, (dollars, snowball_dollars) in zip(
-        streams.rows, streams.full, billed, strict=True
-    ):
-        name = stored.row.phase or "-"
+    for call in ordered:
+        simulated, snowball = next(bills[call.model])
+        paid = simulated if streams[call.model].free else call.row.cost
+        name = call.row.phase or "-"
         for line in (phases.setdefault(name, PhaseCost(name)), total):
             line.calls += 1
-            line.tokens_in += stored.row.tokens_in or 0
-            line.tokens_cached += stored.row.tokens_cached or 0
-            line.tokens_out += stored.row.tokens_out or 0
-            line.snowball += full
-            line.dollars = _sum(line.dollars, dollars)
-            line.snowball_dollars = _sum(line.snowball_dollars, snowball_dollars)
-    return SessionCost(tuple(phases.values()), total, priced_as)
+            line.tokens_in += call.row.tokens_in or 0
+            line.tokens_cached += call.row.tokens_cached or 0
+            line.tokens_out += call.row.tokens_out or 0
+            line.snowball += call.full_tokens
+            line.dollars = _sum(line.dollars, paid)
+            line.simulated_dollars = _sum(line.simulated_dollars, simulated)
+            line.snowball_dollars = _sum(line.snowball_dollars, snowball)
+    billed = any(not stream.free for stream in streams.values())
+    return SessionCost(tuple(phases.values()), total, names, billed)
+
+
+def _bill(stream: _Stream, name: str) -> Sequence[tuple[float | None, float | None]]:
+    """The simulated dollars of each request at the prices of `name`, and a snowball's."""
+    found = rate(name)
+    if found is None:
+        return [(None, None)] * len(stream.calls)
+    # A cache of a model that did not run was not waited for: nothing expires in it.
+    times = None if stream.free else [call.row.timestamp for call in stream.calls]
+    counter = FamilyCounter(name)
+    tools = [_weighed_tools(counter, call.tools) for call in stream.calls]
+    prices = prices_of(name, warn=_said_elsewhere)
+
+    def dollars(requests: Iterable[Sequence[tuple[str, Message]]]) -> list[float]:
+        weighed = [
+            [head, *((key, counter.message(message)) for key, message in request)]
+            for head, request in zip(tools, requests, strict=True)
+        ]
+        return [
+            input_dollars(found, bill.units) + _output(name, counter, call, bill.tokens)
+            for bill, call in zip(bill_stream(prices, weighed, times), stream.calls, strict=True)
+        ]
+
+    sent = dollars(call.sent for call in stream.calls)
+    snowball = dollars(call.snowball for call in stream.calls)
+    return list(zip(sent, snowball, strict=True))
+
+
+def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> float:
+    """US dollars of the call's reply, at the tier of a request with `tokens_in`."""
+    if call.row.message is None:
+        return 0.0
+    out = counter.message(call.row.message)
+    return (cost(name, tokens_in, out) or 0.0) - (cost(name, tokens_in, 0) or 0.0)
+
+
+def _said_elsewhere(text: str) -> None:
+    del text  # what is assumed of a model is told where the model is asked for
 
 
 def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _streams(keeper: Keeper, session_id: str, counter: FamilyCounter) -> _Streams:
+def _calls(keeper: Keeper, session_id: str) -> Iterator[_Call]:
+    """The session's calls in order, with what they sent and what a snowball would have."""
     keeper.start(session_id)  # an unknown session is told here
     calls = {call.trace_id: call for call in keeper.calls(session_id)}
     messages: dict[str, Message] = {}
     keys: dict[str, str] = {}
     system: Row | None = None
-    born: Weighed = []
-    streams = _Streams()
+    born: list[tuple[str, Message]] = []
     for stored in keeper.rows(session_id):
         row = stored.row
         if row.message is not None and stored.id is not None and stored.key is not None:
@@ -122,31 +178,17 @@ def _streams(keeper: Keeper, session_id: str, counter: FamilyCounter) -> _Stream
             system = row
         call = calls.get(row.trace_id)
         if call is not None and row.message is not None:
-            tools = _weighed_tools(counter, call.tools)
-            shown = [shown.shown_as or keys[shown.message_id] for shown in call.shown]
             edited = {body.key: body for body in call.bodies}
-            sent = [(key, _count(counter, key, messages, edited, keeper)) for key in shown]
+            shown = [shown.shown_as or keys[shown.message_id] for shown in call.shown]
+            sent = [
+                (key, messages.get(key) or edited.get(key) or keeper.message(key)) for key in shown
+            ]
             prompt = system.message if system and system.phase == row.phase else None
-            first = [] if prompt is None else [(prompt.key, counter.message(prompt))]
-            streams.sent.append([tools, *sent])
-            streams.snowball.append([tools, *first, *born])
-            streams.output.append(counter.message(row.message))
-            streams.rows.append(stored)
-            streams.full.append(call.full_tokens)
+            first = [] if prompt is None else [(prompt.key, prompt)]
+            whole = [*first, *born]
+            yield _Call(row, call.model, call.tools, sent, whole, call.full_tokens)
         if row.node_type in BORN and row.message is not None:
-            born.append((row.message.key, counter.message(row.message)))
-    return streams
-
-
-def _count(
-    counter: FamilyCounter,
-    key: str,
-    messages: Mapping[str, Message],
-    edited: Mapping[str, Message],
-    keeper: Keeper,
-) -> int:
-    message = messages.get(key) or edited.get(key) or keeper.message(key)
-    return counter.message(message)
+            born.append((row.message.key, row.message))
 
 
 def _weighed_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -> tuple[str, int]:

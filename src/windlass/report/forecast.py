@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass.economics import priced_as
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
 from windlass.engine.state import Run
 from windlass.messages import Message
-from windlass.prices import rate
+from windlass.prices import cost
 from windlass.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import show
@@ -19,9 +21,10 @@ from windlass.window.entries import show
 class Forecast:
     """What would be sent first, and the upper bound of the run.
 
-    `tokens` by the running model's counter; dollars (US) at the prices of `priced_as`
-    (None: no price known). `most_dollars` assumes that every allowed turn of every
-    allowed attempt fills its window and its reply, without a cache.
+    `tokens` by the running model's counter; dollars are US dollars (None: no price is
+    known for one of the models). `most_dollars` assumes that every allowed turn of every
+    allowed attempt fills its window and its reply, without a cache. `priced_as` tells of
+    each model at whose prices it is told: its own, where it is hosted.
     """
 
     models: tuple[str, ...]
@@ -29,14 +32,16 @@ class Forecast:
     messages: tuple[Message, ...]
     tools: tuple[str, ...]
     tokens: int
-    priced_as: str
+    priced_as: Mapping[str, str]
     dollars: float | None
     most_calls: int
     most_dollars: float | None
 
 
-async def forecast_cost(run: Run, priced_as: str) -> Forecast:
+async def forecast_cost(run: Run, price_as: str) -> Forecast:
     """Prepare the first phase as a run would, send nothing, and bound the whole.
+
+    Models that cost nothing are told at the prices of `price_as`.
 
     The run's store is written to: hand in one that is thrown away.
 
@@ -59,30 +64,31 @@ async def forecast_cost(run: Run, priced_as: str) -> Forecast:
         await servers.stop()
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
     messages = tuple(entry.message for entry in entries)
-    price = rate(priced_as)
+    names: dict[str, str] = {}
     calls = 0
-    most = 0.0
+    most: float | None = 0.0
     for phase in phases:
         generation = generation_of(run, phase)
         _, info = run.resolve(generation.model)
+        name = names[info.name] = priced_as(info.name, price_as, free=info.free)
         repairs = generation.output_schema is not None
         judged = repairs or phase.rules.loop_until is not None
         attempts = phase.rules.max_attempts if judged else 1
         turns = attempts * (phase.rules.max_turns + repairs) + (phase.tackle == "manifest")
         calls += turns
-        if price is not None:
-            room = input_room(info, generation.max_output_tokens)
-            per_call = room * price.input + generation.max_output_tokens * price.output
-            most += turns * per_call / 1e6
-    hosted = request_tokens(FamilyCounter(priced_as), messages, work.allowed)
+        room = input_room(info, generation.max_output_tokens)
+        per_call = cost(name, room, generation.max_output_tokens)
+        most = None if most is None or per_call is None else most + turns * per_call
+    name = names[work.info.name]
+    hosted = request_tokens(FamilyCounter(name), messages, work.allowed)
     return Forecast(
         models=models,
         phase=first.name,
         messages=messages,
         tools=tuple(work.tools),
         tokens=request_tokens(work.info.counter, messages, work.allowed),
-        priced_as=priced_as,
-        dollars=None if price is None else hosted * price.input / 1e6,
+        priced_as=names,
+        dollars=cost(name, hosted, 0),
         most_calls=calls,
-        most_dollars=None if price is None else most,
+        most_dollars=most,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from windlass.engine.record import BORN
@@ -71,7 +72,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session: how it began and ended, its calls, and its notes in order."""
+    """A session: how it began and ended, its calls, and its notes in order.
+
+    `pictures` are the files in which its pictures can be looked at, by SHA-256.
+    """
 
     session_id: str
     cascade_id: str
@@ -81,6 +85,7 @@ class SessionView:
     error: str | None
     calls: tuple[CallView, ...]
     notes: tuple[Note, ...]
+    pictures: Mapping[str, Path]
 
 
 def view_session(keeper: Keeper, session_id: str) -> SessionView:
@@ -108,7 +113,17 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
         error=ended[-1].error if ended else None,
         calls=calls,
         notes=notes,
+        pictures=_picture_files(keeper, session_id, rows),
     )
+
+
+def _picture_files(keeper: Keeper, session_id: str, rows: list[StoredRow]) -> dict[str, Path]:
+    """The visible file of each picture that a phase made, the first where it made it twice."""
+    files: dict[str, Path] = {}
+    for phase in dict.fromkeys(stored.row.phase for stored in rows if stored.row.phase):
+        for sha256, path in keeper.picture_names(session_id, phase):
+            files.setdefault(sha256, path)
+    return files
 
 
 def view_call(session: SessionView, number: int) -> CallView:

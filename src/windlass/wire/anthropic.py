@@ -290,14 +290,20 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
 
 
 def _usage(usage: Any) -> Usage:
-    """`input_tokens` is what neither a cache gave nor took; ours includes all three."""
+    """`input_tokens` is what neither a cache gave nor took; ours includes all three.
+
+    `cache_creation` tells what was written by how long it is kept.
+    """
     used = needed(usage, Mapping, "usage")
     for key in ("input_tokens", "output_tokens"):
         needed(used.get(key), int, f"usage.{key}")
     cached = count(used, "cache_read_input_tokens")
-    written = count(used, "cache_creation_input_tokens")
+    kinds = inside(used, "cache_creation", dict)
+    long = count(kinds, "ephemeral_1h_input_tokens")
+    short = count(kinds, "ephemeral_5m_input_tokens")
+    written = max(count(used, "cache_creation_input_tokens"), short + long)
     total = count(used, "input_tokens") + cached + written
-    return Usage(total, count(used, "output_tokens"), cached, written)
+    return Usage(total, count(used, "output_tokens"), cached, written, long)
 
 
 class Reader:

@@ -34,23 +34,41 @@ class Usage:
     """Tokens as the provider reported them.
 
     `tokens_in` includes those read from a cache (`tokens_cached`) and those written
-    to one at a price of their own (`tokens_written`).
+    to one at a price of their own (`tokens_written`); these include the ones written
+    for an hour, which cost more (`tokens_written_long`).
     """
 
     tokens_in: int
     tokens_out: int
     tokens_cached: int = 0
     tokens_written: int = 0
+    tokens_written_long: int = 0
+
+    def plus(self, other: Usage) -> Usage:
+        """The tokens of both."""
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.tokens_cached + other.tokens_cached,
+            self.tokens_written + other.tokens_written,
+            self.tokens_written_long + other.tokens_written_long,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `finish` is `length` where the output limit cut the reply."""
+    """What came back. `finish` is `length` where the output limit cut the reply.
+
+    `tries` is how often the request was sent for it, `waited_s` the seconds spent on
+    waiting before and between the tries.
+    """
 
     message: Message
     usage: Usage
     finish: Finish
     model: str
+    tries: int = 1
+    waited_s: float = 0.0
 
 
 class Refused(ValueError):

@@ -104,6 +104,8 @@ ANTHROPIC: Final = CacheRules(
         (r"(opus-4[-.][5-8]|haiku-4[-.]5)(?!\d)", 4_096),
         # The same: 2048 for Fable 5 and Sonnet 4.6 (sdk#1194: documented 1024, observed 2048).
         (r"fable-5|sonnet-4[-.]6(?!\d)", 2_048),
+        # docs.orq.ai and docs.truefoundry.com, after Anthropic's page: 2048 for Haiku 3 and 3.5.
+        (r"claude-3([-.]5)?-haiku|haiku-3", 2_048),
         # Told 1024 by all sources: Sonnet 4.5 and before, Opus 4 and 4.1.
         (r"sonnet-4(?![-.]([6-9]|1\d)(?!\d))|opus-4(?![-.]([2-9]|1\d)(?!\d))|claude-3", 1_024),
         # Opus 5, Mythos 5 (512) and Sonnet 5 (1024) are told by one source each, *-5-5 by
@@ -126,6 +128,36 @@ GEMINI: Final = CacheRules(
     # No time is promised for the implicit cache; entries are seen for some minutes.
     ttl_s=180,
 )
+DEEPSEEK: Final = CacheRules(
+    # api-docs.deepseek.com, guides/kv_cache: on disk, automatic, in units of 64 tokens, kept
+    # for hours. openrouter.ai, prompt-caching: reads at a tenth, writes as input.
+    read=0.1,
+    write=1.0,
+    minimum=(("", 64),),
+    step=64,
+    ttl_s=3_600,
+)
+GROK: Final = CacheRules(
+    # openrouter.ai, prompt-caching, on Grok and Kimi: automatic, reads at a quarter, nothing
+    # for writes. docs.apiyi.com (2026-08, measured with Grok): blocks of 128, hits are not
+    # guaranteed. No minimum and no time are told: those of OpenAI.
+    read=0.25,
+    write=1.0,
+    minimum=(("", 1_024),),
+    step=128,
+    ttl_s=300,
+)
+QWEN: Final = CacheRules(
+    # alibabacloud.com, model-studio, context cache, as openrouter.ai passes it on: marks as
+    # Anthropic's, written at 1.25 and read at a tenth, from 1,024 tokens on, 5 minutes.
+    read=0.1,
+    write=1.25,
+    minimum=(("", 1_024),),
+    ttl_s=300,
+    breakpoints=4,
+    lookback=20,
+    automatic=False,
+)
 
 _CACHES: Final[Mapping[str, tuple[tuple[str, CacheRules], ...]]] = MappingProxyType(
     {
@@ -136,13 +168,47 @@ _CACHES: Final[Mapping[str, tuple[tuple[str, CacheRules], ...]]] = MappingProxyT
         ),
         "anthropic": (("claude", ANTHROPIC),),
         "gemini": ((r"gemini-(2\.5|[3-9])", GEMINI),),
+        "deepseek": (("", DEEPSEEK),),
+        "x-ai": (("grok", GROK),),
+        "moonshotai": (("kimi", GROK),),
+        "qwen": ((r"qwen(3|-plus|-max)", QWEN),),
         "local": (("", LOCAL),),
     }
 )
 
 
+_ROUTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        # openrouter.ai, prompt-caching: the vendor's own cache under the vendor's rules, with
+        # `cache_control` where it wants marks; requests stick to the vendor that has the prefix.
+        "openrouter": {
+            "google": "gemini",
+            **{
+                name: name
+                for name in ("anthropic", "openai", "deepseek", "x-ai", "moonshotai", "qwen")
+            },
+        },
+        # docs.litellm.ai, prompt caching: handed on to the vendor as it is.
+        "litellm": {
+            "xai": "x-ai",
+            **{name: name for name in ("anthropic", "openai", "gemini", "deepseek")},
+        },
+    }
+)
+"""What stands behind a router, by the vendor's name there."""
+
+
 def cache_rules(provider: str, model: str) -> CacheRules:
-    """The cache rules of `model` at `provider`; NO_CACHE for one that is not known."""
+    """The cache rules of `model` at `provider`; NO_CACHE for one that is not known.
+
+    Behind a router, where `model` begins with its vendor, they are the vendor's.
+
+    >>> cache_rules("openrouter", "anthropic/claude-sonnet-4.5") is ANTHROPIC
+    True
+    """
+    if (vendors := _ROUTED.get(provider)) is not None:
+        vendor, _, model = model.partition("/")
+        provider = vendors.get(vendor.removeprefix("~"), "")  # `~` marks a vendor's newest
     for pattern, rules in _CACHES.get(provider, ()):
         if re.search(pattern, model):
             return rules

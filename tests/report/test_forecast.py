@@ -1,0 +1,89 @@
+"""What a run would send first, and the most that it could cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.harness import House, cascade, phase
+from tests.report.test_costs import Hosted
+from windlass.history.sqlite import SqliteKeeper
+from windlass.library import load_cascade, prepare
+from windlass.prices import Override, cost, override
+from windlass.providers.base import Provider
+from windlass.providers.scripted import Scripted
+from windlass.report.forecast import Forecast, forecast_cost
+from windlass.settings import Settings
+
+PRICED = "anthropic/claude-sonnet-4-5"
+
+
+async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Forecast:
+    settings = Settings.read({"store": folder / "store"}, {}, folder)
+    loaded, registry = load_cascade({"model": "a/x", **made}, settings)
+    with SqliteKeeper(folder / "store") as keeper:
+        run = prepare(
+            loaded,
+            {},
+            registry=registry,
+            settings=settings,
+            keeper=keeper,
+            resolve=lambda name: (models[name[0]], models[name[0]].model(name[2:])),
+            on_event=lambda event: None,
+        )
+        return await forecast_cost(run, PRICED)
+
+
+TWO = cascade(
+    phase("one", rules={"max_turns": 3}, max_output_tokens=100),
+    phase("two", rules={"max_turns": 2}, max_output_tokens=100, model="b/x"),
+)
+
+
+async def test_each_hosted_model_is_told_at_its_own_prices(house: House) -> None:
+    told = await forecast(
+        house.folder,
+        TWO,
+        a=Hosted("openai/gpt-4o", lambda _: ""),
+        b=Scripted(lambda _: "", window=10_000),
+    )
+    assert told.priced_as == {"openai/gpt-4o": "openai/gpt-4o", "scripted/function": PRICED}
+    assert told.dollars == pytest.approx(told.tokens * 2.5 / 1e6)
+    first = cost("openai/gpt-4o", 200_000 - 100, 100)
+    second = cost(PRICED, 10_000 - 100, 100)
+    assert first is not None
+    assert second is not None
+    assert told.most_calls == 5
+    assert told.most_dollars == pytest.approx(3 * first + 2 * second, rel=0.02)
+
+
+async def test_a_model_without_a_price_makes_the_bound_unknown(house: House) -> None:
+    told = await forecast(
+        house.folder,
+        TWO,
+        a=Scripted(lambda _: ""),
+        b=Hosted("nowhere/nothing", lambda _: ""),
+    )
+    assert told.priced_as == {"scripted/function": PRICED, "nowhere/nothing": "nowhere/nothing"}
+    assert told.dollars is not None
+    assert told.most_dollars is None
+
+
+async def test_the_bound_knows_the_dearer_tier(house: House) -> None:
+    made = cascade(phase("one", rules={"max_turns": 1}, max_output_tokens=100))
+    bounds: list[float] = []
+    for window in (200_000, 400_000):
+        model = Hosted("gemini/gemini-2.5-pro", lambda _: "", window=window)
+        told = await forecast(house.folder, made, a=model)
+        bounds.append(told.most_dollars or 0.0)
+    assert bounds[1] > 3.9 * bounds[0]
+
+
+async def test_ones_own_price_is_used(house: House) -> None:
+    made = cascade(phase("one"))
+    with override({"nowhere/nothing": Override(input=10.0, output=0.0)}):
+        told = await forecast(house.folder, made, a=Hosted("nowhere/nothing", lambda _: ""))
+    assert told.dollars is not None
+    assert told.dollars > 0
