@@ -4,14 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 LITELLM := .venv-litellm
+SERVERS := .venv-servers
 
-.PHONY: help demo test check lint types imports requirements examples bench litellm lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm examples bench lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
 	@echo "make test          make the environment, check the code and run the tests"
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
+	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make litellm       make an environment with litellm and run its tests"
@@ -49,6 +51,16 @@ imports: $(STAMP)
 requirements: $(STAMP)
 	@$(BIN)/python scripts/requirements.py
 
+# A server that others wrote, in an environment of its own: nothing of the project is in it.
+$(SERVERS)/.ready: requirements/servers.txt
+	@echo "installing an MCP server in $(SERVERS) (about 90 MB, once)"
+	@$(PYTHON) -m venv $(SERVERS)
+	@$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/servers.txt
+	@touch $@
+
+servers: $(STAMP) $(SERVERS)/.ready
+	$(BIN)/python -m pytest tests_apart/servers
+
 examples: $(STAMP)
 	@$(BIN)/python examples/run_all.py
 
@@ -79,6 +91,8 @@ lock:
 	  --no-annotate --no-header - >> requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
+	echo 'excel-mcp-server>=2.2' | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) $(LITELLM) .windlass examples/reports
+	rm -rf $(VENV) $(LITELLM) $(SERVERS) .windlass examples/reports

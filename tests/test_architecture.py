@@ -18,7 +18,17 @@ PURE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ("wire
 SHIPPED = (
     [
         path
-        for folder in ("src", "tests", "bench", "scripts", "examples", "docs", "design", ".ci")
+        for folder in (
+            "src",
+            "tests",
+            "tests_apart",
+            "bench",
+            "scripts",
+            "examples",
+            "docs",
+            "design",
+            ".ci",
+        )
         for path in sorted((ROOT / folder).rglob("*"))
         if path.suffix in {".py", ".md", ".toml", ".json", ".yaml", ".sh", ""} and path.is_file()
     ]

@@ -19,6 +19,7 @@ from windlass.prices import (
     cost,
     override,
     rate,
+    search_fee,
     split_model,
     table_date,
 )
@@ -171,6 +172,24 @@ class TestOverride:
 
         await asyncio.gather(one("a", 1.0), one("b", 2.0))
         assert seen == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "searches", "fee"),
+    [
+        ("anthropic/claude-sonnet-4-5", 3, 0.03),
+        ("openai/gpt-5-search-api", 1, 0.01),
+        ("gemini/gemini-3-pro", 2, 0.028),
+        ("gemini/gemini-2.5-flash", 4, 0.035),
+        ("gemini/gemini-2.5-flash", 0, 0.0),
+        ("vllm/qwen3", 1, None),
+        ("openrouter/openai/gpt-5.5", 1, None),
+    ],
+)
+def test_a_search_has_a_price_of_its_own(name: str, searches: int, fee: float | None) -> None:
+    assert search_fee(name, searches) == (fee if fee is None else pytest.approx(fee))
+    with override({name: Override(input=1.0, output=1.0, search=0.002)}):
+        assert search_fee(name, searches) == pytest.approx(0.002 * searches)
 
 
 def test_dated_prices(monkeypatch: pytest.MonkeyPatch) -> None:

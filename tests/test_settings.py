@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.cascade.model import Cascade
 from windlass.errors import UsageError
 from windlass.prices import Override
 from windlass.setting_types import ProviderSettings
@@ -77,10 +78,13 @@ class TestPriority:
             "root": "default",
             "tools": "WINDLASS_TOOLS",
             "search_folder": "default",
+            "search_model": "default",
+            "http_allow": "default",
             "max_output_tokens": "--max-output-tokens",
             "tool_timeout_s": "chart.json",
             "providers": "default",
             "prices": "default",
+            "mcp_servers": "default",
         }
         assert settings.tools == ("one", "two:three")
         assert (settings.max_output_tokens, settings.tool_timeout_s) == (9, 5.0)
@@ -270,6 +274,10 @@ class TestProvidersAndPrices:
             ),
             ("[prices.'a/b']\ninput = 1", r"must say input and output"),
             (
+                "[prices.'a/b']\ninput = 1\noutput = 1\nsearch = -1",
+                r"search must be US dollars a se",
+            ),
+            (
                 "[prices.'a/b']\ninput = -1\noutput = 1",
                 r"input must be US dollars a million tokens",
             ),
@@ -297,3 +305,126 @@ class TestProvidersAndPrices:
             read(here)
         assert "secret" not in str(refused.value).lower().replace("windlass", "")
         assert refused.value.__cause__ is None
+
+
+class TestServersAndHosts:
+    def test_servers_are_those_that_a_cascade_could_declare(self, here: Path) -> None:
+        write(
+            here,
+            """
+            http_allow = ["example.org", "*.example.net"]
+            [mcp_servers.files]
+            command = ["npx", "-y", "server", "data"]
+            env = {LEVEL = "info", API_KEY = "${FILES_KEY}"}
+            [mcp_servers.tickets]
+            url = "https://tickets.example.org/mcp"
+            headers.Authorization = "Bearer ${TOKEN}"
+            """,
+        )
+        settings = read(here)
+        assert settings.http_allow == ("example.org", "*.example.net")
+        declared = {
+            "files": {
+                "command": ["npx", "-y", "server", "data"],
+                "env": {"LEVEL": "info", "API_KEY": "${FILES_KEY}"},
+            },
+            "tickets": {
+                "url": "https://tickets.example.org/mcp",
+                "headers": {"Authorization": "Bearer ${TOKEN}"},
+            },
+        }
+        phases = [{"name": "a", "instructions": "x"}]
+        made = Cascade.model_validate(
+            {"cascade_id": "c", "mcp_servers": declared, "phases": phases}
+        )
+        assert settings.mcp_servers == made.mcp_servers
+
+    def test_hosts_may_come_from_a_variable(self, here: Path) -> None:
+        write(here, 'http_allow = ["a"]')
+        assert read(here, environ={"WINDLASS_HTTP_ALLOW": "b, c"}).http_allow == ("b", "c")
+
+    def test_of_two_files_servers_are_joined_by_name(self, here: Path, user_folder: Path) -> None:
+        write(user_folder, "[mcp_servers.a]\ncommand = ['far']\n[mcp_servers.b]\ncommand = ['b']")
+        write(here, "[mcp_servers.a]\ncommand = ['near']")
+        servers = read(here).mcp_servers
+        assert {name: list(each.command) for name, each in servers.items()} == {
+            "a": ["near"],
+            "b": ["b"],
+        }
+
+    @pytest.mark.parametrize(
+        ("text", "line", "says"),
+        [
+            ("mcp_servers = 1", 1, "mcp_servers must be tables in windlass.toml, not 1"),
+            ("[mcp_servers]\nx = 1", 1, "mcp_servers.x must be a table [mcp_servers.x]"),
+            (
+                "[mcp_servers.a]\ncommand = ['x']\n\n[mcp_servers.b]\ncomand = ['x']",
+                4,
+                "unknown setting 'mcp_servers.b.comand'; did you mean 'command'? known: ",
+            ),
+            (
+                "[mcp_servers.'b']\n",
+                1,
+                "mcp_servers.b: write either 'command' (a program to start) or 'url' (one that",
+            ),
+            (
+                "[mcp_servers.b]\ncommand = 'python x'",
+                1,
+                'mcp_servers.b.command must be a list of texts, such as ["npx", "-y", "server"]',
+            ),
+            ("[mcp_servers.b]\ncommand = [1]", 1, "mcp_servers.b.command must be a list of texts"),
+            ("[mcp_servers.b]\nurl = 1", 1, "mcp_servers.b.url must be text"),
+            ("[mcp_servers.b]\nurl = 'h:1'", 1, "mcp_servers.b.url: 'h:1' is no address"),
+            (
+                "\n[mcp_servers.b]\ncommand = ['x']\nenv = {N = 1}",
+                2,
+                "mcp_servers.b.env.N must be a table of texts",
+            ),
+            ("[mcp_servers.'b.c']\ncommand = ['x']", 1, "'b.c' is no name for a server"),
+            ("\nhttp_allow = 7", 2, "http_allow must be a list of names, not 7"),
+        ],
+    )
+    def test_mistakes_are_one_sentence_with_its_place(
+        self, here: Path, text: str, line: int, says: str
+    ) -> None:
+        path = write(here, text)
+        with pytest.raises(UsageError) as refused:
+            read(here)
+        assert str(refused.value).startswith(f"{path}:{line}: ")
+        assert says in str(refused.value)
+        assert "\n" not in str(refused.value)
+        assert refused.value.exit_code == 2
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'command = ["x"]\nenv = {API_KEY = "hunter2"}',
+            'command = ["x"]\nenv = {A = ["hunter2"]}',
+            'url = "http://me:hunter2@h/"',
+            'url = "http://h/"\nheaders = {Authorization = "Bearer hunter2"}',
+        ],
+    )
+    def test_what_may_be_private_is_not_told(self, here: Path, line: str) -> None:
+        write(here, f"[mcp_servers.x]\n{line}")
+        with pytest.raises(UsageError, match=r"mcp_servers\.x") as refused:
+            read(here)
+        assert "hunter2" not in str(refused.value)
+
+    def test_rows_show_variables_and_hide_what_is_written_out(self, here: Path) -> None:
+        write(
+            here,
+            """
+            [mcp_servers.a]
+            command = ["x", "y"]
+            env = {DSN = "postgres://me:hunter2@h", KEY = "${MY_KEY}"}
+            [mcp_servers.b]
+            url = "https://h/mcp?id=hunter2"
+            headers = {X-Plain = "hunter2"}
+            """,
+        )
+        (row,) = [row for row in read(here).rows() if row.name == "mcp_servers"]
+        assert row.value == {
+            "a": {"command": ("x", "y"), "env": {"DSN": "***", "KEY": "${MY_KEY}"}},
+            "b": {"url": "https://h/mcp?***", "headers": {"X-Plain": "***"}},
+        }
+        assert "hunter2" not in str(read(here).rows())

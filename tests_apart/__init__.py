@@ -1,0 +1,1 @@
+"""Tests that need an environment of their own beside the project's; `make help` names them."""

@@ -131,7 +131,7 @@ class ToolError(WindlassError):
 
 
 class ServerError(WindlassError):
-    """An MCP server that the cascade declares did not start, so its tools are not there."""
+    """An MCP server that a phase needs did not start, so its tools are not there."""
 
 
 class StoreError(WindlassError):

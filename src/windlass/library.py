@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.engine.state import Run
     from windlass.history.sqlite import SqliteKeeper
     from windlass.providers.base import ModelInfo, Provider, Wait
+    from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
@@ -299,6 +301,7 @@ def prepare(
         raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
     return Run(
         cascade=cascade,
+        search=web_search_of(cascade, settings, resolve),
         record=record,
         input=dict(input),
         resolve=resolve,
@@ -329,7 +332,7 @@ def load_cascade(
 
     registry = make_registry(settings, tools)
     given = load(cascade) if isinstance(cascade, str | Path) else cascade
-    return checked(given, tools=registry), registry
+    return checked(given, tools=registry, servers=settings.mcp_servers), registry
 
 
 def check_models(
@@ -340,6 +343,33 @@ def check_models(
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
     for phase in cascade.phases:
         resolve(settings.model_for(cascade.settings_for(phase).model))
+    web_search_of(cascade, settings, resolve)
+
+
+def web_search_of(
+    cascade: Cascade,
+    settings: Settings,
+    resolve: Callable[[str], tuple[Provider, ModelInfo]],
+) -> WebSearch | None:
+    """The search of the web that the settings name, where a phase may use it; else None.
+
+    Raises UsageError for a model that is not there or cannot search.
+    """
+    from windlass.cascade.model import has_tool
+    from windlass.providers.base import Searching
+    from windlass.providers.catalog import LITELLM
+    from windlass.tools.base import WebSearch
+
+    name = settings.search_model
+    if name is None or not has_tool(cascade, "web_search"):
+        return None
+    provider, _ = resolve(name)
+    if not isinstance(provider, Searching) or split_model(name)[0] == LITELLM:
+        raise UsageError(
+            f"search_model {name!r} cannot search the web; name a model of anthropic, gemini,"
+            " openai or openrouter, such as 'anthropic/claude-sonnet-4-5'"
+        )
+    return WebSearch(name, partial(provider.search, split_model(name)[1]))
 
 
 @contextmanager

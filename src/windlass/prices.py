@@ -8,6 +8,7 @@ wheel; nothing is fetched. A model that the table does not hold has no price:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,12 @@ table says it (platform.claude.com, prompt caching)."""
 _REMEMBERED: Final = 8
 """Requests back in which `bill_stream` looks for a prefix: what went before them is seldom
 longer than what they share."""
+_SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
+"""US dollars for one search of the web, beside its tokens, as the vendors list them in
+2026; what some of them give free each day or month is not counted."""
+
+_SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
+"""Models whose vendor bills the request that searched, however often it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,8 @@ class Override:
     """A user's own price of a model, in US dollars a million tokens, without tiers.
 
     Without a price of their own, cached tokens cost what input costs, and those written
-    for an hour what the others that are written cost.
+    for an hour what the others that are written cost. `search` is in US dollars for one
+    search of the web.
     """
 
     input: float
@@ -73,6 +81,7 @@ class Override:
     cache_read: float | None = None
     cache_write: float | None = None
     cache_write_long: float | None = None
+    search: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +303,22 @@ def cost(
         provider_id=provider,
     )
     return float(priced.total_price) + beyond * _factor(found.tiers, tokens_in) / 1e6
+
+
+def search_fee(name: str, searches: int) -> float | None:
+    """US dollars that `searches` of the web for one request cost beside its tokens.
+
+    None: no price is known. A user's own price goes before the table's.
+    """
+    provider, model = split_model(name)
+    own = _OVERRIDES.get({}).get(name)
+    if own is not None and own.search is not None:
+        return own.search * searches
+    old, fee = _SEARCH_REQUEST.get(provider, (None, 0.0))
+    if old is not None and old.match(model):
+        return fee * min(searches, 1)
+    price = _SEARCH.get(provider)
+    return None if price is None else price * searches
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,3 +63,11 @@ MANIFEST_SYSTEM = (
 def manifest_text(instructions: str, menu: str) -> str:
     """The question by which a phase with `tackle: manifest` chooses its tools."""
     return f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"
+
+
+def search_text(query: str) -> str:
+    """What asks a provider's model to search the web for `query`."""
+    return (
+        f"Search the web for: {query}\n\nThen say in a few sentences what the pages you found"
+        " say of it. Say nothing that is not on a page."
+    )

@@ -8,13 +8,17 @@ relative path is relative to.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.prices import Override
+
+if TYPE_CHECKING:
+    from windlass.servers import McpServer
 
 WIRES: Final = ("openai", "anthropic", "gemini")
 """The formats a provider may speak."""
@@ -102,6 +106,12 @@ def _dollars(value: Any, _: Path) -> float:
     return float(value)
 
 
+def _dollars_once(value: Any, _: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _DEAREST:
+        raise ValueError("US dollars a search")
+    return float(value)
+
+
 def _wire(value: Any, _: Path) -> str:
     if value not in WIRES:
         raise ValueError(" or ".join(WIRES))
@@ -145,6 +155,7 @@ _PRICE: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
     "cache_read": _dollars,
     "cache_write": _dollars,
     "cache_write_long": _dollars,
+    "search": _dollars_once,
 }
 
 
@@ -168,6 +179,23 @@ def _table(
     return read
 
 
+class TableError(UsageError):
+    """A mistake in a table that has a name of its own; `table` are its keys from the top."""
+
+    def __init__(self, text: str, table: tuple[str, ...]) -> None:
+        self.table = table
+        super().__init__(text)
+
+
+@contextmanager
+def _reading(*table: str) -> Iterator[None]:
+    """Meanwhile a UsageError is one of this table."""
+    try:
+        yield
+    except UsageError as error:
+        raise TableError(str(error), table) from None
+
+
 def _tables(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
@@ -178,11 +206,12 @@ def providers(value: Any, folder: Path) -> dict[str, ProviderSettings]:
     """The tables `[providers.NAME]`."""
     read: dict[str, ProviderSettings] = {}
     for name, said in _tables(value).items():
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
-            raise UsageError(
-                f"provider {name!r} must have a name of small letters, digits, '-', '_' and '.'"
-            )
-        read[name] = ProviderSettings(**_table(f"providers.{name}", said, folder, _PROVIDER))
+        with _reading("providers", name):
+            if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
+                raise UsageError(
+                    f"provider {name!r} must have a name of small letters, digits, '-', '_' and '.'"
+                )
+            read[name] = ProviderSettings(**_table(f"providers.{name}", said, folder, _PROVIDER))
     return read
 
 
@@ -190,11 +219,25 @@ def prices(value: Any, folder: Path) -> dict[str, Override]:
     """The tables `[prices."provider/model"]`."""
     read: dict[str, Override] = {}
     for name, said in _tables(value).items():
-        table = f'prices."{name}"'
-        if not re.fullmatch(r"[^/\s]+/\S+", name):
-            raise UsageError(f'{table} must name a model, as in [prices."provider/model"]')
-        entries = _table(table, said, folder, _PRICE)
-        if not entries.keys() >= {"input", "output"}:
-            raise UsageError(f"{table} must say input and output, in US dollars a million tokens")
-        read[name] = Override(**entries)
+        with _reading("prices", name):
+            table = f'prices."{name}"'
+            if not re.fullmatch(r"[^/\s]+/\S+", name):
+                raise UsageError(f'{table} must name a model, as in [prices."provider/model"]')
+            entries = _table(table, said, folder, _PRICE)
+            if not entries.keys() >= {"input", "output"}:
+                raise UsageError(
+                    f"{table} must say input and output, in US dollars a million tokens"
+                )
+            read[name] = Override(**entries)
+    return read
+
+
+def mcp_servers(value: Any, _: Path) -> dict[str, McpServer]:
+    """The tables `[mcp_servers.NAME]`, by the rules that hold in a cascade."""
+    from windlass.servers import read_server  # pydantic comes with it: 100 ms that few need
+
+    read: dict[str, McpServer] = {}
+    for name, said in _tables(value).items():
+        with _reading("mcp_servers", name):
+            read[name] = read_server(name, said)
     return read

@@ -13,12 +13,15 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from windlass import setting_types as types
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.prices import Override
-from windlass.setting_types import ProviderSettings
+from windlass.setting_types import ProviderSettings, TableError
+
+if TYPE_CHECKING:
+    from windlass.servers import McpServer
 
 FILE: Final = "windlass.toml"
 
@@ -51,19 +54,34 @@ _KNOWN: Final[Mapping[str, _Known]] = {
     "root": _Known(types.path, ".", "the only folder that tools may touch"),
     "tools": _Known(types.texts, (), "modules, or dotted paths of functions, with your own tools"),
     "search_folder": _Known(types.path, None, "folder that web_search looks in"),
+    "search_model": _Known(
+        types.text, None, "model whose own search of the web web_search asks, as provider/name"
+    ),
+    "http_allow": _Known(types.texts, (), "hosts that http_get may ask, whatever a cascade lists"),
     "max_output_tokens": _Known(types.whole, None, "most tokens a reply may have"),
     "tool_timeout_s": _Known(
         types.number, 60.0, "seconds a tool may take unless it says otherwise"
     ),
     "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
     "prices": _Known(types.prices, {}, "prices that go before those of the table"),
+    "mcp_servers": _Known(types.mcp_servers, {}, "MCP servers whose tools phases may name"),
 }
 
 
-def _read(name: str, value: Any, origin: str, folder: Path) -> Setting:
+def _read(
+    name: str,
+    value: Any,
+    origin: str,
+    folder: Path,
+    of_table: Callable[[tuple[str, ...]], str] | None = None,
+) -> Setting:
+    """The setting; `of_table` says where a table of the file stands, for what is wrong in it."""
     known = _KNOWN[name]
     try:
         return Setting(name, known.read(value, folder), origin, known.help)
+    except TableError as error:
+        place = of_table(error.table) if of_table else origin
+        raise UsageError(f"{place}: {error}") from None
     except UsageError as error:
         raise UsageError(f"{origin}: {error}") from None
     except ValueError as error:
@@ -161,7 +179,10 @@ class Settings:
 
     def rows(self) -> tuple[Setting, ...]:
         """Every setting with its value and origin, as `windlass config` prints them."""
-        return tuple(self[name] for name in _KNOWN)
+        rows = {name: self[name] for name in _KNOWN}
+        servers = {name: server.shown() for name, server in self.mcp_servers.items()}
+        rows["mcp_servers"] = replace(rows["mcp_servers"], value=servers)
+        return tuple(rows.values())
 
     @property
     def store(self) -> Path:
@@ -209,6 +230,18 @@ class Settings:
         return value
 
     @property
+    def search_model(self) -> str | None:
+        """Model whose own search of the web `web_search` asks, as `provider/model`."""
+        value: str | None = self["search_model"].value
+        return value
+
+    @property
+    def http_allow(self) -> tuple[str, ...]:
+        """Hosts beyond which no cascade may let `http_get` go; empty: the cascade's list alone."""
+        value: tuple[str, ...] = self["http_allow"].value
+        return value
+
+    @property
     def max_output_tokens(self) -> int | None:
         """Most tokens a reply may have; None: the model's own limit."""
         value: int | None = self["max_output_tokens"].value
@@ -227,9 +260,21 @@ class Settings:
         return value
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """The addresses that a file gives providers, by name: not always the vendors' own."""
+        said = self.providers.items()
+        return {name: one.base_url for name, one in said if one.base_url is not None}
+
+    @property
     def prices(self) -> Mapping[str, Override]:
         """Prices by `provider/model` that go before those of the table."""
         value: Mapping[str, Override] = self["prices"].value
+        return value
+
+    @property
+    def mcp_servers(self) -> Mapping[str, McpServer]:
+        """MCP servers by name; a cascade's own of the same name goes before them."""
+        value: Mapping[str, McpServer] = self["mcp_servers"].value
         return value
 
 
@@ -251,17 +296,22 @@ def _read_file(path: Path) -> dict[str, Setting]:
     for name in values.keys() - _KNOWN.keys():
         hint = did_you_mean(name, _KNOWN)
         raise UsageError(
-            str(Mistake(str(path), _line_of(name, text), f"unknown setting {name!r}; {hint}"))
+            str(Mistake(str(path), _line_of((name,), text), f"unknown setting {name!r}; {hint}"))
         )
+
+    def origin(table: tuple[str, ...]) -> str:
+        return f"{path}:{_line_of(table, text) or _line_of(table[:1], text) or 1}"
+
     return {
-        name: _read(name, value, f"{path}:{_line_of(name, text) or 1}", path.parent)
+        name: _read(name, value, origin((name,)), path.parent, origin)
         for name, value in values.items()
     }
 
 
-def _line_of(name: str, text: str) -> int | None:
-    """The line on which the top-level key or table `name` first stands."""
-    key = re.compile(rf"""\s*\[{{0,2}}\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+def _line_of(keys: tuple[str, ...], text: str) -> int | None:
+    """The line on which the key or table, named by its keys from the top, first stands."""
+    name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
+    key = re.compile(rf"\s*\[{{0,2}}\s*{name}\s*[=.\]]")
     for number, line in enumerate(text.splitlines(), start=1):
         if key.match(line):
             return number

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from tests.cascade.making import TOOLS, cascade, loaded
 from windlass.cascade.check import check
-from windlass.cascade.model import Cascade, servers_named
+from windlass.cascade.model import Cascade, has_tool, servers_named
 from windlass.cascade.schema import json_schema
 from windlass.errors import CascadeError
 from windlass.tools.registry import builtin
@@ -33,7 +33,8 @@ class TestTackle:
         (said,) = told({"name": "a", "tackle": ["dmeo.x"]}, mcp_servers=DEMO)
         assert said == (
             "phase 'a', tackle[0]: 'dmeo.x' would be a tool of the MCP server 'dmeo', which"
-            " 'mcp_servers' does not declare; did you mean 'demo'? known: demo"
+            " neither the cascade nor the settings declare in 'mcp_servers'; did you mean 'demo'?"
+            " known: demo"
         )
         (said,) = told({"name": "a", "rules": {"loop_until": "demo.x"}})
         assert said.endswith("none are known here")
@@ -77,6 +78,44 @@ class TestNeeded:
         servers = dict.fromkeys("abc", DEMO["demo"])
         made = Cascade.model_validate(cascade({"name": "p", **phase}, mcp_servers=servers))
         assert servers_named(made) == needed
+
+    @pytest.mark.parametrize(
+        ("phase", "needed"),
+        [
+            ({}, []),
+            ({"tackle": ["mine.x", "a.*"]}, ["a", "mine"]),
+            ({"rules": {"loop_until": "mine.judge"}}, ["mine"]),
+            ({"tackle": "manifest"}, ["a"]),
+            ({"tackle": "manifest", "rules": {"loop_until": "mine.judge"}}, ["a", "mine"]),
+        ],
+    )
+    def test_of_the_settings_only_those_that_are_named(
+        self, phase: dict[str, Any], needed: list[str]
+    ) -> None:
+        data = cascade({"name": "p", **phase}, mcp_servers={"a": DEMO["demo"]})
+        made = Cascade.model_validate(data)
+        assert servers_named(made, ["mine", "a", "other"]) == needed
+
+    def test_a_server_of_the_settings_may_be_named(self) -> None:
+        made = loaded(cascade({"name": "a", "tackle": ["mine.x", "demo.y"]}, mcp_servers=DEMO))
+        assert check(made, tools=builtin(), servers=["mine"]) == ()
+        (said,) = check(made, tools=builtin(), servers=["mien"])
+        assert said.text.endswith("did you mean 'mien'? known: demo, mien")
+
+    @pytest.mark.parametrize(
+        ("phase", "has"),
+        [
+            ({}, False),
+            ({"tackle": ["set_state"]}, False),
+            ({"tackle": ["web_search"]}, True),
+            ({"tackle": ["windlass.tools.search:web_search"]}, True),
+            ({"tackle": "manifest"}, True),
+            ({"rules": {"loop_until": "web_search"}}, True),
+        ],
+    )
+    def test_a_tool_that_a_phase_may_call(self, phase: dict[str, Any], *, has: bool) -> None:
+        made = Cascade.model_validate(cascade({"name": "p"}, {"name": "q", **phase}))
+        assert has_tool(made, "web_search") is has
 
 
 class TestDeclarations:

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from windlass.cascade.schema import json_schema
+from windlass.cli.run import print_costs
+from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings
 
 COMMANDS = ("run", "sessions", "show", "check", "query", "verify", "prune", "schema", "config")
@@ -50,6 +52,18 @@ class TestRun:
         table = [line.split()[0] for line in said.out.splitlines() if line[:1].isalpha()]
         assert {"phase", "a", "b", "all"} <= set(table)
         assert "windlass show " in said.out
+
+    def test_an_address_of_a_file_stands_behind_the_models_that_are_sent_there(
+        self, windlass: CommandLine
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a"), model="openai/gpt-4o"))
+        windlass.folder.joinpath("windlass.toml").write_text(
+            '[providers.openai]\nbase_url = "http://elsewhere.test/v1"\n'
+        )
+        said = windlass("run", "c.json", "--dry-run")
+        assert said.code == 0, said.err
+        first = said.out.splitlines()[0]
+        assert first.endswith("content: openai/gpt-4o (at http://elsewhere.test/v1)")
 
     def test_input_is_json_files_and_pairs_merged_in_order(self, windlass: CommandLine) -> None:
         asked = {"name": "a", "instructions": "{{ input | tojson }}"}
@@ -271,3 +285,52 @@ class TestSchemaAndConfig:
         assert rows["tool_timeout_s"]["origin"] == "default"
         assert list(rows) == [row.name for row in Settings.read({}, {}, Path()).rows()]
         assert "tool_timeout_s" in windlass("config").out
+
+    def test_config_shows_servers_without_what_may_be_a_secret(self, windlass: CommandLine) -> None:
+        server = '[mcp_servers.mine]\ncommand = ["x"]\nenv = {A = "hunter2", B = "${KEY}"}\n'
+        windlass.write("windlass.toml", server)
+        rows = {row["name"]: row for row in windlass("config", "--json").json}
+        shown = {"mine": {"command": ["x"], "env": {"A": "***", "B": "${KEY}"}}}
+        assert rows["mcp_servers"]["value"] == shown
+        said = windlass("config").out
+        assert "${KEY}" in said
+        assert "hunter2" not in said
+
+    def test_check_knows_the_servers_of_the_settings(self, windlass: CommandLine) -> None:
+        asks = {"name": "a", "instructions": "x", "tackle": ["mine.read"]}
+        windlass.write("c.json", {"cascade_id": "c", "phases": [asks]})
+        said = windlass("check", "c.json")
+        assert said.code == 2
+        assert "neither the cascade nor the settings declare" in said.err
+        windlass.write("windlass.toml", '[mcp_servers.mine]\ncommand = ["no-such-program"]\n')
+        assert windlass("check", "c.json").code == 0
+
+    def test_a_wrong_server_is_one_sentence(self, windlass: CommandLine) -> None:
+        windlass.write("windlass.toml", "\n[mcp_servers.mine]\ncomand = ['x']\n")
+        said = windlass("config")
+        assert said.code == 2
+        assert "windlass.toml:2: unknown setting 'mcp_servers.mine.comand'" in said.complaint
+
+
+class TestSearch:
+    def test_a_dry_run_names_who_would_search(
+        self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asks = {"name": "a", "instructions": "x", "tackle": ["web_search"]}
+        windlass.write("c.json", {"cascade_id": "c", "phases": [asks]})
+        monkeypatch.setenv("WINDLASS_SEARCH_MODEL", "gemini/gemini-2.5-flash")
+        said = windlass("run", "c.json", "--dry-run")
+        assert said.code == 0, said.err
+        first, *_, last = said.out.strip().splitlines()
+        assert first.endswith(", gemini/gemini-2.5-flash")
+        assert last == "not counted there: searches of the web by gemini/gemini-2.5-flash"
+
+    def test_what_searches_took_stands_below_the_table(
+        self, windlass: CommandLine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        took = SearchCost("gemini/gemini-2.5-flash", 2, 1_234, 56, 0.04)
+        print_costs(SessionCost((), PhaseCost("all phases"), {}, billed=False, search=took))
+        assert capsys.readouterr().out.endswith(
+            "beside them, searches of the web by gemini/gemini-2.5-flash: 2 searches, 1,234 tokens"
+            " sent, 56 out, $0.0400\n"
+        )

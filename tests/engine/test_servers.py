@@ -21,6 +21,7 @@ from windlass.history.base import NodeType
 from windlass.messages import Message, ToolSpec, assistant, tool, user
 from windlass.providers.scripted import Scripted
 from windlass.tools import mcp
+from windlass.tools.base import ToolContext
 from windlass.wire.base import Request
 
 SAY = call("demo__echo", '{"text": "hello"}')
@@ -131,6 +132,77 @@ class TestOverStdio:
         ran = await house.run(cascade(phase("a"), mcp_servers=demo()))
         assert ran.result.status == "completed"
         assert not pid_file.exists()
+
+
+class TestOfTheSettings:
+    @pytest.fixture(autouse=True)
+    def _settings(self, house: House, pid_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(house.folder)
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
+        env = '{PID_FILE = "${MCP_PID_FILE}", PYTHONPATH = "${PYTHONPATH}"}'
+        (house.folder / "windlass.toml").write_text(
+            f"http_allow = ['example.org']\n"
+            f"[mcp_servers.demo]\ncommand = {json.dumps(COMMAND)}\nenv = {env}\n"
+            "[mcp_servers.never]\ncommand = ['no-such-program']\n"
+        )
+
+    async def test_one_that_a_phase_names_is_started_and_stopped(
+        self, house: House, pid_file: Path
+    ) -> None:
+        ran = await house.run(
+            cascade(phase("a", tackle=["demo.echo"])), {"a": [calls(SAY), "done"]}
+        )
+        assert ran.result.error is None
+        (row,) = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
+        assert row.message is not None
+        assert row.message.text == "said: hello"
+        assert is_gone(pid_file)
+
+    @pytest.mark.parametrize("tackle", [["set_state"], "manifest"])
+    async def test_one_that_none_names_is_not_started(
+        self, tackle: Any, house: House, pid_file: Path
+    ) -> None:
+        def script(request: Request) -> str:
+            assert "demo.echo" not in request.messages[-1].text
+            return '{"tools": ["set_state"]}' if request.output_schema else "done"
+
+        ran = await house.run(cascade(phase("a", tackle=tackle)), script)
+        assert ran.result.error is None
+        assert not pid_file.exists()
+
+    async def test_a_cascades_own_of_the_same_name_goes_before_it(
+        self, house: House, pid_file: Path
+    ) -> None:
+        own = {"demo": {"command": COMMAND, "env": {"WHO": "own", "PYTHONPATH": "${PYTHONPATH}"}}}
+        ran = await house.run(
+            cascade(phase("a", tackle=["demo.variable"]), mcp_servers=own),
+            {"a": [calls(call("demo__variable", '{"name": "WHO"}')), "done"]},
+        )
+        (row,) = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
+        assert row.message is not None
+        assert row.message.text == "own"
+        assert not pid_file.exists()
+
+    @pytest.mark.parametrize(
+        ("listed", "allowed"),
+        [([], ("example.org",)), (["h", "example.org"], ("h", "example.org"))],
+    )
+    async def test_hosts_of_the_settings_are_the_default_and_the_limit(
+        self, listed: list[str], allowed: tuple[str, ...], house: House
+    ) -> None:
+        seen: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+        def look(context: ToolContext) -> str:
+            """Look at the hosts."""
+            seen.append((context.http_allow, context.http_limit))
+            return "looked"
+
+        await house.run(
+            cascade(phase("a", tackle=["look"]), http_allow=listed),
+            {"a": [calls(call("look")), "done"]},
+            tools=[look],
+        )
+        assert seen == [(allowed, ("example.org",))]
 
 
 async def test_over_http(house: House) -> None:

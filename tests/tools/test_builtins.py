@@ -45,40 +45,47 @@ class TestSetState:
         assert (await run_tool(builtin().get("set_state"), call, context)).error
 
 
+def searched(context: ToolContext, query: str, max_results: int = 5) -> str:
+    """What a search of the folder alone answers."""
+    found = web_search(context, query, max_results)
+    assert isinstance(found, str)
+    return found
+
+
 class TestSearch:
     @pytest.fixture
     def corpus(self, context: ToolContext) -> ToolContext:
         return replace(context, search_folder=EXAMPLES / "corpus")
 
     def test_says_that_it_is_local(self, corpus: ToolContext) -> None:
-        text = web_search(corpus, "price of writing to a cache")
+        text = searched(corpus, "price of writing to a cache")
         assert text.startswith("Search of the local folder ")
         assert "not of the web" in text
 
     def test_finds_by_stem_and_ranks_titles_first(self, corpus: ToolContext) -> None:
-        text = web_search(corpus, "Which compactions are losing details?", max_results=3)
+        text = searched(corpus, "Which compactions are losing details?", max_results=3)
         assert "1. What compaction loses (" in text
         assert "4. " not in text
 
     @pytest.mark.parametrize("query", ["a OR NEAR(b", "cache*", "title:cache", "-cache", "the"])
     def test_takes_any_query_as_words(self, corpus: ToolContext, query: str) -> None:
-        assert "local folder" in web_search(corpus, query)
+        assert "local folder" in searched(corpus, query)
 
     def test_needs_words(self, corpus: ToolContext) -> None:
         with pytest.raises(ToolError, match="give some words"):
-            web_search(corpus, ' " ')
+            searched(corpus, ' " ')
 
     def test_says_when_nothing_is_found(self, corpus: ToolContext) -> None:
-        assert "no document has any of the words zebra." in web_search(corpus, "the zebra")
+        assert "no document has any of the words zebra." in searched(corpus, "the zebra")
 
     def test_without_a_folder_says_how_to_set_it(self, context: ToolContext) -> None:
         with pytest.raises(ToolError, match="search_folder"):
-            web_search(context, "cache")
+            searched(context, "cache")
         with pytest.raises(ToolError, match="does not exist"):
-            web_search(replace(context, search_folder=Path("/nowhere")), "cache")
+            searched(replace(context, search_folder=Path("/nowhere")), "cache")
 
     def test_is_the_same_each_time(self, corpus: ToolContext) -> None:
-        assert web_search(corpus, "cache price") == web_search(corpus, "cache price")
+        assert searched(corpus, "cache price") == searched(corpus, "cache price")
 
 
 def months(values: list[float]) -> str:

@@ -189,6 +189,27 @@ class TestWhichHosts:
     def test_private_addresses_are_known(self, address: str, *, public: bool) -> None:
         assert web._is_public(address) is public
 
+    @pytest.mark.parametrize(
+        ("allow", "limit", "told"),
+        [
+            (["127.0.0.1"], ["127.0.0.1"], ""),
+            (["127.0.0.1"], ["127.0.0.1", "example.org"], ""),
+            (["*"], ["127.0.0.1"], "has the private address"),
+            (["127.0.0.1"], ["*"], "has the private address"),
+            (["127.0.0.1"], ["example.org"], "allowed are: example.org (the http_allow of the set"),
+            (["example.org"], ["127.0.0.1"], "allowed are: example.org (http_allow)"),
+        ],
+    )
+    async def test_both_lists_must_hold_it(
+        self, context: ToolContext, port: int, allow: list[str], limit: list[str], told: str
+    ) -> None:
+        given = json.dumps({"url": f"http://127.0.0.1:{port}/"})
+        both = replace(context, http_allow=tuple(allow), http_limit=tuple(limit))
+        found = await run_tool(make_tool(web.http_get), ToolCall("c", "http_get", given), both)
+        assert found.error is bool(told)
+        assert told in found.text
+        assert bool(Handler.asked) is not bool(told)
+
     async def test_a_subdomain_needs_a_pattern(self) -> None:
         assert web._is_under("a.example.org", ["*.example.org"])
         assert not web._is_under("example.org", ["*.example.org"])

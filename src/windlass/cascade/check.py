@@ -46,7 +46,12 @@ class Toolbox(Protocol):
         ...
 
 
-def check(loaded: Loaded, *, tools: Toolbox | Collection[str] | None = None) -> tuple[Mistake, ...]:
+def check(
+    loaded: Loaded,
+    *,
+    tools: Toolbox | Collection[str] | None = None,
+    servers: Collection[str] = (),
+) -> tuple[Mistake, ...]:
     """All mistakes of a cascade, from the top of its file to the end.
 
     Args:
@@ -54,10 +59,11 @@ def check(loaded: Loaded, *, tools: Toolbox | Collection[str] | None = None) -> 
         tools: a registry, which is given the cascade's own `tools` first; or the names
             of the known tools (dotted paths are then taken as they are); or None where
             tools are not to be looked at.
+        servers: the MCP servers that are declared in the settings.
     """
     if loaded.draft is None:
         return loaded.mistakes
-    checker = _Checker(loaded, loaded.draft, tools)
+    checker = _Checker(loaded, loaded.draft, tools, servers)
     return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
 
 
@@ -65,10 +71,11 @@ def checked(
     cascade: Loaded | Cascade | Mapping[str, Any],
     *,
     tools: Toolbox | Collection[str] | None = None,
+    servers: Collection[str] = (),
 ) -> Cascade:
     """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
     loaded = cascade if isinstance(cascade, Loaded) else of(cascade)
-    mistakes = check(loaded, tools=tools)
+    mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
         raise CascadeError(mistakes)
     return loaded.cascade
@@ -78,12 +85,17 @@ class _Checker:
     """One look over one cascade: its draft, the data behind it, the tools there are."""
 
     def __init__(
-        self, loaded: Loaded, draft: Draft, tools: Toolbox | Collection[str] | None
+        self,
+        loaded: Loaded,
+        draft: Draft,
+        tools: Toolbox | Collection[str] | None,
+        servers: Collection[str],
     ) -> None:
         self.loaded = loaded
         self.draft = draft
         self.cascade = draft.cascade
         self.tools = tools
+        self.servers = servers
         self.names = [phase.name for phase in self.cascade.phases]
 
     # ---- where things stand ----------------------------------------------------------
@@ -288,12 +300,13 @@ class _Checker:
             return None
         server, dot, _ = name.partition(".")
         if dot:
-            declared = self.cascade.mcp_servers
+            declared = {*self.cascade.mcp_servers, *self.servers}
             if server in declared or self.server_is_wrong(server):
                 return None
             return (
-                f"{name!r} would be a tool of the MCP server {server!r}, which 'mcp_servers' does"
-                f" not declare; {did_you_mean(server, declared)}"
+                f"{name!r} would be a tool of the MCP server {server!r}, which neither the"
+                " cascade nor the settings declare in 'mcp_servers';"
+                f" {did_you_mean(server, declared)}"
             )
         if tools is None:
             return None

@@ -20,7 +20,7 @@ from windlass.cascade.model import (
     Source,
     long_form,
 )
-from windlass.cascade.part import Part
+from windlass.parts import Part
 from windlass.window.expire import Expiry
 
 INDENT = "  "

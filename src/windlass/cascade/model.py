@@ -12,7 +12,7 @@ so that two spellings of one cascade are equal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
@@ -27,14 +27,10 @@ from pydantic import (
 )
 
 from windlass.cascade.origin import Origin
-from windlass.cascade.part import ONCE, Count, Name, Names, Part, Text, YesNo
-from windlass.cascade.servers import McpServers
-from windlass.cascade.values import (
-    without_repeats,
-    working_pattern,
-    working_schema,
-)
+from windlass.cascade.values import working_pattern, working_schema
+from windlass.parts import ONCE, Count, Name, Names, Part, Text, YesNo, without_repeats
 from windlass.rules import ImagesFilter, Include, MessagesFilter
+from windlass.servers import McpServers
 
 TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>"})
 """The forms a field with a shorthand can have; pydantic names them in the place of an error."""
@@ -345,14 +341,27 @@ def tool_names(tackle: Sequence[str]) -> list[str]:
     return [tool.rpartition(":")[2].rpartition(".")[2] if ":" in tool else tool for tool in tackle]
 
 
-def servers_named(cascade: Cascade) -> list[str]:
+def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
     """The MCP servers that some phase needs: named in a tackle or as its validator.
 
-    A manifest may choose any tool, so it needs them all.
+    A manifest may choose any tool, so it needs all that the cascade declares; of those that
+    are declared `elsewhere`, in the settings, only those that are named are needed.
     """
-    if any(phase.tackle == "manifest" for phase in cascade.phases):
-        return list(cascade.mcp_servers)
+    every = any(phase.tackle == "manifest" for phase in cascade.phases)
     said = [*(phase.rules.loop_until or "" for phase in cascade.phases)]
     said += [name for phase in cascade.phases for name in phase.tackle]
     named = {name.partition(".")[0] for name in said if "." in name and ":" not in name}
-    return [name for name in cascade.mcp_servers if name in named]
+    own = [name for name in cascade.mcp_servers if every or name in named]
+    return own + [name for name in elsewhere if name in named and name not in own]
+
+
+def has_tool(cascade: Cascade, name: str) -> bool:
+    """Whether some phase may call the tool `name`, or has it as its validator.
+
+    A manifest may choose any tool.
+    """
+    return any(
+        phase.tackle == "manifest"
+        or name in tool_names([*phase.tackle, phase.rules.loop_until or ""])
+        for phase in cascade.phases
+    )

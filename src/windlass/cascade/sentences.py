@@ -13,10 +13,9 @@ from pydantic_core import ErrorDetails
 from windlass.cascade import model
 from windlass.cascade.draft import at, path_of
 from windlass.cascade.origin import Path, place_of
-from windlass.cascade.part import Part
-from windlass.cascade.servers import McpServer
-from windlass.cascade.values import SENTENCE
 from windlass.errors import did_you_mean
+from windlass.parts import SENTENCE, Part
+from windlass.servers import McpServer
 
 _SERVER: Final = "mcp_servers.NAME"
 PARTS: Final[Mapping[str, type[Part]]] = {

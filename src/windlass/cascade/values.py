@@ -5,38 +5,10 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from typing import Any
 
-from pydantic_core import PydanticCustomError
-
-T = TypeVar("T")
-
-SERVER_NAME: Final = "^[A-Za-z][A-Za-z0-9_-]{0,31}$"
-"""What an MCP server may be called: it stands before the dot in the names of its tools."""
-
-_SECRET: Final = re.compile(
-    r"key|token|secret|password|passwd|credential|authorization|cookie", re.IGNORECASE
-)
-
-SENTENCE = "windlass"
-"""The pydantic error type of what these checks find; its message is shown as it is."""
-
-
-def refuse(sentence: str) -> PydanticCustomError:
-    """An error for pydantic whose message is `sentence`, braces and all."""
-    return PydanticCustomError(SENTENCE, "{sentence}", {"sentence": sentence})
-
-
-def without_repeats(items: Sequence[T]) -> tuple[T, ...]:
-    """The items as a tuple; none may occur twice."""
-    seen: list[T] = []
-    for item in items:
-        if item in seen:
-            raise refuse(f"{item!r} is listed twice")
-        seen.append(item)
-    return tuple(seen)
+from windlass.parts import refuse
 
 
 def working_pattern(pattern: str) -> str:
@@ -82,45 +54,6 @@ def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
                 " such as '#/$defs/item', are followed"
             )
     return schema
-
-
-def working_names(servers: dict[str, T]) -> dict[str, T]:
-    """Servers by names that can stand before the dot in a tool's name."""
-    for name in servers:
-        if not re.fullmatch(SERVER_NAME, name):
-            raise refuse(
-                f"{name!r} is no name for a server; give one of letters, digits, '_' and '-'"
-                " that begins with a letter (32 at most)"
-            )
-    return servers
-
-
-def working_secrets(values: dict[str, str]) -> dict[str, str]:
-    """Values of which those that look like keys are named as variables, not written out.
-
-    What a cascade says goes into the record, and a key never may.
-    """
-    for name, value in values.items():
-        if _SECRET.search(name) and value and "${" not in value:
-            raise refuse(
-                f"{name!r} looks like a key, and what stands here goes into the record; put the"
-                f" key into an environment variable and write '${{{_variable(name)}}}'"
-            )
-    return values
-
-
-def _variable(name: str) -> str:
-    return re.sub(r"\W", "_", name).upper()
-
-
-def working_url(url: str) -> str:
-    """An address over http or https that holds no password."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise refuse(f"{url!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'")
-    if "@" in parts.netloc:
-        raise refuse("an address goes into the record; put what proves who you are into 'headers'")
-    return url
 
 
 def _references(schema: Any) -> Iterator[str]:

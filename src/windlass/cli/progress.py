@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from rich.console import Console
 from rich.text import Text
 
@@ -23,10 +25,14 @@ from windlass.engine.events import (
 
 
 class Progress:
-    """Prints events as they come. `session_id` is the session's, once it has begun."""
+    """Prints events as they come. `session_id` is the session's, once it has begun.
 
-    def __init__(self, console: Console) -> None:
+    `addresses` are those that the settings give providers, which may not be the vendors'.
+    """
+
+    def __init__(self, console: Console, addresses: Mapping[str, str]) -> None:
         self.session_id: str | None = None
+        self._addresses = addresses
         self._console = console
         self._in_text = False
 
@@ -37,7 +43,7 @@ class Progress:
         match event:
             case SessionStarted(session, cascade, models):
                 self.session_id = session
-                told = ", ".join(f"{name}{_where(name)}" for name in models)
+                told = at_places(models, self._addresses)
                 self._line(f"cascade {cascade}; models that will see content: {told}")
                 self._line(f"session {session}", "dim")
             case PhaseStarted(phase, index, total, context):
@@ -88,5 +94,13 @@ class Progress:
             self._in_text = False
 
 
-def _where(model: str) -> str:
-    return " (on this machine)" if model.startswith("local/") else ""
+def at_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:
+    """The models, each with where it runs if that is not at its vendor."""
+    return ", ".join(name + _where(name, addresses) for name in models)
+
+
+def _where(model: str, addresses: Mapping[str, str]) -> str:
+    provider = model.partition("/")[0]
+    if provider == "local":
+        return " (on this machine)"
+    return f" (at {addresses[provider]})" if provider in addresses else ""

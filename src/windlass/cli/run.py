@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
-from windlass.cli.progress import Progress
+from windlass.cli.progress import Progress, at_places
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import Interrupted, UsageError, WindlassError
@@ -116,7 +116,7 @@ def run_command(
     """Run, print the output and the table, and raise what stopped the run."""
     values = read_input(given)
     settings = Settings.read(flags, environ, Path.cwd())
-    watcher = Progress(progress)
+    watcher = Progress(progress, settings.addresses)
     if as_json:
         progress.quiet = True
     try:
@@ -209,6 +209,11 @@ def print_costs(costs: SessionCost) -> None:
             f"costs are what {told} would bill for these messages, pictures included and"
             f" its prompt cache counted ({table_date()})"
         )
+    if (search := costs.search) is not None:
+        out.print(
+            f"beside them, searches of the web by {search.model}: {search.searches:,} searches,"
+            f" {search.tokens_in:,} tokens sent, {search.tokens_out:,} out, {money(search.dollars)}"
+        )
 
 
 def _priced(names: Mapping[str, str]) -> str:
@@ -263,11 +268,11 @@ def dry_run_command(
         print_json(forecast)
         return
     with override(settings.prices):
-        _print_forecast(forecast)
+        _print_forecast(forecast, settings.addresses)
 
 
-def _print_forecast(forecast: Forecast) -> None:
-    out.print(f"models that would see content: {', '.join(forecast.models)}")
+def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
+    out.print(f"models that would see content: {at_places(forecast.models, addresses)}")
     out.print(
         f"first request: phase {forecast.phase}, {forecast.tokens:,} input tokens,"
         f" {money(forecast.dollars)}"
@@ -281,3 +286,5 @@ def _print_forecast(forecast: Forecast) -> None:
         f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)}, if every"
         f" call filled its window\nprices: {_priced(forecast.priced_as)}"
     )
+    if forecast.search is not None:
+        out.print(f"not counted there: searches of the web by {forecast.search}")

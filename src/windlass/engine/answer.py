@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from windlass.engine.events import ToolEnded, ToolStarted
 from windlass.engine.state import PhaseRun, Run
@@ -59,6 +60,20 @@ def _touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
     return found
 
 
+def _spent(run: Run, output: ToolOutput) -> dict[str, Any]:
+    """The columns that say what a model took for the tool, which is added to the session's."""
+    spent = output.spent
+    if spent is None:
+        return {}
+    return {
+        "model": spent.model,
+        "tokens_in": spent.usage.tokens_in,
+        "tokens_out": spent.usage.tokens_out,
+        "tokens_cached": spent.usage.tokens_cached,
+        "cost": run.charge_tool(spent),
+    }
+
+
 def _record(
     run: Run,
     phase: PhaseRun,
@@ -81,7 +96,9 @@ def _record(
                 "error": output.error,
                 "tool": call.name,
                 **({} if output.error else _touched(phase.tools.get(call.name), call)),
+                **({"searches": output.spent.searches} if output.spent else {}),
             },
+            **_spent(run, output),
         )
         for call, output in answered
     ]

@@ -80,12 +80,16 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
 
 
 def needed_servers(run: Run) -> Servers:
-    """The MCP servers whose tools the cascade names, not started. Raises UsageError."""
-    declared = run.cascade.mcp_servers
+    """The MCP servers whose tools the cascade names, not started. Raises UsageError.
+
+    One that the cascade declares goes before one of the same name in the settings.
+    """
+    elsewhere = run.settings.mcp_servers
+    declared = {**elsewhere, **run.cascade.mcp_servers}
     return Servers(
         [
             Declared(name, tuple(said.command), said.env, said.url or "", said.headers)
-            for name in servers_named(run.cascade)
+            for name in servers_named(run.cascade, elsewhere)
             for said in (declared[name],)
         ]
     )
@@ -106,7 +110,9 @@ def _stop(run: Run, failure: Exception) -> None:
 def start_session(run: Run) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade = run.cascade
-    models = tuple(dict.fromkeys(generation_of(run, phase).model for phase in cascade.phases))
+    seeing = [generation_of(run, phase).model for phase in cascade.phases]
+    seeing += [run.search.model] if run.search else []  # it sees what is searched for
+    models = tuple(dict.fromkeys(seeing))
     start = SessionStart(
         cascade_id=cascade.cascade_id,
         model=", ".join(models),

@@ -117,7 +117,9 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         readable=run.readable,
         recall=run.recall,
         search_folder=run.settings.search_folder,
-        http_allow=tuple(run.cascade.http_allow),
+        search=run.search,
+        http_allow=tuple(run.cascade.http_allow) or run.settings.http_allow,
+        http_limit=run.settings.http_allow,
     )
     work = PhaseRun(
         phase=phase,

@@ -20,12 +20,12 @@ from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
-from windlass.prices import cost
+from windlass.prices import cost, search_fee
 from windlass.providers.base import ModelInfo, Provider
 from windlass.rules import Rule
 from windlass.settings import Settings
 from windlass.templates import PhaseOutput
-from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
+from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.entries import Edit, Item
@@ -77,6 +77,7 @@ class Run:
 
     `resolve` turns `provider/model` into its provider and what is known of the model.
     `edits` are the committed edits of messages born in the session, by occurrence.
+    `search` is the provider's search of the web that `web_search` has, if it has one.
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -89,6 +90,7 @@ class Run:
     emit: Callable[[Event], None]
     settings: Settings
     readable: tuple[Path, ...] = ()
+    search: WebSearch | None = None
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
@@ -116,14 +118,27 @@ class Run:
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
-        told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-        long = usage.tokens_written_long
-        price = 0.0 if info.free else cost(info.name, *told, tokens_written_long=long)
+        self.saved_tokens += saved
+        return self._add(usage, 0.0 if info.free else _cost(info.name, usage))
+
+    def charge_tool(self, spent: Spent) -> float | None:
+        """The same for what a tool's own call of a model used."""
+        price = spent.dollars
+        if price is None:
+            tokens, fee = _cost(spent.model, spent.usage), search_fee(spent.model, spent.searches)
+            price = None if tokens is None or fee is None else tokens + fee
+        return self._add(spent.usage, price)
+
+    def _add(self, usage: Usage, price: float | None) -> float | None:
         self.usage = self.usage.plus(usage)
         # One call without a price makes the sum unknown; it is never counted as zero.
         self.cost = None if self.cost is None or price is None else self.cost + price
-        self.saved_tokens += saved
         return price
+
+
+def _cost(model: str, usage: Usage) -> float | None:
+    told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+    return cost(model, *told, tokens_written_long=usage.tokens_written_long)
 
 
 @dataclass(slots=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from windlass.tokens import Counter
 from windlass.wire.base import Reply, Request
+from windlass.wire.search import Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +69,16 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Let go of connections, threads and memory; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """A provider whose models can search the web themselves."""
+
+    async def search(self, model: str, query: str, most: int) -> Found:
+        """Have `model` (without the provider's part) search the web for `query`.
+
+        `most` is the number of pages wanted. Raises ProviderError, LimitReached.
+        """
         ...

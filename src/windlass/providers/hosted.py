@@ -6,15 +6,16 @@ the facts of their models; sending, trying again and waiting one's turn are the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from windlass.errors import BadRequest, ProviderError
-from windlass.messages import Message, Picture, Text
+from windlass.messages import Message, Picture, Text, user
 from windlass.prices import rate
+from windlass.prompts import search_text
 from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
 from windlass.providers.failures import Origin
@@ -22,8 +23,12 @@ from windlass.providers.http import CONNECT_S, READ_S, HttpClient, Piece, Timeou
 from windlass.providers.limits import Limiter, Slot
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 from windlass.tokens import FamilyCounter, request_tokens
+from windlass.wire import search as wire_search
 from windlass.wire.base import Format, Refused, Reply, Request, Usage
 from windlass.wire.calls import picture_text
+from windlass.wire.search import Found
+
+_Answered = TypeVar("_Answered", Reply, Found)
 
 _MODULES: Final = {
     "openai": "windlass.wire.openai_chat",
@@ -148,32 +153,12 @@ class HostedProvider:
         if not info.sees_pictures:
             request = replace(request, messages=tuple(map(_described, request.messages)))
         stream = self._entry.settings.stream is not False
-        try:
-            body = self._format.body(request, stream=stream, system_anywhere=info.system_anywhere)
-        except ValueError as error:
-            raise BadRequest(f"the request cannot be written for {info.name}: {error}") from error
-        if self._lenient and "max_completion_tokens" in body:
-            body["max_tokens"] = body.pop("max_completion_tokens")  # what all of them know
+        body = self._body(request, info, stream=stream)
         path = self._format.path(request.model, stream=stream)
-        expected = request_tokens(info.counter, request.messages, request.tools)
-        expected += request.max_output_tokens
-
         waits = _Waits(info.name, self._patience.tries, self._on_wait)
-        # The wait for one's turn is not the provider's fault, nor a part of its time.
-        turn: Slot | None = await self._limiter.take(expected, waits.for_turn)
-
-        async def attempt() -> Reply:
-            nonlocal turn
-            slot, turn = turn or await self._limiter.take(expected, waits.for_turn), None
-            used = 0  # a request that failed has cost none
-            try:
-                reply = await self._attempt(path, body, request, on_text)
-                used = reply.usage.tokens_in + reply.usage.tokens_out
-            finally:
-                self._limiter.settle(slot, used)
-            return reply
-
-        reply = await self._patience.insist(attempt, waits.to_try_again)
+        reply = await self._insist(
+            request, info, waits, lambda: self._attempt(path, body, request, on_text)
+        )
         return replace(
             reply,
             usage=self._honest(reply.usage, info.name),
@@ -181,6 +166,71 @@ class HostedProvider:
             tries=waits.attempt,
             waited_s=waits.seconds,
         )
+
+    async def search(self, model: str, query: str, most: int) -> Found:
+        """Have `model` search the web for `query`; it may find `most` pages.
+
+        What fails for a while is tried again. Raises BadRequest, RateLimited, ProviderError.
+        """
+        info = self.model(model)
+        request = Request(model, (user(search_text(query)),), info.max_output_tokens)
+        written = self._body(request, info, stream=False)
+        body = wire_search.asking(self._entry.wire, self._entry.name, written, most)
+        path = self._format.path(model, stream=False)
+        waits = _Waits(info.name, self._patience.tries, self._on_wait)
+        found = await self._insist(request, info, waits, lambda: self._look(path, body, request))
+        return replace(found, usage=self._honest(found.usage, info.name))
+
+    def _body(self, request: Request, info: ModelInfo, *, stream: bool) -> dict[str, Any]:
+        try:
+            body = self._format.body(request, stream=stream, system_anywhere=info.system_anywhere)
+        except ValueError as error:
+            raise BadRequest(f"the request cannot be written for {info.name}: {error}") from error
+        if self._lenient and "max_completion_tokens" in body:
+            body["max_tokens"] = body.pop("max_completion_tokens")  # what all of them know
+        return body
+
+    async def _insist(
+        self,
+        request: Request,
+        info: ModelInfo,
+        waits: _Waits,
+        work: Callable[[], Awaitable[_Answered]],
+    ) -> _Answered:
+        """What `work` answers, each try in its turn."""
+        expected = request_tokens(info.counter, request.messages, request.tools)
+        expected += request.max_output_tokens
+
+        # The wait for one's turn is not the provider's fault, nor a part of its time.
+        turn: Slot | None = await self._limiter.take(expected, waits.for_turn)
+
+        async def attempt() -> _Answered:
+            nonlocal turn
+            slot, turn = turn or await self._limiter.take(expected, waits.for_turn), None
+            used = 0  # a request that failed has cost none
+            try:
+                answered = await work()
+                used = answered.usage.tokens_in + answered.usage.tokens_out
+            finally:
+                self._limiter.settle(slot, used)
+            return answered
+
+        return await self._patience.insist(attempt, waits.to_try_again)
+
+    async def _look(self, path: str, body: Mapping[str, Any], request: Request) -> Found:
+        """One try of a search."""
+        name = self._entry.name
+        try:
+            async with aclosing(self._http.answers(path, body)) as pieces:
+                async for piece in pieces:
+                    if piece.whole:
+                        reply = self._format.read(piece.value, request)
+                        return wire_search.read(self._entry.wire, piece.value, reply)
+        except Refused as refused:
+            raise ProviderError(f"{name} refused to answer: {refused}") from refused
+        except ValueError as error:
+            raise ProviderError(f"{name} sent an answer that cannot be read: {error}") from error
+        raise ProviderError(f"{name} answered a search in pieces, which cannot be read")
 
     async def _attempt(
         self,

@@ -46,17 +46,34 @@ class PhaseCost:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchCost:
+    """What searches of the web took, as it is recorded: they are no calls of a phase's model.
+
+    `model` is `provider/model`, `searches` how often the web was asked; `dollars` are US
+    dollars at that model's own price (None: no price known).
+    """
+
+    model: str
+    searches: int
+    tokens_in: int
+    tokens_out: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionCost:
     """A session's phases in order, and their sum.
 
     `priced_as` tells of each model that ran at whose prices it is told: its own, where it
-    is hosted. `billed`: whether any of it was really paid for.
+    is hosted. `billed`: whether any of it was really paid for. `search` are its searches of
+    the web, which stand in no phase's line (None: none were made).
     """
 
     phases: tuple[PhaseCost, ...]
     total: PhaseCost
     priced_as: Mapping[str, str]
     billed: bool
+    search: SearchCost | None = None
 
 
 @dataclass(slots=True)
@@ -116,7 +133,7 @@ def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
             line.snowball_dollars = _sum(line.snowball_dollars, snowball)
     billed = any(not stream.free for stream in streams.values())
-    return SessionCost(tuple(phases.values()), total, names, billed)
+    return SessionCost(tuple(phases.values()), total, names, billed, _searched(keeper, session_id))
 
 
 def _bill(stream: _Stream, name: str) -> Sequence[tuple[float | None, float | None]]:
@@ -155,6 +172,24 @@ def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> f
 
 def _said_elsewhere(text: str) -> None:
     del text  # what is assumed of a model is told where the model is asked for
+
+
+def _searched(keeper: Keeper, session_id: str) -> SearchCost | None:
+    rows = [
+        stored.row
+        for stored in keeper.rows(session_id)
+        if stored.row.node_type == NodeType.TOOL_RESULT and stored.row.model is not None
+    ]
+    if not rows:
+        return None
+    costs = [row.cost for row in rows]
+    return SearchCost(
+        model=", ".join(dict.fromkeys(str(row.model) for row in rows)),
+        searches=sum(row.metadata.get("searches", 0) for row in rows),
+        tokens_in=sum(row.tokens_in or 0 for row in rows),
+        tokens_out=sum(row.tokens_out or 0 for row in rows),
+        dollars=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

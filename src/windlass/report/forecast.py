@@ -24,7 +24,9 @@ class Forecast:
     `tokens` by the running model's counter; dollars are US dollars (None: no price is
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache. `priced_as` tells of
-    each model at whose prices it is told: its own, where it is hosted.
+    each model at whose prices it is told: its own, where it is hosted. `search` is the
+    model that searches the web for tools, whose calls are not bounded and not counted here
+    (None: none).
     """
 
     models: tuple[str, ...]
@@ -36,6 +38,7 @@ class Forecast:
     dollars: float | None
     most_calls: int
     most_dollars: float | None
+    search: str | None = None
 
 
 async def forecast_cost(run: Run, price_as: str) -> Forecast:
@@ -91,4 +94,5 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         dollars=cost(name, hosted, 0),
         most_calls=calls,
         most_dollars=most,
+        search=run.search.model if run.search else None,
     )

@@ -7,15 +7,29 @@ returns text, any JSON value, the bytes of a picture, or a `ToolOutput`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.messages import Picture, ToolSpec
+from windlass.wire.base import Usage
+from windlass.wire.search import Found
 
 TIMEOUT_S: Final = 60.0
 """Seconds a tool may take unless it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSearch:
+    """A provider's own search of the web: `model` is who searches, as `provider/model`.
+
+    `find` takes the query and the number of pages wanted, and raises a WindlassError where
+    the provider fails.
+    """
+
+    model: str
+    find: Callable[[str, int], Awaitable[Found]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +38,12 @@ class ToolContext:
 
     `root` is the only folder that file tools may touch. `state` is the attempt's own
     copy of the cascade's state. `readable` are further folders that may only be read.
-    `http_allow` are the hosts that `http_get` may ask.
+    `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
+    it never goes (empty: no such limit).
     `recall` gives the original text behind a reference of this session and raises
-    KeyError where it is unknown. `search_folder` is the folder `web_search` looks in.
+    KeyError where it is unknown. `search_folder` is the folder `web_search` looks in, and
+    `search` the provider that searches the web for it: there only where a phase has that
+    tool, because a run names every model that will see content.
     """
 
     session_id: str
@@ -36,16 +53,33 @@ class ToolContext:
     readable: tuple[Path, ...] = ()
     recall: Callable[[str], str] | None = None
     search_folder: Path | None = None
+    search: WebSearch | None = None
     http_allow: tuple[str, ...] = ()
+    http_limit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a tool's own call of a model used: it is recorded with the result and counted.
+
+    `model` is `provider/model`, `searches` how often the web was asked. `dollars` is the
+    price in US dollars where the provider told it (None: the table of prices says).
+    """
+
+    model: str
+    usage: Usage
+    searches: int = 0
+    dollars: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's result: text, pictures, and whether it is a failure."""
+    """A tool's result: text, pictures, whether it is a failure, and what a model took for it."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
     error: bool = False
+    spent: Spent | None = None
 
 
 @dataclass(frozen=True, slots=True)

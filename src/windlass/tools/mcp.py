@@ -46,7 +46,7 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A server as a cascade declares it: a command to run, or the URL of one that runs.
+    """A server as it is declared: a command to run, or the URL of one that runs.
 
     Values of `env` and `headers` may name environment variables as `${NAME}`.
     """

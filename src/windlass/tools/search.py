@@ -1,23 +1,28 @@
-"""`web_search`: a search of a local folder of documents, which says that it is one."""
+"""`web_search`: a local folder of documents, the web by a provider, or both; it says which."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Awaitable
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from windlass.errors import ToolError
+from windlass.errors import ToolError, WindlassError
 from windlass.tools import paths
-from windlass.tools.base import ToolContext
+from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
 from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
+from windlass.wire.search import Found
 
 _SUFFIXES: Final = frozenset({".md", ".markdown", ".txt", ".rst"})
 _MAX_FILES: Final = 5_000
 _MAX_RESULTS: Final = 20
 _SNIPPET_WORDS: Final = 48
+_EXCERPT: Final = 400
+"""Characters shown of what was quoted of a page."""
+
 _STOP_TEXT: Final = (
     "a about an and any are as at be been but by can could did do does for from had has have how i "
     "if in into is it its me more my no not of on or our should so some such than that the their "
@@ -34,7 +39,9 @@ class _Document(NamedTuple):
 
 
 @tool
-def web_search(context: ToolContext, query: str, max_results: int = 5) -> str:
+def web_search(
+    context: ToolContext, query: str, max_results: int = 5
+) -> str | Awaitable[ToolOutput]:
     """Search for documents; the answer says which collection was searched.
 
     Args:
@@ -42,19 +49,76 @@ def web_search(context: ToolContext, query: str, max_results: int = 5) -> str:
         query: What to look for, in a few words.
         max_results: How many documents to show, at most 20.
     """
-    folder = context.search_folder
-    if folder is None:
+    words, most = _words(query), min(max(max_results, 1), _MAX_RESULTS)
+    if context.search_folder is None and context.search is None:
         raise ToolError(
             "no search is set up: name a folder of Markdown or text files as the setting "
-            "search_folder, and this tool searches it"
+            "search_folder, or a model that searches the web as search_model"
         )
-    if not folder.is_dir():
-        raise ToolError(f"the search folder {str(folder)!r} does not exist: mend search_folder")
-    documents = _load(context, folder)
-    words = _words(query)
     if not words:
         raise ToolError(f"nothing to search for in {query!r}: give some words")
-    found = _find(documents, words, min(max(max_results, 1), _MAX_RESULTS))
+    if context.search is None:
+        return _of_folder(context, words, most)
+    # The runner awaits what comes back; until here it is in a thread, for files may be many.
+    if context.search_folder is None:
+        return _of_web(context.search, query, most)
+    try:
+        local = _of_folder(context, words, most)
+    except ToolError as problem:
+        local = str(problem)
+    return _of_both(local, context.search, query, most)
+
+
+# ---- the web ------------------------------------------------------------------------
+
+
+async def _of_both(local: str, search: WebSearch, query: str, most: int) -> ToolOutput:
+    """Both results, the local one first; it is a result also where the web's failed."""
+    spent: Spent | None = None
+    try:
+        web = await _of_web(search, query, most)
+        text, spent = web.text, web.spent
+    except ToolError as problem:
+        text = str(problem)
+    head = f"Two searches: of the local folder, and of the web by {search.model}."
+    return ToolOutput(f"{head}\n\n{local}\n\n{text}", spent=spent)
+
+
+async def _of_web(search: WebSearch, query: str, most: int) -> ToolOutput:
+    asked = f"Search of the web by {search.model}"
+    try:
+        found = await search.find(query, most)
+    except WindlassError as problem:
+        raise ToolError(f"{asked} failed: {problem}") from problem
+    spent = Spent(search.model, found.usage, found.searches, found.dollars)
+    if found.failure:
+        return ToolOutput(f"{asked} failed: {found.failure}", error=True, spent=spent)
+    return ToolOutput(f"{asked}: {_told(found, query, most)}", spent=spent)
+
+
+def _told(found: Found, query: str, most: int) -> str:
+    if not found.pages:
+        said = f"\n\nWhat the model said without one:\n{found.text}" if found.text else ""
+        return f"no page was found for {query!r}.{said}"
+    pages = found.pages[:most]
+    blocks = [f"{len(pages)} pages for {query!r}."]
+    blocks += [found.text] if found.text else []
+    for at, page in enumerate(pages, 1):
+        excerpt = page.excerpt[:_EXCERPT] + ("…" if len(page.excerpt) > _EXCERPT else "")
+        title = f"{at}. {page.title or page.url} ({page.url})"
+        blocks.append(f"{title}\n{excerpt}" if excerpt else title)
+    return "\n\n".join(blocks)
+
+
+# ---- a folder -----------------------------------------------------------------------
+
+
+def _of_folder(context: ToolContext, words: list[str], most: int) -> str:
+    folder = context.search_folder
+    if folder is None or not folder.is_dir():
+        raise ToolError(f"the search folder {str(folder)!r} does not exist: mend search_folder")
+    documents = _load(context, folder)
+    found = _find(documents, words, most)
     name = paths.shown(context, folder.resolve())
     head = f"Search of the local folder {name!r} ({len(documents)} documents), not of the web"
     if not found:

@@ -1,6 +1,7 @@
-"""`http_get`: a page from a host that the cascade allows, and from no other.
+"""`http_get`: a page from a host that is allowed, and from no other.
 
-`http_allow` lists hosts: `example.org`, `example.org:8080`, `*.example.org` (what lies
+The cascade and the settings may both list hosts; what both lists hold is then asked. A list
+names hosts: `example.org`, `example.org:8080`, `*.example.org` (what lies
 under it), or `*`. A host that is written out may be a private one; what a pattern
 admits must be public, and the address that was looked at is the one connected to.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext, ToolOutput
@@ -29,7 +30,12 @@ _MAX_CHARS: Final = 100_000
 _REDIRECTS: Final = 5
 _PORTS: Final = {"http": 80, "https": 443}
 _LAST_PORT: Final = 65_535
+_LIMIT: Final = "the http_allow of the settings, beyond which no cascade goes"
 _OK: Final = 300
+
+
+_Lists: TypeAlias = Mapping[str, Sequence[str]]
+"""Lists of hosts by what they are called; a host must stand in each of them."""
 
 
 class _Fetched(NamedTuple):
@@ -55,14 +61,17 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
     if not context.http_allow:
         raise ToolError(
             "http_get may ask no host here: list the hosts in the cascade as"
-            ' "http_allow": ["example.org"]'
+            ' "http_allow": ["example.org"], or in windlass.toml as http_allow = ["example.org"]'
         )
+    lists = {"http_allow": context.http_allow}
+    if context.http_limit:
+        lists[_LIMIT] = context.http_limit
     try:
         async with (
             asyncio.timeout(FETCH_S),
             httpx.AsyncClient(timeout=FETCH_S, headers={"Accept-Encoding": "identity"}) as client,
         ):
-            found = await _fetch(client, url, context.http_allow)
+            found = await _fetch(client, url, lists)
     except TimeoutError as problem:
         raise ToolError(f"{url!r} did not answer within {FETCH_S:g} s") from problem
     except httpx.HTTPError as problem:
@@ -71,11 +80,11 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
     return _shown(found, min(max(max_chars, 1), _MAX_CHARS))
 
 
-async def _fetch(client: httpx.AsyncClient, url: str, allowed: Sequence[str]) -> _Fetched:
+async def _fetch(client: httpx.AsyncClient, url: str, lists: _Lists) -> _Fetched:
     for _ in range(_REDIRECTS + 1):
-        target = _checked(url, allowed)
+        target = _checked(url, lists)
         request = client.build_request("GET", target)
-        if not _is_listed(target, allowed):
+        if not all(_is_listed(target, hosts) for hosts in lists.values()):
             await _pin(request)
         response = await client.send(request, stream=True)
         try:
@@ -107,7 +116,7 @@ async def _read(response: httpx.Response, url: str) -> _Fetched:
 # ---- which hosts --------------------------------------------------------------------
 
 
-def _checked(url: str, allowed: Sequence[str]) -> httpx.URL:
+def _checked(url: str, lists: _Lists) -> httpx.URL:
     """The address, when it may be asked."""
     import httpx
 
@@ -121,11 +130,11 @@ def _checked(url: str, allowed: Sequence[str]) -> httpx.URL:
         )
     if target.userinfo:
         raise ToolError("an address with a name and a password is not asked: leave them out")
-    if not (_is_listed(target, allowed) or _is_under(target.host, allowed)):
-        raise ToolError(
-            f"the host {target.host!r} is not allowed; allowed are: {', '.join(allowed)} (the"
-            " cascade's http_allow)"
-        )
+    for name, hosts in lists.items():
+        if not (_is_listed(target, hosts) or _is_under(target.host, hosts)):
+            raise ToolError(
+                f"the host {target.host!r} is not allowed; allowed are: {', '.join(hosts)} ({name})"
+            )
     return target
 
 
@@ -157,7 +166,7 @@ async def _pin(request: httpx.Request) -> None:
         if not _is_public(address):
             raise ToolError(
                 f"the host {host!r} has the private address {address}; list it by its own name in"
-                " the cascade's http_allow if it is meant"
+                " http_allow if it is meant"
             )
     extensions: dict[str, Any] = request.extensions
     request.extensions = {**extensions, "sni_hostname": host}

@@ -1,0 +1,162 @@
+"""Searches of the web that a provider makes itself: what asks for one, and what it found.
+
+OpenAI's models for search look before every answer (`web_search_options`). Anthropic's and
+Gemini's, and any model behind OpenRouter, look where the request offers them the provider's
+own tool; the answer to such a request is asked for in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from windlass.wire.base import Reply, Usage
+from windlass.wire.calls import count, inside
+
+MOST_SEARCHES: Final = 3
+"""How often Anthropic's model may look for one query; each time is billed."""
+
+ROUTER: Final = "openrouter"
+"""The provider that speaks OpenAI's format and searches by a tool of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that was found. `excerpt` is what was quoted of it, empty where nothing was."""
+
+    title: str
+    url: str
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, and what it used.
+
+    `text` is what the model says of the pages, those that it cites first. `searches` is how
+    often the web was asked. `dollars` is the price in US dollars where the provider tells it
+    (None: it does not). `failure` is the provider's word for what went wrong, empty where
+    nothing did.
+    """
+
+    text: str
+    pages: tuple[Page, ...]
+    usage: Usage
+    searches: int
+    dollars: float | None = None
+    failure: str = ""
+
+
+def asking(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The body of a request without tools, with the provider's own search in it.
+
+    `most` is the number of pages wanted, which only OpenRouter can be told.
+    """
+    match wire:
+        case "anthropic":
+            kind = "web_search_20250305"
+            tool = {"type": kind, "name": "web_search", "max_uses": MOST_SEARCHES}
+            return {**body, "tools": [tool]}
+        case "gemini":
+            return {**body, "tools": [{"google_search": {}}]}
+        case _ if provider == ROUTER:
+            tool = {"type": "openrouter:web_search", "parameters": {"max_results": most}}
+            return {**body, "tools": [tool]}
+        case _:
+            return {**body, "web_search_options": {}}
+
+
+def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> Found:
+    """What the whole `answer` says was found; `reply` is the same answer, read as a reply.
+
+    Raises ValueError where the answer is malformed.
+    """
+    match wire:
+        case "anthropic":
+            return _anthropic(answer, reply)
+        case "gemini":
+            return _gemini(answer, reply)
+        case _:
+            return _openai(answer, reply)
+
+
+def _anthropic(answer: Mapping[str, Any], reply: Reply) -> Found:
+    """Text comes in blocks, cut where a citation begins or ends; results stand between them."""
+    text, apart, failure = "", False, ""
+    quoted: list[Page] = []
+    listed: list[Page] = []
+    for block in inside(answer, "content", list):
+        match block:
+            case {"type": "text", "text": str(piece)}:
+                text += f"\n\n{piece}" if apart and text else piece
+                apart = False
+                quoted += _pages(inside(block, "citations", list), "cited_text")
+            case {"type": "web_search_tool_result", "content": list(results)}:
+                listed += _pages(results, "")
+                apart = True
+            case {"type": "web_search_tool_result", "content": {"error_code": code}}:
+                failure, apart = str(code), True
+            case _:
+                apart = True
+    used = inside(inside(answer, "usage", dict), "server_tool_use", dict)
+    pages = _each_once([*quoted, *listed])
+    return Found(
+        text=text.strip(),
+        pages=pages,
+        usage=reply.usage,
+        searches=count(used, "web_search_requests"),
+        failure="" if pages else failure,
+    )
+
+
+def _openai(answer: Mapping[str, Any], reply: Reply) -> Found:
+    usage = inside(answer, "usage", dict)
+    choices = inside(answer, "choices", list)
+    message = inside(choices[0] if choices else {}, "message", dict)
+    cited = [inside(each, "url_citation", dict) for each in inside(message, "annotations", list)]
+    told = usage.get("cost")  # OpenRouter's, in US dollars
+    counted = inside(usage, "server_tool_use", dict).get("web_search_requests")
+    return Found(
+        text=reply.message.text.strip(),
+        pages=_each_once(_pages(cited, "content")),
+        usage=reply.usage,
+        # OpenAI does not say how often it looked; such a model does it for every answer.
+        searches=counted if isinstance(counted, int) else 1,
+        dollars=float(told) if isinstance(told, int | float) else None,
+    )
+
+
+def _gemini(answer: Mapping[str, Any], reply: Reply) -> Found:
+    candidates = inside(answer, "candidates", list)
+    grounds = inside(candidates[0] if candidates else {}, "groundingMetadata", dict)
+    chunks = [inside(each, "web", dict) for each in inside(grounds, "groundingChunks", list)]
+    pages = [Page(_line(each.get("title")), _line(each["uri"])) for each in chunks if "uri" in each]
+    return Found(
+        text=reply.message.text.strip(),
+        pages=_each_once(pages),
+        usage=reply.usage,
+        searches=len(inside(grounds, "webSearchQueries", list)),
+    )
+
+
+def _pages(found: list[Any], excerpt: str) -> Iterator[Page]:
+    """Pages of objects with a url; `excerpt` is the key of what was quoted."""
+    for each in found:
+        if isinstance(each, Mapping) and isinstance(each.get("url"), str):
+            yield Page(_line(each.get("title")), _line(each["url"]), _line(each.get(excerpt)))
+
+
+def _each_once(pages: Iterator[Page] | list[Page]) -> tuple[Page, ...]:
+    """Each address once, where it first stood, with all that was quoted of it."""
+    found: dict[str, Page] = {}
+    for page in pages:
+        known = found.setdefault(page.url, page)
+        if page.excerpt not in known.excerpt:
+            quoted = " … ".join(filter(None, [known.excerpt, page.excerpt]))
+            found[page.url] = Page(known.title or page.title, page.url, quoted)
+    return tuple(found.values())
+
+
+def _line(text: Any) -> str:
+    return " ".join(text.split()) if isinstance(text, str) else ""
