@@ -30,9 +30,9 @@ class Progress:
     `addresses` are those that the settings give providers, which may not be the vendors'.
     """
 
-    def __init__(self, console: Console, addresses: Mapping[str, str]) -> None:
+    def __init__(self, console: Console, addresses: Mapping[str, str] | None = None) -> None:
         self.session_id: str | None = None
-        self._addresses = addresses
+        self._addresses = addresses or {}
         self._console = console
         self._in_text = False
 
