@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 LITELLM := .venv-litellm
 SERVERS := .venv-servers
+PEERS := langchain agents headroom
 
-.PHONY: help demo test check lint types imports requirements servers litellm examples bench lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm examples bench peers nightly lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -17,6 +18,8 @@ help:
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make litellm       make an environment with litellm and run its tests"
+	@echo "make peers         make the environments of the packages it compares with"
+	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
 
@@ -65,7 +68,19 @@ examples: $(STAMP)
 	@$(BIN)/python examples/run_all.py
 
 bench: $(STAMP)
-	@for table in bench/bench_*.py; do $(BIN)/python $$table; done
+	@for table in bench/bench_*.py; do $(BIN)/python -m bench.$$(basename $$table .py); done
+
+# Other packages to be measured beside Windlass, each in an environment of its own.
+peers: $(PEERS:%=$(VENV)/peers/%/.ready)
+
+$(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
+	@echo "making the environment of $* in $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+nightly: $(STAMP)
+	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity -k every_call tests/window/test_windows_properties.py
 
 # litellm wants another openai than the tests of the wire formats, so it lives by itself.
 # Modules are compiled when they are used: litellm has thousands, and few are.

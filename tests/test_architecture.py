@@ -44,6 +44,7 @@ PURE_IMPORTS = {
     "__future__",
     "base64",
     "binascii",
+    "bisect",
     "collections",
     "csv",
     "dataclasses",

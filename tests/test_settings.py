@@ -82,6 +82,13 @@ class TestPriority:
             "http_allow": "default",
             "max_output_tokens": "--max-output-tokens",
             "tool_timeout_s": "chart.json",
+            "keep_recent_turns": "default",
+            "keep_recent_images": "default",
+            "passthrough": "default",
+            "auto_context_intra_phase_enabled": "default",
+            "auto_context_cards_enabled": "default",
+            "auto_context_inter_phase_enabled": "default",
+            "auto_context_llm_selection_enabled": "default",
             "providers": "default",
             "prices": "default",
             "mcp_servers": "default",
@@ -132,6 +139,47 @@ class TestDefaults:
         monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: tmp_path)
         write(tmp_path, 'model = "a/b"')
         assert Settings.read({}, {}, here).model == "a/b"
+
+
+class TestWindows:
+    FLAGS = (
+        "auto_context_intra_phase_enabled",
+        "auto_context_cards_enabled",
+        "auto_context_inter_phase_enabled",
+        "auto_context_llm_selection_enabled",
+    )
+
+    @pytest.mark.req("AC-99", "AC-100")
+    @pytest.mark.parametrize("flag", FLAGS)
+    def test_each_flag_is_on_until_it_is_switched_off(self, here: Path, flag: str) -> None:
+        variable = f"WINDLASS_{flag.upper()}"
+        assert read(here)[flag].value is True
+        for word in ("false", "0", "no", "Off"):
+            setting = read(here, {}, {variable: word})[flag]
+            assert (setting.value, setting.origin) == (False, variable)
+        assert getattr(read(here, {}, {variable: "1"}), flag) is True
+        write(here, f"{flag} = false")
+        assert getattr(read(here), flag) is False
+        assert getattr(read(here, {}, {variable: "true"}), flag) is True
+        with pytest.raises(UsageError, match=f"{variable}: {flag} must be true or false"):
+            read(here, {}, {variable: "maybe"})
+
+    @pytest.mark.req("CA-2", "CA-3")
+    @pytest.mark.parametrize("name", ["keep_recent_turns", "keep_recent_images"])
+    def test_how_much_is_kept_is_0_for_all(self, here: Path, name: str) -> None:
+        variable = f"WINDLASS_{name.upper()}"
+        assert read(here)[name].value == 0
+        assert read(here, {}, {variable: "10"})[name].value == 10
+        assert read(here, {}, {variable: "0"})[name].value == 0
+        write(here, f"{name} = 3")
+        assert getattr(read(here), name) == 3
+        for wrong in ("-1", "1.5", "few"):
+            with pytest.raises(UsageError, match=f"{name} must be a whole number, 0 for off"):
+                read(here, {}, {variable: wrong})
+
+    def test_everything_can_be_sent(self, here: Path) -> None:
+        assert read(here).passthrough is False
+        assert read(here, {}, {"WINDLASS_PASSTHROUGH": "1"}).passthrough is True
 
 
 class TestPaths:

@@ -13,6 +13,7 @@ from typing import Any, assert_type
 import windlass
 from windlass.engine.events import Event
 from windlass.engine.result import Result
+from windlass.loop.window import ChatWindow, Shown
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 
@@ -75,8 +76,27 @@ def typical(folder: Path) -> None:
             providers={"scripted": Scripted(script)},
         )
 
+    policy = windlass.Policy(profile="lean", images_after=None, compress=None)
+    assert_type(policy.images_after, int | None)
+    assert windlass.Policy.of(policy.settings()) == policy
+
     assert asyncio.run(awaited()).status == "completed"
 
     rows = windlass.query_unified("tokens_in > ?", [0], store=folder / "store")
     row: dict[str, Any] = rows[0]
     assert row["model"] == "scripted/function"
+
+    messages: list[dict[str, str]] = [{"role": "user", "content": "hello"}]
+    window = windlass.bound(messages, "openai/gpt-4o", policy="lean", recall=True, pins=[0])
+    assert_type(window, ChatWindow)
+    assert_type(window.messages, list[dict[str, Any]])
+    assert_type(window.entries, tuple[Shown, ...])
+    assert_type(window.saved_tokens, int)
+    assert_type(window.wire("anthropic"), dict[str, Any])
+
+    context = windlass.Context(policy={"see_results": 2}, tools=window.tools)
+    context.append(messages[0])
+    context.pin(0)
+    context.report({"prompt_tokens": 9}, context.window())
+    assert_type(context.window(), ChatWindow)
+    assert context.window().messages == window.messages == messages

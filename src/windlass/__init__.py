@@ -6,9 +6,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Cascade",
+    "Context",
     "Phase",
+    "Policy",
     "Prices",
     "WindlassError",
+    "bound",
     "query_unified",
     "run",
     "run_sync",
@@ -16,9 +19,12 @@ __all__ = [
 
 _HOMES = {
     "Cascade": "windlass.cascade.model",
+    "Context": "windlass.loop.context",
     "Phase": "windlass.cascade.model",
+    "Policy": "windlass.window.options",
     "Prices": "windlass.prices",
     "WindlassError": "windlass.errors",
+    "bound": "windlass.loop.bound",
     "query_unified": "windlass.library",
     "run": "windlass.library",
     "run_sync": "windlass.library",
@@ -28,7 +34,10 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
     from windlass.library import query_unified, run, run_sync
+    from windlass.loop.bound import bound
+    from windlass.loop.context import Context
     from windlass.prices import Prices
+    from windlass.window.options import Policy
 
 
 def __getattr__(name: str) -> object:

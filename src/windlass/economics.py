@@ -13,7 +13,8 @@ from typing import Final
 from windlass.prices import Prices, Rate, is_own, rate, split_model
 from windlass.wire.rules import NO_CACHE, CacheRules, cache_rules
 
-_UNCACHED: Final = Prices(read=1.0, write=1.0, minimum=0, step=1, ttl_s=None)
+UNCACHED: Final = Prices(read=1.0, write=1.0, minimum=0, step=1, ttl_s=None)
+"""The prices of a model without a prompt cache: every token is fresh, every time."""
 _USUAL_MINIMUM: Final = 1_024
 _USUAL_STEP: Final = 128
 """What most hosted caches keep to; assumed of one whose price alone is known."""
@@ -39,7 +40,7 @@ def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Price
             ' read from one would cost as much as a fresh one; set [prices."provider/model"]'
             " in windlass.toml"
         )
-        return _UNCACHED
+        return UNCACHED
     if found is None or found.input == 0:
         return _by_rules(rules, model)
     read, write = _share(found.cache_read, found), _share(found.cache_write, found)

@@ -7,7 +7,6 @@ import json
 import secrets
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
@@ -46,6 +45,7 @@ async def run(
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
+    auto: bool = False,
 ) -> Result:
     """Run a cascade and answer how it ended.
 
@@ -61,10 +61,13 @@ async def run(
             `{"scripted": Scripted(function)}` for the model `scripted/anything`.
         on_event: Called with each event of the run (`windlass.engine.events`).
         session_id: A name for the session; default a new one made of time and chance.
+        auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
 
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
+    from windlass.providers.at_hand import Providers
+
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
     told = (None, None) if on_event is None else (_noted(on_event), _waiting(on_event))
@@ -74,7 +77,7 @@ async def run(
         closing.enter_context(override(settings.prices))
         closing.push_async_callback(made.close)
         # The user's mistakes are told before anything is made.
-        loaded, registry = load_cascade(cascade, settings, tools)
+        loaded, registry = load_cascade(cascade, settings, tools, auto=auto)
         check_models(loaded, settings, made.resolve)
         keeper = closing.enter_context(open_store(settings))
         prepared = prepare(
@@ -150,81 +153,6 @@ def open_store(settings: Settings, *, existing: bool = False) -> SqliteKeeper:
     return SqliteKeeper.open_existing(folder) if existing else SqliteKeeper(folder)
 
 
-class Providers:
-    """Providers by name, made when a model of theirs is first asked for.
-
-    Args:
-        given: Providers that are there already; they go before those of the same name.
-        settings: What `windlass.toml` says of providers; default nothing.
-        warn: Told what is assumed of a model, once; default a Python warning.
-        on_wait: Told when a request waits for a second and more before it goes.
-        keys: Where keys are looked for; None: no key is needed, for nothing is sent.
-    """
-
-    def __init__(
-        self,
-        given: Mapping[str, Provider],
-        settings: Settings | None = None,
-        *,
-        warn: Callable[[str], None] | None = None,
-        on_wait: Callable[[Wait], None] | None = None,
-        keys: Mapping[str, str] | None = environ,
-    ) -> None:
-        self._made: dict[str, Provider] = dict(given)
-        self._given = frozenset(given)
-        self._said = settings.providers if settings is not None else {}
-        self._warn = warn or _warn
-        self._on_wait = on_wait
-        self._keys = keys
-
-    def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
-        """The provider and what is known of `provider/model`.
-
-        Raises UsageError for a provider that is not there and for a key that is missing.
-        """
-        provider, model = split_model(name)
-        made = self._made.get(provider)
-        if made is None:
-            made = self._made[provider] = self._make(name)
-        return made, made.model(model)
-
-    def _make(self, name: str) -> Provider:
-        from windlass.providers.catalog import LITELLM, catalog, find
-
-        entry = find(name, catalog(self._said), self._given)
-        if entry.name == "local":
-            return _local()
-        from windlass.providers.hosted import HostedProvider, Key
-
-        key = entry.key(self._keys) if self._keys is not None else None
-        if key is None and entry.keys and self._keys is not None:
-            raise UsageError(
-                f"model {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
-                f" (export {entry.keys[0]}=...)"
-            )
-        found = Key(*key) if key else Key()
-        if entry.name == LITELLM:
-            from windlass.providers.litellm import LiteLLMProvider
-
-            return LiteLLMProvider(
-                entry,
-                found,
-                warn=self._warn,
-                on_wait=self._on_wait,
-                sends=self._keys is not None,
-            )
-        return HostedProvider(entry, found, warn=self._warn, on_wait=self._on_wait)
-
-    async def close(self) -> None:
-        """Close every provider that was made."""
-        for provider in self._made.values():
-            await provider.close()
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=2)
-
-
 def _ignore(event: Event) -> None:
     del event  # nobody watches
 
@@ -243,12 +171,6 @@ def _waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
     return lambda wait: on_event(
         Waiting(wait.model, wait.seconds, wait.because, wait.attempt, wait.tries)
     )
-
-
-def _local() -> Provider:
-    from windlass.providers.local import LocalProvider
-
-    return LocalProvider()
 
 
 def make_registry(settings: Settings, tools: Tools) -> Registry:
@@ -309,7 +231,15 @@ def prepare(
         emit=on_event,
         settings=settings,
         readable=(keeper.folder / "images" / path_part(session),),
+        closed=keeper.folder,
+        results=_near(keeper.folder / "storage" / "tool_results", root),
     )
+
+
+def _near(folder: Path, root: Path) -> Path:
+    """The folder as tools name it: from their root where it lies inside."""
+    folder = folder.resolve()
+    return folder.relative_to(root) if folder.is_relative_to(root) else folder
 
 
 def _is_known(keeper: SqliteKeeper, session_id: str) -> bool:
@@ -321,10 +251,15 @@ def _is_known(keeper: SqliteKeeper, session_id: str) -> bool:
 
 
 def load_cascade(
-    cascade: Cascade | Mapping[str, Any] | str | Path, settings: Settings, tools: Tools = ()
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    auto: bool = False,
 ) -> tuple[Cascade, Registry]:
     """The cascade, checked, and the registry of the tools it may use.
 
+    `auto`: where it says nothing of `auto_context`, it gets it with its defaults.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.check import checked
@@ -332,7 +267,10 @@ def load_cascade(
 
     registry = make_registry(settings, tools)
     given = load(cascade) if isinstance(cascade, str | Path) else cascade
-    return checked(given, tools=registry, servers=settings.mcp_servers), registry
+    found = checked(given, tools=registry, servers=settings.mcp_servers)
+    if auto and found.auto_context is None:
+        found = found.model_copy(update={"auto_context": True})
+    return found, registry
 
 
 def check_models(

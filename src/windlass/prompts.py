@@ -65,6 +65,30 @@ def manifest_text(instructions: str, menu: str) -> str:
     return f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"
 
 
+def cut_text(text: str, chars: int) -> str:
+    """The head and the tail of a text that has more than `chars` characters."""
+    if len(text) <= chars:
+        return text
+    half = chars // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters ...]\n{text[-half:]}"
+
+
+def summary_text(tokens: int) -> str:
+    """What a model is asked for where a stretch of a conversation is to become a summary."""
+    return (
+        "Summarise this part of a conversation between a user and an assistant with tools, for the"
+        " assistant, which goes on without it. Say what was done, found, decided and left open, and"
+        " what failed and why. Keep every identifier, path, number and name that may be needed"
+        " letter for letter, and references (result_...) that matter. What an earlier summary in it"
+        f" says still holds: take it over. At most {tokens} tokens, plain text, nothing else."
+    )
+
+
+def summary_header(first: int, last: int) -> str:
+    """The line before a summary that stands for turns."""
+    return f"[Summary of turns {first}-{last}]"
+
+
 def search_text(query: str) -> str:
     """What asks a provider's model to search the web for `query`."""
     return (

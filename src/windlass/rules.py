@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from windlass.window.expire import Expiry
+from windlass.window.options import Policy
+from windlass.window.policies.budget import OnExceed
 
 Include: TypeAlias = Literal["images", "output", "messages", "state"]
 ImagesFilter: TypeAlias = Literal["all", "last", "last_n"]
@@ -40,7 +42,7 @@ class Budget:
 
     limit: int | None = None
     warn: float = 0.8
-    on_exceed: Literal["warn", "fail"] = "warn"
+    on_exceed: OnExceed = "prune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class Rule:
     (`sources` only). `position` places the sources before or after a snowball.
     `sliding` keeps only the newest whole turns that fit `newest_within` tokens (None:
     `SLIDING_SHARE` of the model's window, which only the caller knows).
+    `newest_turns` carries only so many of the last whole turns of a snowball into the phase.
     `output_only` hides this phase's messages but its output from later windows.
+    `policy` shortens what the phase sees from call to call (None: nothing is shortened);
+    `switched_off` names the user's setting that keeps it from what the cascade asks for.
     """
 
     mode: Literal["snowball", "selective"] = "snowball"
@@ -60,6 +65,9 @@ class Rule:
     position: Literal["start", "end"] = "start"
     sliding: bool = False
     newest_within: int | None = None
+    newest_turns: int | None = None
     expiry: Expiry = field(default_factory=Expiry)
     budget: Budget = field(default_factory=Budget)
     output_only: bool = False
+    policy: Policy | None = None
+    switched_off: str = ""

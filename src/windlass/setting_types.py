@@ -94,6 +94,24 @@ def whole(value: Any, folder: Path) -> int:
     return int(read)
 
 
+def amount(value: Any, folder: Path) -> int:
+    """A whole number; 0 is off."""
+    if value in (0, "0") and value is not False:
+        return 0
+    try:
+        return whole(value, folder)
+    except ValueError:
+        raise ValueError("a whole number, 0 for off") from None
+
+
+def switch(value: Any, _: Path) -> bool:
+    """True or false; a variable may say it in the usual words."""
+    words = {"true": True, "1": True, "yes": True, "on": True}
+    words |= {"false": False, "0": False, "no": False, "off": False}
+    said = words.get(value.lower()) if isinstance(value, str) else value
+    return _flag(said, _)
+
+
 def _flag(value: Any, _: Path) -> bool:
     if value is not True and value is not False:
         raise ValueError("true or false")

@@ -62,6 +62,23 @@ _KNOWN: Final[Mapping[str, _Known]] = {
     "tool_timeout_s": _Known(
         types.number, 60.0, "seconds a tool may take unless it says otherwise"
     ),
+    "keep_recent_turns": _Known(types.amount, 0, "newest turns a call sees, of all phases; 0: all"),
+    "keep_recent_images": _Known(types.amount, 0, "newest pictures a call sees; 0: all"),
+    "passthrough": _Known(
+        types.switch, default=False, help="send everything: no window is shortened"
+    ),
+    "auto_context_intra_phase_enabled": _Known(
+        types.switch, default=True, help="false: no phase shortens what it sees of itself"
+    ),
+    "auto_context_cards_enabled": _Known(
+        types.switch, default=True, help="false: no context cards are made"
+    ),
+    "auto_context_inter_phase_enabled": _Known(
+        types.switch, default=True, help="false: no phase chooses its context by itself"
+    ),
+    "auto_context_llm_selection_enabled": _Known(
+        types.switch, default=True, help="false: no model is asked what to choose"
+    ),
     "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
     "prices": _Known(types.prices, {}, "prices that go before those of the table"),
     "mcp_servers": _Known(types.mcp_servers, {}, "MCP servers whose tools phases may name"),
@@ -254,12 +271,53 @@ class Settings:
         return value
 
     @property
+    def keep_recent_turns(self) -> int:
+        """The newest turns a call sees, all phases together; 0: all of them."""
+        value: int = self["keep_recent_turns"].value
+        return value
+
+    @property
+    def keep_recent_images(self) -> int:
+        """The newest pictures a call sees, all phases together; 0: all of them."""
+        value: int = self["keep_recent_images"].value
+        return value
+
+    @property
+    def passthrough(self) -> bool:
+        """Whether everything is sent, whatever a cascade says of its windows."""
+        value: bool = self["passthrough"].value
+        return value
+
+    @property
+    def auto_context_intra_phase_enabled(self) -> bool:
+        """Whether phases may shorten what they see of themselves."""
+        value: bool = self["auto_context_intra_phase_enabled"].value
+        return value
+
+    @property
+    def auto_context_cards_enabled(self) -> bool:
+        """Whether context cards may be made."""
+        value: bool = self["auto_context_cards_enabled"].value
+        return value
+
+    @property
+    def auto_context_inter_phase_enabled(self) -> bool:
+        """Whether phases may choose their context by themselves."""
+        value: bool = self["auto_context_inter_phase_enabled"].value
+        return value
+
+    @property
+    def auto_context_llm_selection_enabled(self) -> bool:
+        """Whether a model may be asked what to choose."""
+        value: bool = self["auto_context_llm_selection_enabled"].value
+        return value
+
+    @property
     def providers(self) -> Mapping[str, ProviderSettings]:
         """What `windlass.toml` says of providers, by name."""
         value: Mapping[str, ProviderSettings] = self["providers"].value
         return value
 
-    @property
     def addresses(self) -> dict[str, str]:
         """The addresses that a file gives providers, by name: not always the vendors' own."""
         said = self.providers.items()

@@ -97,6 +97,7 @@ def phases(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, Any]:
             max_input_tokens=COUNTS
             | st.builds(lambda n: {"limit": n, "on_exceed": "fail"}, COUNTS),
             tool_choice=st.sampled_from(["auto", "none"]),
+            intra_context=window_options(),
             tackle=st.just("manifest") | st.lists(st.sampled_from(TOOLS), unique=True),
             **settings(),
         )
@@ -114,9 +115,26 @@ def phases(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, Any]:
             position = some(position=st.sampled_from(["start", "end"]))
             phase |= {"inject_from": draw(listed)} | draw(position)
         case 3:
-            strategies = ["fresh", "minimal", "full", "sliding"]
+            strategies = ["fresh", "minimal", "full", "sliding", "recent"]
             phase["context_strategy"] = draw(st.sampled_from(strategies))
+            if phase["context_strategy"] == "recent":
+                phase |= draw(some(turns=COUNTS))
     return phase
+
+
+def window_options() -> st.SearchStrategy[Any]:
+    """What `intra_context` may say."""
+    return st.booleans() | some(
+        profile=st.sampled_from(["default", "lean", "careful", "spec"]),
+        enabled=st.booleans(),
+        commit=st.sampled_from(["priced", "at_once"]),
+        window=COUNTS,
+        mask_observations_after=COUNTS | st.none(),
+        share_text=st.sampled_from([0.1, 1]),
+        compress=st.booleans() | st.none() | some(above_chars=COUNTS, file_lines=COUNTS),
+        decay=st.booleans() | st.none() | some(full=COUNTS, fold=COUNTS),
+        keep_recent_turns=st.integers(0, 9),
+    )
 
 
 def servers() -> st.SearchStrategy[dict[str, Any]]:
@@ -138,6 +156,12 @@ def cascades(draw: st.DrawFn) -> dict[str, Any]:
             description=WORDS,
             tools=st.just(["json"]),
             http_allow=st.lists(WORDS, unique=True),
+            auto_context=st.booleans()
+            | some(
+                profile=st.sampled_from(["lean", "spec"]),
+                commit=st.just("at_once"),
+                intra_phase=window_options(),
+            ),
             mcp_servers=st.dictionaries(NAMES, servers(), max_size=2),
             **settings(),
         )

@@ -291,8 +291,7 @@ class TestLater:
             "sub_cascades",
             "context_in",
             "context_out",
-            "auto_context",
-            "intra_context",
+            "inter_phase",
             "memory",
             "callouts",
         ],
@@ -310,10 +309,11 @@ class TestLater:
         assert "unknown key" in only({**A, key: "auto"})
 
     @pytest.mark.req("CA-19")
-    @pytest.mark.parametrize("value", ["prune", "summarise"])
-    def test_pruning_comes_later(self, value: str) -> None:
-        told = only({**A, "max_input_tokens": {"limit": 9, "on_exceed": value}})
-        assert f"'{value}' is not available in this version of Windlass; write warn or fail" in told
+    @pytest.mark.parametrize("value", ["warn", "prune", "summarise", "fail"])
+    def test_what_a_budget_does_is_a_choice_of_four(self, value: str) -> None:
+        assert mistakes({**A, "max_input_tokens": {"limit": 9, "on_exceed": value}}) == []
+        told = only({**A, "max_input_tokens": {"limit": 9, "on_exceed": value + "x"}})
+        assert f"did you mean '{value}'? known: fail, prune, summarise, warn" in told
 
     @pytest.mark.req("CI-45", "CI-46", "CI-47")
     def test_what_this_version_has_is_no_mistake(self) -> None:

@@ -111,6 +111,13 @@ class TestStrategies:
         limited = rule(A, {**B, "context_strategy": "sliding", "max_input_tokens": 9})
         assert (limited.sliding, limited.newest_within) == (True, 9)
 
+    @pytest.mark.req("CA-6")
+    def test_recent_carries_the_last_turns_over_the_boundary(self) -> None:
+        made = rule(A, {**B, "context_strategy": "recent"})
+        assert made == Rule("snowball", newest_turns=2)
+        assert rule(A, {**B, "context_strategy": "recent", "turns": 5}).newest_turns == 5
+        assert in_words(made) == "sees the last 2 turns of all that was said before."
+
 
 class TestReaches:
     def test_words_stand_for_phases_before_this_one(self) -> None:

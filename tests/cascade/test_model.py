@@ -140,7 +140,7 @@ class TestPhases:
 
     def test_a_bare_number_of_input_tokens_is_the_limit(self) -> None:
         assert phase(max_input_tokens=9).max_input_tokens == MaxInputTokens(limit=9)
-        assert MaxInputTokens(limit=9).on_exceed == "warn"
+        assert MaxInputTokens(limit=9).on_exceed == "prune"
 
     @pytest.mark.parametrize(
         "wrong",

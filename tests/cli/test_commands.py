@@ -14,7 +14,19 @@ from windlass.cli.run import print_costs
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings
 
-COMMANDS = ("run", "sessions", "show", "check", "query", "verify", "prune", "schema", "config")
+COMMANDS = (
+    "run",
+    "sessions",
+    "show",
+    "check",
+    "query",
+    "verify",
+    "prune",
+    "schema",
+    "config",
+    "policies",
+    "explain",
+)
 
 
 class TestHelp:

@@ -79,7 +79,7 @@ class TestTheUsersMistakes:
     ) -> None:
         from windlass.providers.local import LocalProvider
 
-        monkeypatch.setattr(library, "_local", LocalProvider)
+        monkeypatch.setattr("windlass.providers.at_hand._local", LocalProvider)
         windlass.write("c.json", GOOD)
         said = windlass("run", "c.json", "--model", "local/smolm2")
         assert said.code == 2
@@ -288,7 +288,7 @@ class TestFailures:
 
 DRIVER = """
 import asyncio, sys, time
-import windlass.library
+import windlass.providers.at_hand
 from windlass.cli import main
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
@@ -303,7 +303,7 @@ async def script(request):
         '{"key": "k", "value": 1}')])
 
 WHERE = sys.argv.pop(1)
-windlass.library._local = lambda: Scripted(script)
+windlass.providers.at_hand._local = lambda: Scripted(script)
 main()
 """
 

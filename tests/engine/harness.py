@@ -52,10 +52,13 @@ def calls(*wanted: ToolCall, text: str = "") -> Message:
     return assistant(text, calls=wanted)
 
 
+_ASKS = re.compile(r"(?:\[Original Task\]\s*)?Do ([\w-]+)\.")
+
+
 def asked_by(request: Request) -> str:
     """The phase that a request belongs to: the last that asks something in it."""
     for message in reversed(request.messages):
-        if message.role == "user" and (found := re.match(r"Do ([\w-]+)\.", message.text)):
+        if message.role == "user" and (found := _ASKS.match(message.text)):
             return found[1]
     return "-"
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
-from windlass.library import Providers
 from windlass.prices import cost, rate
 from windlass.providers import litellm as module
+from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find
 from windlass.providers.failures import Origin
 from windlass.providers.http import Timeouts

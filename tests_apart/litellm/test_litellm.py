@@ -29,9 +29,9 @@ from tests.providers.test_hosted import PNG, TOOL
 
 import windlass
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
-from windlass.library import Providers
 from windlass.messages import Message, Text, picture, system, user
 from windlass.prices import rate
+from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog
 from windlass.providers.hosted import Key
 from windlass.providers.litellm import LiteLLMProvider

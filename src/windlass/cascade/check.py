@@ -187,6 +187,9 @@ class _Checker:
             other = "context" if selective else "inject_from"
             text = f"is a shorthand and cannot stand beside {other!r}; keep one of them"
             yield self.mistake((*base, "context_strategy"), text)
+        if self.says(index, "turns") and self.written((*base, "context_strategy")) != "recent":
+            text = "counts for context_strategy 'recent' only"
+            yield self.mistake((*base, "turns"), text)
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import rules
+from windlass.cascade.auto import layers, origins, windowed
 from windlass.cascade.model import (
     Cascade,
     GenerationSettings,
@@ -21,20 +22,30 @@ from windlass.cascade.model import (
     long_form,
 )
 from windlass.parts import Part
+from windlass.settings import Settings
 from windlass.window.expire import Expiry
 
 INDENT = "  "
+RECENT_TURNS = 2
+"""What `context_strategy: recent` carries over a boundary where `turns` does not say."""
 
 
-def compile_rule(cascade: Cascade, phase: Phase) -> rules.Rule:
-    """What `phase`, which is one of the phases of `cascade`, says of its context."""
+def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = None) -> rules.Rule:
+    """What `phase`, which is one of the phases of `cascade`, says of its context.
+
+    `settings` are the user's: what they keep of every cascade, and what they switch off.
+    """
     index = _index(cascade, phase)
     base = f"phases[{index}]"
     budget = budget_of(phase)
+    limit = None if phase.context_strategy == "sliding" else _pruned(budget)  # it slides within it
+    own = windowed(cascade.auto_context, phase.intra_context, settings, limit)
     shared: dict[str, Any] = {
         "expiry": _expiry(phase),
         "budget": budget,
         "output_only": phase.context_retention == "output_only",
+        "policy": own.policy,
+        "switched_off": own.switched_off,
     }
     names = [each.name for each in cascade.phases]
     if phase.context is not None:
@@ -56,8 +67,15 @@ def compile_rule(cascade: Cascade, phase: Phase) -> rules.Rule:
             return rules.Rule("selective", last, **shared)
         case "sliding":
             return rules.Rule("snowball", sliding=True, newest_within=budget.limit, **shared)
+        case "recent":
+            return rules.Rule("snowball", newest_turns=phase.turns or RECENT_TURNS, **shared)
         case _:
             return rules.Rule("snowball", **shared)
+
+
+def _pruned(budget: rules.Budget) -> int | None:
+    """The tokens above which the phase's oldest turns are left out; None: they never are."""
+    return budget.limit if budget.on_exceed in {"prune", "summarise"} else None
 
 
 def budget_of(phase: Phase) -> rules.Budget:
@@ -150,14 +168,39 @@ class Explained(list[PhaseDefaults]):
         return "\n\n".join(_as_text(entry) for entry in self)
 
 
-def explain_defaults(cascade: Cascade) -> Explained:
+def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Explained:
     """Per phase, every setting with its origin, and what the phase will see in words."""
     explained = Explained()
     for phase in cascade.phases:
-        rule = compile_rule(cascade, phase)
-        settings = (*_generation(cascade, phase), *_settings(phase))
-        explained.append(PhaseDefaults(phase.name, settings, rule, in_words(rule)))
+        rule = compile_rule(cascade, phase, settings)
+        listed = (
+            *_generation(cascade, phase),
+            *_settings(phase),
+            *_options(cascade, phase, rule, settings),
+        )
+        explained.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
     return explained
+
+
+def _options(
+    cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
+) -> Iterator[Setting]:
+    """The options of the phase's window, where it has one, else who switched it off."""
+    if rule.switched_off and settings is not None:
+        off = settings[rule.switched_off]
+        told = f"{off.name} is {off.value}: {off.origin}"
+        yield Setting("intra_context", value=False, origin=told)
+    elif rule.policy is None:
+        yield Setting("intra_context", None, _written(phase.intra_context is not None))
+    if rule.policy is None:
+        return
+    limit = _pruned(rule.budget)
+    said = layers(cascade.auto_context, phase.intra_context, settings, limit)
+    asked = {one.origin for one in said}
+    for name, value, origin in origins(said, rule.policy):
+        # Where nothing else is shortened, only what was asked for is in force.
+        if rule.policy.enabled or origin in asked:
+            yield Setting(f"intra_context.{name}", value, origin)
 
 
 def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
@@ -175,11 +218,14 @@ def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
         yield Setting("system", cascade.system, "written, for the whole cascade")
 
 
+_TOLD_ELSEWHERE = frozenset({"name", "instructions", "intra_context"})
+
+
 def _settings(phase: Phase) -> Iterator[Setting]:
     for name in Phase.model_fields:
         value = getattr(phase, name)
         written = name in phase.model_fields_set
-        if name in GenerationSettings.model_fields or name in {"name", "instructions"}:
+        if name in GenerationSettings.model_fields or name in _TOLD_ELSEWHERE:
             continue
         if name == "system" and value is None:
             continue
@@ -227,9 +273,13 @@ def in_words(rule: rules.Rule) -> str:
         text = f"sees the newest whole turns of all that was said before, within {room}"
     else:
         text = "sees all that was said before (snowball)"
+        if rule.newest_turns is not None:
+            text = f"sees the last {rule.newest_turns} turns of all that was said before"
         if sources:
             side = "before" if rule.position == "start" else "after"
             text += f", and {side} it: {listed}"
+    if rule.policy is not None and rule.policy.enabled:
+        text += f". Its calls are shortened (profile {rule.policy.profile})"
     if rule.output_only:
         text += ". Later phases see its output only"
     return text + "."

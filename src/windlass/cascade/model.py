@@ -26,13 +26,15 @@ from pydantic import (
     model_validator,
 )
 
+from windlass.cascade.auto import AutoContext, Switch, yes_or_object
 from windlass.cascade.origin import Origin
 from windlass.cascade.values import working_pattern, working_schema
 from windlass.parts import ONCE, Count, Name, Names, Part, Text, YesNo, without_repeats
 from windlass.rules import ImagesFilter, Include, MessagesFilter
 from windlass.servers import McpServers
+from windlass.window.policies.budget import OnExceed
 
-TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>"})
+TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>", "<yes>"})
 """The forms a field with a shorthand can have; pydantic names them in the place of an error."""
 
 REACHES: Final = ("all", "first", "previous")
@@ -170,8 +172,9 @@ class MaxInputTokens(Part):
     warn: Annotated[float, Strict(), Field(gt=0, le=1)] = 0.8
     """The share of the limit from which on a warning is given."""
 
-    on_exceed: Literal["warn", "fail"] = "warn"
-    """What a request over the limit does: warn and go on, or fail the phase."""
+    on_exceed: OnExceed = "prune"
+    """What a request over the limit does: prune leaves the oldest turns out, summarise puts a
+    summary in their place, warn goes on, fail ends the phase."""
 
 
 def _as_budget(limit: int | MaxInputTokens) -> MaxInputTokens:
@@ -246,8 +249,16 @@ class Phase(GenerationSettings):
     position: Literal["start", "end"] = "start"
     """Where `inject_from` stands: before the snowball, or after it (keeps a cached prefix)."""
 
-    context_strategy: Literal["fresh", "minimal", "full", "sliding"] | None = None
-    """A shorthand: nothing but the input; the last output only; everything; the newest turns."""
+    context_strategy: Literal["fresh", "minimal", "full", "sliding", "recent"] | None = None
+    """A shorthand: nothing but the input; the last output only; everything; the newest turns
+    that fit; the last `turns` turns of what was said before the phase."""
+
+    turns: Count | None = None
+    """How many turns `context_strategy: recent` carries into the phase (default 2)."""
+
+    intra_context: Switch | None = None
+    """How the phase's calls are shortened as it grows: true, false, or options, which go before
+    the cascade's `auto_context`."""
 
     context_retention: Literal["full", "output_only"] = "full"
     """What later phases see of this one: everything, or its output only."""
@@ -289,6 +300,15 @@ class Cascade(GenerationSettings):
 
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
+
+    auto_context: (
+        Annotated[
+            Annotated[YesNo, Tag("<yes>")] | Annotated[AutoContext, Tag("<object>")],
+            Discriminator(yes_or_object),
+        ]
+        | None
+    ) = None
+    """Windows for every phase: true or {} for the defaults, or an object with options."""
 
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""

@@ -10,12 +10,13 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from windlass.cascade import model
+from windlass.cascade import auto, model
 from windlass.cascade.draft import at, path_of
 from windlass.cascade.origin import Path, place_of
 from windlass.errors import did_you_mean
 from windlass.parts import SENTENCE, Part
 from windlass.servers import McpServer
+from windlass.window.options import OPTIONS, Compress, Decay
 
 _SERVER: Final = "mcp_servers.NAME"
 PARTS: Final[Mapping[str, type[Part]]] = {
@@ -28,6 +29,11 @@ PARTS: Final[Mapping[str, type[Part]]] = {
     "context_ttl": model.ContextTtl,
     "output_extraction": model.OutputExtraction,
     "max_input_tokens": model.MaxInputTokens,
+    "auto_context": auto.AutoContext,
+    "intra_phase": auto.INTRA,
+    "intra_context": auto.INTRA,
+    "compress": auto.BLOCKS[Compress],
+    "decay": auto.BLOCKS[Decay],
     _SERVER: McpServer,
 }
 """Which model stands under which key."""
@@ -39,8 +45,7 @@ LATER: Final[Mapping[str, str]] = {
     "sub_cascades": "write the phases into this file",
     "context_in": "it belongs to sub-cascades; write the phases into this file",
     "context_out": "it belongs to sub-cascades; write the phases into this file",
-    "auto_context": f"a phase without 'context' sees everything; {_SELECTION}",
-    "intra_context": "'context_ttl' masks old messages within a phase",
+    "inter_phase": f"leave it out; {_SELECTION}",
     "mode": f"{_SELECTION}, or leave 'context' out for a snowball",
     "anchors": _SELECTION,
     "selection": _SELECTION,
@@ -50,12 +55,6 @@ LATER: Final[Mapping[str, str]] = {
 """Keys of later versions, and what helps until then."""
 
 _LATER_IN_CONTEXT: Final = frozenset({"mode", "anchors", "selection"})
-_LATER_VALUES: Final[Mapping[tuple[str, str], str]] = {
-    ("on_exceed", "prune"): "write warn or fail",
-    ("on_exceed", "summarise"): "write warn or fail",
-    ("on_exceed", "summarize"): "write warn or fail",
-    ("context_strategy", "recent"): "'sliding' keeps the newest turns",
-}
 _TWINS: Final = {
     "if": "condition",
     "condition": "if",
@@ -74,6 +73,11 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "inject_from": "the name of a phase, or an object with 'phase'",
     "context": "an object with 'from'",
     "max_input_tokens": "a number of tokens, or an object with 'limit'",
+    "auto_context": "true, false, or an object such as {'profile': 'lean'}",
+    "intra_phase": "true, false, or an object such as {'window': 5}",
+    "intra_context": "true, false, or an object such as {'window': 5}",
+    "compress": "true, false, or an object such as {'above_chars': 1500}",
+    "decay": "true, false, or an object such as {'full': 4, 'fold': 6}",
     "output_extraction": "an object with 'pattern' and 'store_as'",
 }
 
@@ -84,6 +88,9 @@ _HOMES: Final = {
     "from": "a source",
     "inject_from": "a source",
 }
+_OFF: Final = frozenset(
+    name for name, option in OPTIONS.items() if option.metadata["kind"] == "count or null"
+)
 _SHOWN: Final = 60
 
 
@@ -183,7 +190,8 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
     if kind == "string_type":
         return f"expected text, not {shown(value)}{_quote(value, written)}"
     if kind in {"int_type", "float_type"}:
-        return f"expected a {'whole ' if kind == 'int_type' else ''}number, not {shown(value)}"
+        off = "; write null to switch it off" if value is False and part in _OFF else ""
+        return f"expected a {'whole ' if kind == 'int_type' else ''}number, not {shown(value)}{off}"
     if kind == "bool_type":
         return f"expected true or false, not {shown(value)}"
     if kind in {"greater_than_equal", "greater_than", "less_than_equal"}:
@@ -216,9 +224,6 @@ def _keys(part: str) -> str:
 
 
 def _about_choice(expected: str, value: Any, part: str) -> str:
-    advice = _LATER_VALUES.get((part, value)) if isinstance(value, str) else None
-    if advice is not None:
-        return later(str(value), advice)
     if part == "tackle":
         return f"{shown(value)} is neither a list of tools nor the word 'manifest'"
     choices = re.findall(r"'([^']*)'", expected)

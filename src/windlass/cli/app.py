@@ -76,6 +76,9 @@ def run(
             "--dry-run", help="Send nothing: show the first request and the largest cost."
         ),
     ] = False,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a cascade, showing its progress, and end with a table of what each phase sent."""
@@ -89,9 +92,9 @@ def run(
         "price_as": price_as,
     }
     if dry_run:
-        dry_run_command(cascade, given or [], flags, as_json=as_json)
+        dry_run_command(cascade, given or [], flags, auto=auto, as_json=as_json)
     else:
-        run_command(cascade, given or [], flags, session=session, as_json=as_json)
+        run_command(cascade, given or [], flags, session=session, auto=auto, as_json=as_json)
 
 
 @app.command()
@@ -122,6 +125,20 @@ def show(
     from windlass.cli.look import show_command
 
     show_command(session, call, store, full=full, as_json=as_json)
+
+
+@app.command()
+def explain(
+    session: Session,
+    call: Annotated[int, typer.Argument(help="The number of the call, from 1.")],
+    *,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain what a call saw: for each message what became of it, and by which rule."""
+    from windlass.cli.explain import explain_command
+
+    explain_command(session, call, store, as_json=as_json)
 
 
 @app.command()
@@ -210,3 +227,18 @@ def config(*, store: Store = None, as_json: AsJson = False) -> None:
     from windlass.cli.files import config_command
 
     config_command({"store": store}, as_json=as_json)
+
+
+@app.command()
+def policies(
+    name: Annotated[str | None, typer.Argument(help="A profile: all its options.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List the profiles of windows, or print the options of one."""
+    from windlass.cli.policies import policies_command, policy_command
+
+    if name is None:
+        policies_command(as_json=as_json)
+    else:
+        policy_command(name, as_json=as_json)

@@ -27,7 +27,7 @@ def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> No
     if explain_defaults:
         from windlass.cascade.compile import explain_defaults as explain
 
-        explained = explain(checked)
+        explained = explain(checked, settings)
         if as_json:
             print_json(explained)
         else:

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _PREVIEW = 600
 
 
-def _store(store: str | None) -> SqliteKeeper:
+def open_existing(store: str | None) -> SqliteKeeper:
+    """The store that the flag, the variable or the file names. Raises UsageError: none there."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
     return open_store(settings, existing=True)
 
 
 def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
     """List sessions, newest first."""
-    keeper = _store(store)
+    keeper = open_existing(store)
     try:
         found = keeper.sessions(limit=limit)
     finally:
@@ -66,7 +67,7 @@ def show_command(
     session: str, call: int | None, store: str | None, *, full: bool, as_json: bool
 ) -> None:
     """Show a session's calls, or what one call saw."""
-    keeper = _store(store)
+    keeper = open_existing(store)
     try:
         view = view_session(keeper, session)
     finally:
@@ -182,7 +183,7 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
 
 def query_command(sql: str, store: str | None, *, as_json: bool) -> None:
     """Run one SELECT and print its rows."""
-    keeper = _store(store)
+    keeper = open_existing(store)
     try:
         rows = keeper.query(sql)
     finally:

@@ -8,8 +8,8 @@ from typing import Any
 
 from windlass.cli.output import out, print_json, print_table
 from windlass.economics import cache_of, prices_of
-from windlass.library import Providers
 from windlass.prices import override, rate, table_date
+from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, Entry, catalog, find
 from windlass.settings import Settings
 from windlass.wire.rules import NO_CACHE, SEQUENCES, CacheRules, SequenceRules

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -48,13 +48,19 @@ def plain(value: Any) -> Any:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Iterable[int] = (),
+    whole: Iterable[int] = (),
 ) -> None:
-    """Print a table; `right` are the columns of numbers."""
+    """Print a table; `right` are the columns of numbers, `whole` those that are never folded."""
     table = Table(title=title or None, title_justify="left", pad_edge=False, box=None)
-    numbers = set(right)
+    numbers, unfolded = set(right), set(whole)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index in numbers else "left", overflow="fold")
+        justify: Literal["right", "left"] = "right" if index in numbers else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=index in unfolded)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     out.print(table, soft_wrap=False)

@@ -18,9 +18,10 @@ from windlass.cli.progress import Progress, at_places
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import Interrupted, UsageError, WindlassError
-from windlass.library import Providers, check_models, importable, load_cascade, open_store, prepare
+from windlass.library import check_models, importable, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
 from windlass.prices import override, rate
+from windlass.providers.at_hand import Providers
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import Forecast, forecast_cost
 from windlass.settings import Settings
@@ -111,12 +112,13 @@ def run_command(
     flags: Mapping[str, Any],
     *,
     session: str | None,
+    auto: bool,
     as_json: bool,
 ) -> None:
     """Run, print the output and the table, and raise what stopped the run."""
     values = read_input(given)
     settings = Settings.read(flags, environ, Path.cwd())
-    watcher = Progress(progress, settings.addresses)
+    watcher = Progress(progress, settings.addresses())
     if as_json:
         progress.quiet = True
     try:
@@ -129,6 +131,7 @@ def run_command(
             search_folder=settings.search_folder,
             on_event=watcher,
             session_id=session,
+            auto=auto,
         )
         result = asyncio.run(_interruptible(work))
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
@@ -238,14 +241,14 @@ def _warn(text: str) -> None:
 
 
 def dry_run_command(
-    cascade: Path, given: Sequence[str], flags: Mapping[str, Any], *, as_json: bool
+    cascade: Path, given: Sequence[str], flags: Mapping[str, Any], *, auto: bool, as_json: bool
 ) -> None:
     """Show the first request, its tokens and price, and the largest possible cost."""
     values = read_input(given)
     settings = Settings.read(flags, environ, Path.cwd())
     with tempfile.TemporaryDirectory() as folder, importable(cascade):
         scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd())
-        loaded, registry = load_cascade(cascade, settings)
+        loaded, registry = load_cascade(cascade, settings, auto=auto)
         providers = Providers({}, settings, warn=_warn, keys=None)
         check_models(loaded, settings, providers.resolve)
         keeper = open_store(scratch)
@@ -268,7 +271,7 @@ def dry_run_command(
         print_json(forecast)
         return
     with override(settings.prices):
-        _print_forecast(forecast, settings.addresses)
+        _print_forecast(forecast, settings.addresses())
 
 
 def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:

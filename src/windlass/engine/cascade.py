@@ -43,7 +43,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     try:
         await add_server_tools(run, servers)
         for index, phase in enumerate(cascade.phases, start=1):
-            told = in_words(compile_rule(cascade, phase))
+            told = in_words(compile_rule(cascade, phase, run.settings))
             run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
             if await run_phase(run, phase) == "incomplete":
                 status = "incomplete"

@@ -17,6 +17,7 @@ from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
+from windlass.engine.windows import open_course
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.history.base import NodeType, Outcome, StateChange, Status
 from windlass.messages import system, user
@@ -27,7 +28,9 @@ from windlass.templates import holds, render
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks
 from windlass.window.entries import Entry, Item, apply, show
+from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
+from windlass.window.seams import last_turns
 
 
 async def run_phase(run: Run, phase: Phase) -> Status:
@@ -64,7 +67,7 @@ async def run_phase(run: Run, phase: Phase) -> Status:
 
 async def begin(run: Run, phase: Phase) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
-    record, rule = run.record, compile_rule(run.cascade, phase)
+    record, rule = run.record, compile_rule(run.cascade, phase, run.settings)
     generation = generation_of(run, phase)
     provider, info = run.resolve(generation.model)
     state = StateCopy(run.state)
@@ -91,6 +94,8 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
         said = show(record.append([row]), "the system prompt")
     snowball = _snowball(run) if rule.mode == "snowball" else ()
+    if rule.newest_turns is not None:
+        snowball = last_turns(snowball, rule.newest_turns)
     first = rule.position == "start"  # what stands first is shown; its repetition is told
     brought = gather(
         record,
@@ -115,6 +120,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         root=run.settings.root.resolve(),
         state=state,
         readable=run.readable,
+        closed=run.closed,
         recall=run.recall,
         search_folder=run.settings.search_folder,
         search=run.search,
@@ -136,7 +142,11 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         context=context,
         newest_within=_newest_within(rule, generation, info),
     )
+    if rule.switched_off:
+        _tell_switched_off(run, phase.name, rule.switched_off)
     work.tools = await _tools(run, work, instructions)
+    if rule.policy is not None:
+        work.course = open_course(run, work, rule.policy)
     if rule.mode == "snowball" and brought.sources:
         work.position_cost = position_report(run, work)
     return work
@@ -260,6 +270,13 @@ def _snowball(run: Run) -> tuple[Entry, ...]:
     return apply(entries, run.edits)
 
 
+def _tell_switched_off(run: Run, phase: str, setting: str) -> None:
+    origin = run.settings[setting].origin
+    text = f"phase {phase!r}: its windows are not shortened, because {origin} switches it off"
+    run.record.decide(phase, text, kind="switched_off", setting=setting, origin=origin)
+    run.emit(Noted(phase, text))
+
+
 def _own_injections(entries: tuple[Entry, ...], phase: str) -> tuple[Item, ...]:
     return tuple(entry.item for entry in entries if entry.item.phase == phase)
 
@@ -273,4 +290,7 @@ async def _tools(run: Run, work: PhaseRun, instructions: str) -> Mapping[str, To
     tackle = work.phase.tackle
     if tackle == "manifest":
         tackle = await choose_tools(run, work, instructions)
+    policy = work.rule.policy
+    if tackle and policy is not None and policy.enabled and RECALL.name not in tackle:
+        tackle = (*tackle, RECALL.name)  # from the start: a list that changes breaks the cache
     return {tool.spec.name: run.with_timeout(tool) for tool in run.registry.of_tackle(tackle)}

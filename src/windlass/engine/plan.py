@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import Noted
 from windlass.engine.prefix import prefix_report, weigh
 from windlass.engine.state import PhaseRun, Run
+from windlass.engine.windows import in_record, narrow
 from windlass.errors import ContextTooLong
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import Entry, apply, show
+from windlass.window.marks import cache_key, mark
+from windlass.window.planner import Decision
 from windlass.window.seams import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
@@ -54,7 +57,13 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
     be accepted.
     """
     counter = phase.info.counter
-    entries = apply(assemble(phase.blocks, show(phase.own, "said in this phase")), phase.edits)
+    decision = None
+    if phase.course is not None:
+        window = phase.course.window()
+        entries, decision = in_record(run, phase, window), window.decision
+    else:
+        own = show(phase.own, "said in this phase")
+        entries = apply(assemble(phase.blocks, own), phase.edits)
     tools, choice = _tools(run, phase, entries)
     if phase.rule.sliding or phase.replanned:
         entries = _newest(phase, entries, tools)
@@ -72,6 +81,7 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
         "prefix": prefix_report(run.previous, weighed),
         "position": phase.position_cost,
         "budget": check_budget(run, phase, sent),
+        "planner": _told(phase, decision),
     }
     return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
@@ -79,23 +89,31 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
 def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """A new plan after the provider counted more tokens than we did: the newest whole turns.
 
-    The corrected count stays in force for the phase, and the record says so. Only a
-    snowball is cut, because what the user chose is not ours to leave out: else, and
-    where nothing can be left out, `refused` is raised.
+    The corrected count stays in force for the phase, and the record says so. A phase with a
+    policy is pruned by it. Else only a snowball is cut, because what the user chose is not
+    ours to leave out: then, and where nothing can be left out, `refused` is raised.
     """
-    if phase.rule.mode != "snowball":
+    course = phase.course
+    if course is None and phase.rule.mode != "snowball":
         raise refused
-    before, replanned = phase.newest_within, phase.replanned
+    before = phase.newest_within, phase.replanned
+    policies = course.policies if course is not None else ()
     room = corrected_room(plan.sent, refused)
-    phase.newest_within, phase.replanned = min(before, room), True
+    phase.newest_within, phase.replanned = min(phase.newest_within, room), course is None
+    if course is not None:
+        narrow(run, phase, course, room)
     shorter = plan_call(run, phase)
     if shorter.sent >= plan.sent:
-        phase.newest_within, phase.replanned = before, replanned
+        phase.newest_within, phase.replanned = before
+        if course is not None:
+            course.policies = policies
+            course.recount()
         raise refused
     name = phase.phase.name
+    how = "with the newest turns" if course is None else "with the oldest turns pruned"
     told = (
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
-        f" sent again with the newest turns, {shorter.sent:,} tokens"
+        f" sent again {how}, {shorter.sent:,} tokens"
     )
     numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
     left_out = len(plan.entries) - len(shorter.entries)
@@ -129,7 +147,9 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
 
 
 def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
-    """The plan as a request to the phase's model."""
+    """The plan as a request to the phase's model, with marks where its cache wants them."""
+    name = phase.info.name
+    run.sent = mark(run.sent, name, plan.messages, plan.tools)
     return Request(
         model=phase.info.name.partition("/")[2],
         messages=plan.messages,
@@ -140,12 +160,25 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
         reasoning_effort=phase.generation.reasoning_effort,
         output_schema=phase.generation.output_schema,
         load=run.record.keeper.picture,
+        breakpoints=run.sent.places,
+        cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
     )
+
+
+def _told(phase: PhaseRun, decision: Decision | None) -> Mapping[str, Any] | None:
+    """The planner's decision for the record, with the id of the message that it begins at."""
+    if decision is None or phase.course is None:
+        return None
+    return {**asdict(decision), "message_id": phase.course.items[decision.position].id}
 
 
 def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
-    tools = run.definitions(phase.allowed, [entry.message for entry in entries])
+    said = [entry.message for entry in entries]
+    if phase.course is not None:
+        # A call that is folded keeps its definition: a list that changes breaks the cache.
+        said = [item.message for item in phase.course.items]
+    tools = run.definitions(phase.allowed, said)
     if not phase.tools:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.

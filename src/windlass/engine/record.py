@@ -23,7 +23,9 @@ injected copies are made anew for each phase."""
 class Recorder:
     """Appends one session's rows, and remembers what was born in it.
 
-    `born` are those occurrences in order, `traces` the trace id of each occurrence.
+    `born` are those occurrences in order, `traces` the trace id of each occurrence,
+    `times` when it was recorded (seconds since 1970), `edits`
+    how many edits were recorded.
     `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
     so that a test can hold them still.
     """
@@ -41,6 +43,8 @@ class Recorder:
         self.new_id = new_id
         self.born: list[Item] = []
         self.traces: dict[str, str] = {}
+        self.times: dict[str, float] = {}
+        self.edits = 0
 
     def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
         """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
@@ -53,6 +57,7 @@ class Recorder:
     def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
         """Append a batch and return the occurrences of its rows that have a message."""
         ids = self.keeper.append(Batch(self.session_id, rows=tuple(rows), **others))
+        self.edits += len(others.get("edits", ()))
         items: list[Item] = []
         for row, id_ in zip(rows, ids, strict=True):
             if row.message is None or id_ is None:
@@ -67,6 +72,7 @@ class Recorder:
             )
             items.append(item)
             self.traces[id_] = row.trace_id
+            self.times[id_] = row.timestamp
             if row.node_type in BORN:
                 self.born.append(item)
         return items

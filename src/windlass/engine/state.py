@@ -28,7 +28,9 @@ from windlass.templates import PhaseOutput
 from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
+from windlass.window.course import Course
 from windlass.window.entries import Edit, Item
+from windlass.window.marks import Sent
 from windlass.wire.base import Usage
 
 
@@ -76,8 +78,12 @@ class Run:
     """One session in hand.
 
     `resolve` turns `provider/model` into its provider and what is known of the model.
-    `edits` are the committed edits of messages born in the session, by occurrence.
-    `search` is the provider's search of the web that `web_search` has, if it has one.
+    `readable` are folders and files that tools may read beside their own; `results` is where
+    the originals of shortened tool results lie; `closed` is the store, where nothing else is
+    open to tools. `edits` are the committed edits of messages born in the session, by
+    occurrence. `search` is the provider's search of the web that `web_search` has, if it has
+    one. `sent` is where the cache marks of the last request were; `assumed` are models of
+    whose cache something is assumed, and told.
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -90,11 +96,15 @@ class Run:
     emit: Callable[[Event], None]
     settings: Settings
     readable: tuple[Path, ...] = ()
+    results: Path = Path()
+    closed: Path | None = None
     search: WebSearch | None = None
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
     previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    sent: Sent | None = None
+    assumed: set[str] = field(default_factory=set[str])
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
     saved_tokens: int = 0
@@ -115,6 +125,11 @@ class Run:
         if tool.timeout_s != TIMEOUT_S:
             return tool  # it says its own
         return replace(tool, timeout_s=self.settings.tool_timeout_s)
+
+    def let_read(self, file: Path) -> None:
+        """Let the tools of this phase and of later ones read a file outside their folder."""
+        if file not in self.readable:
+            self.readable = (*self.readable, file)
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
@@ -151,7 +166,10 @@ class PhaseRun:
     a sliding context. `replanned`: a provider found the phase too long, and it slides
     from then on. `repaired`: the attempt has had its turn to mend an output that does
     not match the schema. `forced_done`: a tool that the phase forces has been called.
-    `position_cost` is what the place of injected sources costs, and the other would.
+    `course` decides what each call sees (None: all of it); `fed` messages of `own` it has
+    been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
+    unasked, as it stands in the record. `position_cost` is what the
+    place of injected sources costs, and the other would.
     """
 
     phase: Phase
@@ -168,6 +186,10 @@ class PhaseRun:
     context: ToolContext
     newest_within: int
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    course: Course | None = None
+    fed: int = 0
+    asked: set[str] = field(default_factory=set[str])
+    brought: dict[str, Item] = field(default_factory=dict[str, Item])
     turn: int = 0
     attempt: int = 1
     forced_done: bool = False

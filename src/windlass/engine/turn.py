@@ -13,10 +13,18 @@ from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
+from windlass.engine.windows import (
+    decided,
+    edit_records,
+    feed,
+    keep_originals,
+    selection_row,
+    write_texts,
+)
 from windlass.errors import ContextTooLong
-from windlass.history.base import CallRecord, EditRecord, NodeType, Shown, request_hash
-from windlass.window.entries import Entry, Replace
-from windlass.window.expire import expired, reference
+from windlass.history.base import CallRecord, NodeType, Shown, request_hash
+from windlass.window.entries import Entry
+from windlass.window.expire import expired
 from windlass.wire.base import Reply
 
 
@@ -30,6 +38,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     name, record, counter = phase.phase.name, run.record, phase.info.counter
 
     # What was said, in order, under the edits that have fallen due by now.
+    feed(run, phase)
     edits = expired(
         (*phase.injected, *phase.own),
         phase.rule.expiry,
@@ -39,6 +48,10 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         can_recall="recall" in phase.tools,
     )
     phase.edits.update((edit.id, edit) for edit in edits)
+    if phase.course is not None:
+        for edit in edits:
+            phase.course.settle(edit)
+        await write_texts(run, phase)
 
     # Never send what cannot be accepted; what is refused as too long is planned anew, once.
     plan = plan_call(run, phase)
@@ -53,6 +66,8 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     price = run.charge(phase.info, reply.usage, saved=plan.saved)
 
     # Record the reply with what the call saw and why, in one batch.
+    made = [*edits, *decided(phase)]
+    changes = edit_records(made)
     asked_by_results = phase.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
@@ -88,14 +103,18 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         sent_tokens=plan.sent,
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
-        details={key: value for key, value in plan.details.items() if value is not None},
+        details={
+            **{key: value for key, value in plan.details.items() if value is not None},
+            "edits": record.edits + len(changes),
+        },
     )
-    originals = {item.id: item.message for item in (*phase.injected, *phase.own)}
-    phase.own += record.append([row], calls=[call], edits=[_edit_record(edit) for edit in edits])
-    for edit in edits:
-        if (original := originals[edit.id]).role == "tool":
-            ref = reference(original)
-            record.keeper.store_tool_result(record.session_id, ref, original.key)
+    rows = [row]
+    if phase.rule.policy is not None:
+        columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
+        columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
+        rows.append(selection_row(run, phase, phase.rule.policy, plan.entries, **columns))
+    phase.own += record.append(rows, calls=[call], edits=changes)
+    keep_originals(run, phase, made)
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
     run.emit(CallEnded(name, phase.turn, *told))
@@ -117,7 +136,3 @@ async def _send(run: Run, phase: PhaseRun, plan: Plan) -> Reply:
 def _shown(entry: Entry, tokens: int) -> Shown:
     body = entry.message.key if entry.edited else None
     return Shown(entry.item.id, entry.reason, tokens, shown_as=body, because=entry.because)
-
-
-def _edit_record(edit: Replace) -> EditRecord:
-    return EditRecord(edit.id, "replace", edit.because, edit.reason, edit.replacement)

@@ -27,6 +27,7 @@ Weighed = list[tuple[str, int]]
 class PhaseCost:
     """One phase's line. Tokens in, cached and out as the provider reported them.
 
+    `tokens_in`, `tokens_out` and money also count the summaries that its windows asked for.
     `snowball` are the input tokens a snowball would have sent, by the engine's count.
     Money is in US dollars, output included; None: no price is known. `dollars` is what was
     to pay, of a model that costs nothing what the hosted one would have billed;
@@ -132,6 +133,16 @@ def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
             line.dollars = _sum(line.dollars, paid)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
             line.snowball_dollars = _sum(line.snowball_dollars, snowball)
+    for row in _summaries(keeper, session_id):
+        model = str(row.model)
+        name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
+        simulated = cost(name, *tokens)
+        free = model in streams and streams[model].free
+        for line in (phases.setdefault(row.phase or "-", PhaseCost(row.phase or "-")), total):
+            line.tokens_in += tokens[0]
+            line.tokens_out += tokens[1]
+            line.dollars = _sum(line.dollars, simulated if free else row.cost)
+            line.simulated_dollars = _sum(line.simulated_dollars, simulated)
     billed = any(not stream.free for stream in streams.values())
     return SessionCost(tuple(phases.values()), total, names, billed, _searched(keeper, session_id))
 
@@ -172,6 +183,14 @@ def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> f
 
 def _said_elsewhere(text: str) -> None:
     del text  # what is assumed of a model is told where the model is asked for
+
+
+def _summaries(keeper: Keeper, session_id: str) -> Iterator[Row]:
+    """What a phase's model was asked beside its calls: texts that stand for old turns."""
+    for stored in keeper.rows(session_id):
+        row = stored.row
+        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary":
+            yield row
 
 
 def _searched(keeper: Keeper, session_id: str) -> SearchCost | None:

@@ -37,7 +37,8 @@ class ToolContext:
     """What a tool may use of the run.
 
     `root` is the only folder that file tools may touch. `state` is the attempt's own
-    copy of the cascade's state. `readable` are further folders that may only be read.
+    copy of the cascade's state. `readable` are further folders and files that may only be
+    read; `closed` is a folder in which nothing else is open to tools (the store).
     `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
     it never goes (empty: no such limit).
     `recall` gives the original text behind a reference of this session and raises
@@ -51,6 +52,7 @@ class ToolContext:
     root: Path
     state: MutableMapping[str, Any]
     readable: tuple[Path, ...] = ()
+    closed: Path | None = None
     recall: Callable[[str], str] | None = None
     search_folder: Path | None = None
     search: WebSearch | None = None

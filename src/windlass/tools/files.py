@@ -91,6 +91,8 @@ def list_files(context: ToolContext, folder: str = ".", pattern: str = "*") -> s
         # The added slash lets `**/` stand for no folder as well.
         if not (fnmatch(relative, pattern) or fnmatch(f"/{relative}", pattern.removeprefix("**"))):
             continue
+        if not paths.may_read(context, entry.resolve()):
+            continue  # of the store, only what this session may read is listed
         count += 1
         if count <= _MAX_LISTED:
             shown = paths.shown(context, real / relative)

@@ -3,7 +3,8 @@
 Paths are taken relative to the allowed folder (`context.root`), links are followed
 before they are judged, and names that begin with a dot are left alone: `.env`, `.git`
 and Windlass's own store lie in many allowed folders and are nobody's business there.
-`context.readable` folders may be read, whatever they are called.
+`context.readable` folders and files may be read, whatever they are called; `context.closed` is
+a folder in which nothing else is open, wherever it lies.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ _LISTED: Final = 30
 def to_read(context: ToolContext, path: str) -> Path:
     """The real path behind `path`, inside the allowed folder or a readable one; it exists."""
     real = _real(context, path)
-    if not _is_open(context.root, real) and not any(
-        real.is_relative_to(each.resolve()) for each in context.readable
-    ):
+    if not may_read(context, real):
         raise ToolError(_refusal(context, path, real))
     if not real.exists():
         raise ToolError(_missing(context, path, real))
@@ -34,11 +33,19 @@ def to_read(context: ToolContext, path: str) -> Path:
 def to_write(context: ToolContext, path: str) -> Path:
     """The real path behind `path`, inside the allowed folder; it need not exist."""
     real = _real(context, path)
-    if not _is_open(context.root, real) or real == context.root.resolve():
+    if not _is_allowed(context, real) or real == context.root.resolve():
         raise ToolError(_refusal(context, path, real))
     if real.is_dir():
         raise ToolError(f"{path!r} is a folder: give the path of a file")
     return real
+
+
+def may_read(context: ToolContext, real: Path) -> bool:
+    """Whether tools may read what lies at a real path, or list what of it they may read."""
+    readable = [each.resolve() for each in context.readable]
+    if any(real.is_relative_to(each) or each.parent == real for each in readable):
+        return True
+    return _is_allowed(context, real)
 
 
 def shown(context: ToolContext, real: Path) -> str:
@@ -79,6 +86,12 @@ def _real(context: ToolContext, path: str) -> Path:
     return real
 
 
+def _is_allowed(context: ToolContext, real: Path) -> bool:
+    if context.closed is not None and real.is_relative_to(context.closed.resolve()):
+        return False
+    return _is_open(context.root, real)
+
+
 def _is_open(root: Path, real: Path) -> bool:
     root = root.resolve()
     return real.is_relative_to(root) and not any(
@@ -90,7 +103,10 @@ def _refusal(context: ToolContext, path: str, real: Path) -> str:
     if real.is_relative_to(context.root.resolve()):
         if real == context.root.resolve():
             return f"{path!r} is the allowed folder itself: give the path of a file in it"
-        return f"{path!r} is hidden (a name that begins with a dot) and not open to tools"
+        why = "hidden (a name that begins with a dot)"
+        if context.closed is not None and real.is_relative_to(context.closed.resolve()):
+            why = "in the store of the history"
+        return f"{path!r} is {why} and not open to tools"
     return f"{path!r} is outside the allowed folder: use a path relative to it, like 'notes/a.md'"
 
 

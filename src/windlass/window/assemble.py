@@ -39,10 +39,11 @@ def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
     else:
         middle = blocks.sources + blocks.snowball
     entries = blocks.system + blocks.input + middle + tuple(own)
-    return tuple(entry for entry in entries if not _says_nothing(entry.message))
+    return tuple(entry for entry in entries if not says_nothing(entry.message))
 
 
-def _says_nothing(message: Message) -> bool:
+def says_nothing(message: Message) -> bool:
+    """Whether it is a reply without words and calls."""
     return message.role == "assistant" and not message.parts and not message.tool_calls
 
 

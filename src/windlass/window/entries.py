@@ -8,9 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from windlass.messages import Message
+
+Because: TypeAlias = Literal[
+    "encode",
+    "mask",
+    "digest",
+    "compress",
+    "repeat",
+    "supersede",
+    "fold",
+    "summarise",
+    "truncate",
+    "decay",
+    "retry",
+    "expire",
+    "prune",
+    "expand",
+    "repair",
+]
+"""What an edit is an instance of, for the record and for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +52,15 @@ class Item:
 class Entry:
     """One message of a window: as it is sent, what it stands for, and why it is there.
 
-    `because` names the edit that changed it (None: shown as it was said).
+    `because` names the edit that changed it (None: shown as it was said). `covers` are
+    the other occurrences that it stands for (a fold shows several messages as one).
     """
 
     item: Item
     message: Message
     reason: str
     because: str | None = None
+    covers: tuple[Item, ...] = ()
 
     @property
     def edited(self) -> bool:
@@ -58,6 +79,19 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """Show `replacement` in place of the occurrences `ids`, a span of them, from now on.
+
+    The first of them is where it is shown.
+    """
+
+    ids: tuple[str, ...]
+    replacement: Message
+    because: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Do not show the occurrence `id`, from now on."""
 
@@ -66,12 +100,37 @@ class Drop:
     reason: str
 
 
-Edit: TypeAlias = Replace | Drop
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Show `item`, which nobody said at this place, after what there was by then."""
+
+    item: Item
+    because: str
+    reason: str
+
+
+Edit: TypeAlias = Replace | Fold | Drop
+
+
+def targets(edit: Edit) -> tuple[str, ...]:
+    """The ids of the occurrences that an edit changes."""
+    return edit.ids if isinstance(edit, Fold) else (edit.id,)
 
 
 def show(items: Iterable[Item], reason: str) -> tuple[Entry, ...]:
     """The items as they were said, all for the same reason."""
     return tuple(Entry(item, item.message, reason) for item in items)
+
+
+def changed(entry: Entry, edit: Edit) -> Entry | None:
+    """One entry under its edit; None where it is not shown any more."""
+    match edit:
+        case Drop():
+            return None
+        case Fold() if entry.item.id != edit.ids[0]:
+            return None
+        case Replace() | Fold():
+            return replace(entry, message=edit.replacement, because=edit.because)
 
 
 def apply(entries: Sequence[Entry], edits: Mapping[str, Edit]) -> tuple[Entry, ...]:
@@ -84,11 +143,8 @@ def apply(entries: Sequence[Entry], edits: Mapping[str, Edit]) -> tuple[Entry, .
         return tuple(entries)
     shown: list[Entry] = []
     for entry in entries:
-        match edits.get(entry.item.id):
-            case None:
-                shown.append(entry)
-            case Drop():
-                pass
-            case Replace() as edit:
-                shown.append(replace(entry, message=edit.replacement, because=edit.because))
+        edit = edits.get(entry.item.id)
+        after = entry if edit is None else changed(entry, edit)
+        if after is not None:
+            shown.append(after)
     return tuple(shown)

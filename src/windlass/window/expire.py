@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from windlass.messages import Message, Picture, Text
-from windlass.window.entries import Edit, Item, Replace
+from windlass.window.entries import Drop, Edit, Fold, Item, Replace
 
 BECAUSE = "expire"
 
@@ -52,6 +52,8 @@ def expired(
             continue
         age = turn - (item.turn or 0)
         before = committed.get(item.id)
+        if isinstance(before, Fold | Drop):
+            continue  # it is not shown any more
         now = before.replacement if isinstance(before, Replace) else item.message
         after = _masked(item.message, now, expiry, age, can_recall=can_recall)
         if after != now:

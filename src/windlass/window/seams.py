@@ -29,6 +29,16 @@ def turns(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
     return [tuple(group) for group in groups]
 
 
+def last_turns(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
+    """The last `count` whole turns, with the user message that they answer where it lies before."""
+    kept = [entry for turn in turns(entries)[-count:] for entry in turn]
+    before = entries[: len(entries) - len(kept)]
+    if kept and kept[0].message.role != "user":
+        asked = (entry for entry in reversed(before) if entry.message.role == "user")
+        kept[:0] = [entry for entry in (next(asked, None),) if entry is not None]
+    return tuple(kept)
+
+
 def newest_within(
     entries: Sequence[Entry], limit: int, count: Callable[[Message], int]
 ) -> tuple[Entry, ...]:

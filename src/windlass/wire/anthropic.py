@@ -19,6 +19,7 @@ from typing import Any, Final
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
+    CALL,
     GO_ON,
     arguments_object,
     arguments_text,
@@ -34,10 +35,9 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
+from windlass.wire.marks import mark_blocks
 
 _PROVIDER: Final = "anthropic"
-_CALL: Final = "call"
-"""Opaque kind: here stands the tool call with this number; other calls stand at the end."""
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d)(?:[-.](\d{1,2}))?(?!\d)")
 _NEWEST: Final = (99, 0)
 _ADAPTIVE: Final = (4, 6)
@@ -100,7 +100,7 @@ def body(
         made["output_config"] = made.get("output_config", {}) | {"format": form}
     if stream:
         made["stream"] = True
-    return made
+    return mark_blocks(request, made)
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
@@ -225,7 +225,7 @@ def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[
         match part:
             case Opaque() if is_foreign(part, _PROVIDER, request.model):
                 pass
-            case Opaque(_, kind, data) if kind == _CALL:
+            case Opaque(_, kind, data) if kind == CALL:
                 if (call := left.pop(int(data), None)) is not None:
                     blocks.append(call)
             case Opaque(data=data):
@@ -265,7 +265,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
                 raise ValueError(f"a malformed block in content: {str(block)[:200]}")
         if said is not None:
             while marked < len(calls):
-                parts.append(Opaque(_PROVIDER, _CALL, str(marked), request.model))
+                parts.append(Opaque(_PROVIDER, CALL, str(marked), request.model))
                 marked += 1
             parts.append(said)
     reason = str(answer.get("stop_reason") or "end_turn")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from windlass.messages import Message, ToolSpec
@@ -16,7 +16,14 @@ Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent."""
+    """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent.
+
+    `breakpoints` are the places of cache marks, each a message and a part, from 0: through
+    the message's parts, then its tool calls; a result is marked as a whole; message -1 is the
+    list of tools. A format that knows no marks leaves them out. `cache_key` is shared by the
+    requests that begin alike. The tools' schemas are kept with their keys sorted: they are
+    sent in front of everything, and a cache wants the same bytes.
+    """
 
     model: str
     messages: tuple[Message, ...]
@@ -27,6 +34,19 @@ class Request:
     reasoning_effort: str | None = None
     output_schema: Mapping[str, Any] | None = None
     load: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
+    breakpoints: tuple[tuple[int, int], ...] = ()
+    cache_key: str | None = None
+
+    def __post_init__(self) -> None:
+        tools = tuple(replace(spec, parameters=_ordered(spec.parameters)) for spec in self.tools)
+        object.__setattr__(self, "tools", tools)
+
+
+def _ordered(schema: Any) -> Any:
+    """JSON data with the keys of every object sorted."""
+    if isinstance(schema, Mapping):
+        return {key: _ordered(schema[key]) for key in sorted(schema)}
+    return [_ordered(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from windlass.wire.base import Request
 
 GO_ON: Final = "Continue."
 """Said for the user where a provider wants the last word to be the user's."""
+CALL: Final = "call"
+"""Opaque kind: here stands the tool call with this number; other calls stand at the end."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ID: Final = 40
 """OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""

@@ -27,6 +27,7 @@ from windlass.wire.calls import (
     wire_names,
     with_wire_ids,
 )
+from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
 
 _PROVIDER: Final = "openai"
@@ -65,6 +66,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
         made["reasoning_effort"] = request.reasoning_effort
     if request.output_schema is not None:
         made["response_format"] = _format(request.output_schema)
+    made |= mark_keys(request)
     if stream:
         made |= {"stream": True, "stream_options": {"include_usage": True}}
     return made
@@ -110,7 +112,7 @@ def _fitted(
     shown: list[Message] = []
     called: dict[str, str] = {}
     begun = False
-    for message in _own(with_wire_ids(request.messages), request.model):
+    for message in _own(with_wire_ids(marked(request)), request.model):
         if message.role != "tool":
             yield from shown
             shown = []

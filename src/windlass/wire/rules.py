@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+Mark: TypeAlias = Literal["cache_control", "prompt_cache_breakpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,9 @@ class CacheRules:
     `minimum`: pairs of a pattern for the model and the fewest tokens a cached prefix
     has there, the first match counts. `step`: a hit's length is a multiple of it.
     `breakpoints`: most marks in a request (0: there are none to set). `lookback`:
-    how many blocks before a mark an older entry is found (None: no limit).
+    how many blocks are looked at from a mark back, itself included (None: entries are
+    looked for at marks alone). `seen`: how many marks are looked at where more may stand
+    than are written. `mark`: the key of a mark on a block of a chat message.
     `automatic`: whether a prefix is cached without marks.
     """
 
@@ -34,6 +38,8 @@ class CacheRules:
     ttl_long_s: float | None = None
     breakpoints: int = 0
     lookback: int | None = None
+    seen: int = 0
+    mark: Mark | None = None
     automatic: bool = True
 
     def minimum_for(self, model: str) -> int:
@@ -86,12 +92,15 @@ OPENAI_OLDER: Final = CacheRules(
 )
 OPENAI_MARKED: Final = CacheRules(
     # The same page on GPT-5.6 and later: writes 1.25, one implicit breakpoint at the latest
-    # message, at most 4 written for a request, ttl 30m, no limit of blocks looked back.
+    # message, at most 4 written for a request, ttl 30m; entries are looked for at the latest 80
+    # marks, no limit of blocks.
     read=0.1,
     write=1.25,
     minimum=(("", 1_024),),
     ttl_s=1_800,
     breakpoints=4,
+    seen=80,
+    mark="prompt_cache_breakpoint",
 )
 ANTHROPIC: Final = CacheRules(
     # platform.claude.com, prompt caching: read 0.1, write 1.25 (5 minutes) or 2 (1 hour), at
@@ -116,6 +125,7 @@ ANTHROPIC: Final = CacheRules(
     ttl_long_s=3_600,
     breakpoints=4,
     lookback=20,
+    mark="cache_control",
     automatic=False,
 )
 GEMINI: Final = CacheRules(
@@ -156,6 +166,7 @@ QWEN: Final = CacheRules(
     ttl_s=300,
     breakpoints=4,
     lookback=20,
+    mark="cache_control",
     automatic=False,
 )
 

@@ -1,0 +1,1 @@
+"""The documents' own scenarios, rebuilt from their figures and run by the real runner."""

@@ -1,0 +1,208 @@
+"""One contestant over one recording: what its windows cost, and what they kept in view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
+from bench.windows.contestants import Contestant
+from bench.windows.needs import Need, needs_of
+from bench.windows.peer import Peer
+from bench.windows.recordings import Recording
+from bench.windows.shown import Shown
+from bench.windows.validity import Validity, chat_problems
+
+Checks: TypeAlias = Literal["all", "changed", "chat"]
+"""Which windows are written for all three providers: all; the last of each recording and
+those whose shape is not that of the messages handed over; none. The chat form is always checked."""
+
+FETCH_OUTPUT_TOKENS: Final = 60
+OUTPUT_PRICE: Final = 5.0
+"""A token of output costs so many fresh input tokens."""
+CALLS_CARRIED: Final = 3
+"""Further calls that read a result which was fetched again."""
+
+
+@dataclass
+class Outcome:
+    """Sums over the calls of one recording or more, at one price vector.
+
+    Money is in fresh input tokens; `everything` and `clairvoyant` are what the two
+    references cost on the same calls; `seconds` holds each call's time to its window.
+    """
+
+    recording: str
+    calls: int = 0
+    bill: float = 0.0
+    again: float = 0.0
+    everything: float = 0.0
+    clairvoyant: float = 0.0
+    tokens: float = 0.0
+    values: int = 0
+    values_seen: int = 0
+    lines: int = 0
+    lines_seen: int = 0
+    misses: int = 0
+    invalid: int = 0
+    problems: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Bill with reacquisition, divided by sending everything."""
+        return (self.bill + self.again) / self.everything if self.everything else 1.0
+
+
+class Bench:
+    """One recording with all that does not depend on the contestant."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.shown = Shown()
+        self.originals = [self.shown.number(chat) for chat in recording.messages]
+        self.needs = needs_of(recording)
+        self.whole = sent((self.originals[:at] for at in recording.calls), self.shown)
+        self.ideal = clairvoyant(self)
+
+    def run(
+        self,
+        contestant: Contestant,
+        vectors: Sequence[Vector] = VECTORS,
+        checks: Checks = "changed",
+    ) -> dict[str, Outcome]:
+        """The contestant's outcome at each of the vectors, by the vector's name."""
+        windows, seconds = self._windows(contestant)
+        calls = sent(windows, self.shown)
+        missed = self._missed(windows)
+        invalid, problems = self._invalid(windows, checks)
+        outcomes: dict[str, Outcome] = {}
+        for vector in vectors:
+            outcome = Outcome(
+                recording=self.recording.id,
+                calls=len(windows),
+                bill=sum(cost(call, vector) for call in calls),
+                everything=sum(cost(call, vector) for call in self.whole),
+                clairvoyant=sum(cost(call, vector) for call in self.ideal),
+                tokens=sum(call.tokens for call in calls),
+                invalid=invalid,
+                problems=problems,
+                seconds=seconds,
+            )
+            self._count(outcome, missed, calls, vector)
+            outcomes[vector.name] = outcome
+        return outcomes
+
+    def _windows(self, contestant: Contestant) -> tuple[list[list[int]], list[float]]:
+        contestant.begin(self.recording)
+        messages = list(self.recording.messages)
+        windows: list[list[int]] = []
+        seconds: list[float] = []
+        new_from = 0
+        for at in self.recording.calls:
+            handed = messages[:at]
+            began = time.perf_counter()
+            window = contestant.window(handed, new_from)
+            took = time.perf_counter() - began
+            seconds.append(contestant.seconds if isinstance(contestant, Peer) else took)
+            windows.append([self.shown.number(chat) for chat in window])
+            new_from = at
+        return windows, seconds
+
+    def _missed(self, windows: Sequence[Sequence[int]]) -> list[list[Need]]:
+        """What each call needed and did not see."""
+        given = set(self.originals)
+        missed: list[list[Need]] = []
+        for at, window in zip(self.recording.calls, windows, strict=True):
+            seen = set(window)
+            edited = seen - given
+            missed.append(
+                [
+                    need
+                    for need in self.needs.get(at, ())
+                    if not any(self.originals[place] in seen for place in need.holders)
+                    and not any(self.shown.holds(number, need.text) for number in edited)
+                ]
+            )
+        return missed
+
+    def _count(
+        self,
+        outcome: Outcome,
+        missed: Sequence[Sequence[Need]],
+        calls: Sequence[Sent],
+        vector: Vector,
+    ) -> None:
+        for at, needs, call in zip(self.recording.calls, missed, calls, strict=True):
+            for need in self.needs.get(at, ()):
+                if need.kind == "value":
+                    outcome.values += 1
+                    outcome.values_seen += need not in needs
+                else:
+                    outcome.lines += 1
+                    outcome.lines_seen += need not in needs
+            for place in fetched(needs):
+                outcome.misses += 1
+                result = self.shown.tokens[self.originals[place]]
+                outcome.again += (
+                    call.tokens * vector.read
+                    + FETCH_OUTPUT_TOKENS * OUTPUT_PRICE
+                    + result * (vector.write + CALLS_CARRIED * vector.read)
+                )
+
+    def _invalid(self, windows: Sequence[Sequence[int]], checks: Checks) -> tuple[int, list[str]]:
+        """How many windows break a rule, and the first sentences about each."""
+        validity = Validity(self.shown)
+        count, said = 0, []
+        for number, window in enumerate(windows):
+            handed = self.originals[: self.recording.calls[number]]
+            by_all = checks == "all" or (
+                checks == "changed"
+                and (number == len(windows) - 1 or not validity.same_shape(window, handed))
+            )
+            if by_all:
+                found = validity.problems(window)
+            else:
+                found = chat_problems([self.shown.chats[one] for one in window])
+            count += bool(found)
+            said += [f"{self.recording.id}, call {number}: {wrong}" for wrong in found[:1]]
+        return count, said
+
+
+def fetched(needs: Sequence[Need]) -> list[int]:
+    """Positions of the results to fetch so that all of `needs` are there again.
+
+    For each need the latest result that holds it, unless one fetched already does.
+    """
+    places: list[int] = []
+    for need in needs:
+        if not set(need.results) & set(places):
+            places.append(need.results[-1])
+    return places
+
+
+def clairvoyant(bench: Bench) -> list[Sent]:
+    """The calls of one who knows what will be needed, and drops for free.
+
+    Each message is written once; a tool result stays until the last call that needs
+    it; of those that hold the same the latest one does.
+    """
+    recording, shown = bench.recording, bench.shown
+    until: dict[int, int] = {}
+    for at, needs in bench.needs.items():
+        for need in needs:
+            until[need.results[-1]] = max(at, until.get(need.results[-1], 0))
+    calls: list[Sent] = []
+    new_from = 0
+    for at in recording.calls:
+        kept = sum(
+            shown.tokens[bench.originals[place]]
+            for place in range(new_from)
+            if recording.messages[place]["role"] != "tool" or until.get(place, -1) >= at
+        )
+        new = sum(shown.tokens[number] for number in bench.originals[new_from:at])
+        calls.append(Sent(kept + new, kept))
+        new_from = at
+    return calls

@@ -1,0 +1,151 @@
+"""Outcomes of many recordings as one table: sources by figures, one a price vector."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from bench.windows.measure import Outcome
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contestant on one source at one price vector.
+
+    `bill`, `total` (bill + reacquisition), `worst` (total of the worst recording),
+    `worst_bill` and `clairvoyant` are divided by sending everything. `values` and
+    `lines` are the shares in view, `misses` a hundred calls, `invalid` windows, `ms`
+    the median time to one window.
+    """
+
+    contestant: str
+    vector: str
+    source: str
+    recordings: int
+    calls: int
+    bill: float
+    total: float
+    values: float
+    lines: float
+    misses: float
+    worst: float
+    worst_bill: float
+    clairvoyant: float
+    invalid: float
+    ms: float
+    tokens: float
+
+
+def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) -> Row:
+    """The recordings of a source, summed."""
+    everything = sum(one.everything for one in outcomes)
+    bill = sum(one.bill for one in outcomes)
+    calls = sum(one.calls for one in outcomes)
+    return Row(
+        contestant=contestant,
+        vector=vector,
+        source=source,
+        recordings=len(outcomes),
+        calls=calls,
+        bill=bill / everything,
+        total=(bill + sum(one.again for one in outcomes)) / everything,
+        values=_share(sum(o.values_seen for o in outcomes), sum(o.values for o in outcomes)),
+        lines=_share(sum(o.lines_seen for o in outcomes), sum(o.lines for o in outcomes)),
+        misses=100 * sum(one.misses for one in outcomes) / calls,
+        worst=max(one.ratio for one in outcomes),
+        worst_bill=max(one.bill / one.everything for one in outcomes),
+        clairvoyant=sum(one.clairvoyant for one in outcomes) / everything,
+        invalid=sum(one.invalid for one in outcomes),
+        ms=1_000 * statistics.median(second for one in outcomes for second in one.seconds),
+        tokens=sum(one.tokens for one in outcomes),
+    )
+
+
+def _share(seen: int, needed: int) -> float:
+    return seen / needed if needed else 1.0
+
+
+def mean(rows: Sequence[Row]) -> Row:
+    """The mean over sources; of counts the sum, of the worst the worst."""
+    first = rows[0]
+    figures = {
+        name: statistics.mean(getattr(one, name) for one in rows)
+        for name in ("bill", "total", "values", "lines", "misses", "clairvoyant", "ms")
+    }
+    worst = {name: max(getattr(one, name) for one in rows) for name in ("worst", "worst_bill")}
+    return Row(
+        contestant=first.contestant,
+        vector=first.vector,
+        source=f"mean of {len(rows)}",
+        recordings=sum(one.recordings for one in rows),
+        calls=sum(one.calls for one in rows),
+        invalid=sum(one.invalid for one in rows),
+        tokens=sum(one.tokens for one in rows),
+        **figures,
+        **worst,
+    )
+
+
+HEAD = (
+    f"{'source':24} {'bill':>7} {'+again':>7} {'values':>7} {'lines':>7} {'miss/100':>8}"
+    f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7} {'ms/call':>8}"
+)
+
+
+def line(one: Row) -> str:
+    """The row as it is printed."""
+    return (
+        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.values:7.3f} {one.lines:7.3f}"
+        f" {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f} {one.clairvoyant:7.3f}"
+        f" {one.invalid:7.0f} {one.ms:8.3f}"
+    )
+
+
+def tables(rows: Iterable[Row]) -> str:
+    """One table a contestant and price vector, each with its mean."""
+    grouped: dict[tuple[str, str], list[Row]] = {}
+    for one in rows:
+        grouped.setdefault((one.contestant, one.vector), []).append(one)
+    said: list[str] = []
+    for (contestant, vector), group in grouped.items():
+        said += [f"{contestant}, prices '{vector}'", HEAD, *map(line, group)]
+        if len(group) > 1:
+            said.append(line(mean(group)))
+        said.append("")
+    return "\n".join(said)
+
+
+def frontier(rows: Sequence[Row]) -> str:
+    """The contestants' means at each vector, dearest first; `*`: no other one is better.
+
+    Better is at most as dear (bill + reacquisition) with at least as much in view, values
+    and lines, and not the same in all three.
+    """
+    said: list[str] = []
+    for vector in dict.fromkeys(one.vector for one in rows):
+        names = dict.fromkeys(one.contestant for one in rows if one.vector == vector)
+        means = [
+            mean([one for one in rows if (one.contestant, one.vector) == (name, vector)])
+            for name in names
+        ]
+        said += [f"frontier, prices '{vector}'", f"  {'contestant':40} {HEAD[25:]}"]
+        for one in sorted(means, key=lambda one: -one.total):
+            beaten = any(_better(other, one) for other in means)
+            said.append(f"{' ' if beaten else '*'} {one.contestant:40} {line(one)[25:]}")
+        said.append("")
+    return "\n".join(said)
+
+
+def _better(one: Row, other: Row) -> bool:
+    mine, theirs = ((-it.total, it.values, it.lines) for it in (one, other))
+    return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
+
+
+def as_json(rows: Sequence[Row]) -> list[Mapping[str, object]]:
+    """The rows and their means, as JSON objects."""
+    grouped: dict[tuple[str, str], list[Row]] = {}
+    for one in rows:
+        grouped.setdefault((one.contestant, one.vector), []).append(one)
+    means = [mean(group) for group in grouped.values() if len(group) > 1]
+    return [asdict(one) for one in [*rows, *means]]

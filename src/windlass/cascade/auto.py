@@ -1,0 +1,207 @@
+"""`auto_context` and `intra_context`: the options of windows in a cascade, and what they come to.
+
+The options, their types and their meanings are those of `windlass.window.options`; nothing is
+said twice. Settings merge key by key: the profile, then the user's own settings, then the
+cascade's `auto_context`, then the phase's `intra_context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import Discriminator, Field, Strict, Tag, create_model
+
+from windlass.parts import Count, Part, YesNo
+from windlass.settings import Settings
+from windlass.window.options import OPTIONS, Kind, Policy, options_of, over
+from windlass.window.profiles import PROFILES, Commit, Profile
+
+FLAG: Final = "auto_context_intra_phase_enabled"
+"""The feature flag without which no phase has a window of its own, whatever a cascade says."""
+
+KEPT: Final = ("keep_recent_turns", "keep_recent_images", "max_input_tokens")
+"""The options that hold with and without auto-context."""
+
+
+def yes_or_object(value: Any) -> str:
+    """The form of what is a switch or an object of options."""
+    return "<yes>" if isinstance(value, bool) else "<object>"
+
+
+def _typed(kind: Kind) -> Any:
+    """What pydantic holds the value of an option against."""
+    if isinstance(kind, tuple):
+        return Literal[kind]
+    if isinstance(kind, type):
+        block: Any = Annotated[BLOCKS[kind], Tag("<object>")]
+        switch = Annotated[Annotated[YesNo, Tag("<yes>")] | block, Discriminator(yes_or_object)]
+        return switch | None
+    share = Annotated[float, Strict(), Field(gt=0, le=1)]
+    number = Annotated[int, Strict(), Field(ge=0)]
+    factor = Annotated[float, Strict(), Field(ge=1)]
+    types: dict[str, Any] = {
+        "yes": YesNo,
+        "count": Count,
+        "count or null": Count | None,
+        "factor or null": factor | None,
+        "number": number,
+        "share": share,
+    }
+    return types[kind]
+
+
+def _part(name: str, options: type, told: str) -> Any:
+    """The part of a cascade that has the options of a dataclass."""
+    made: dict[str, Any] = {}
+    for key, option in options_of(options).items():
+        default = PROFILES["default"].get(key, "default") if options is Policy else option.default
+        said = Field(default=default, description=option.metadata["meaning"])
+        made[key] = (_typed(option.metadata["kind"]), said)
+    return create_model(name, __base__=Part, __doc__=told, __module__=__name__, **made)
+
+
+BLOCKS: Final[dict[type, type[Part]]] = {}
+"""The options that are objects of options, as parts of a cascade."""
+BLOCKS.update(
+    (kind, _part(kind.__name__, kind, str(kind.__doc__)))
+    for option in OPTIONS.values()
+    if isinstance(kind := option.metadata["kind"], type)
+)
+
+INTRA: Final[type[Part]] = _part("IntraContext", Policy, "How the calls of a phase are shortened.")
+"""All options of a window, as a part of a cascade."""
+
+if TYPE_CHECKING:
+    IntraContext: TypeAlias = Mapping[str, Any]  # what a user of Python writes
+else:
+    IntraContext = INTRA
+
+Switch: TypeAlias = Annotated[
+    Annotated[YesNo, Tag("<yes>")] | Annotated[IntraContext, Tag("<object>")],
+    Discriminator(yes_or_object),
+]
+"""True, false, or options; `{}` is true."""
+
+
+class AutoContext(Part):
+    """Windows for every phase: what each call sees is shortened, the record keeps all."""
+
+    profile: Profile = "default"
+    """The profile that holds for the options not written: `windlass policies` lists them."""
+
+    commit: Commit = "priced"
+    """When edits are made: at_once, or priced; for now both are at once."""
+
+    intra_phase: Switch = True
+    """What each phase sees of itself; a phase's `intra_context` goes before it, key by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Options that somebody wrote, and where."""
+
+    origin: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """What a phase's options come to.
+
+    `policy` None: everything is sent. `switched_off` says which setting of the user's keeps
+    the phase from what the cascade asks for; empty where none does.
+    """
+
+    policy: Policy | None = None
+    switched_off: str = ""
+
+
+def windowed(
+    auto: AutoContext | bool | None,
+    intra: IntraContext | bool | None,
+    settings: Settings | None = None,
+    limit: int | None = None,
+) -> Windowed:
+    """The policy of a phase, from what its cascade and itself say.
+
+    `settings` are the user's; `limit` are the tokens above which its oldest turns are left out.
+    """
+    options = merged(layers(auto, intra, settings, limit))
+    asked = bool(auto) if intra is None else intra is not False
+    asked = asked and options.get("enabled", True)
+    off = _switched_off(settings)
+    if asked and not off:
+        return Windowed(Policy.of(options))
+    kept = {name: options[name] for name in KEPT if options.get(name)}
+    if off == "passthrough":
+        return Windowed(None, off if asked or kept else "")
+    return Windowed(Policy(enabled=False, **kept) if kept else None, off if asked else "")
+
+
+def _switched_off(settings: Settings | None) -> str:
+    """The setting that keeps windows from everybody; empty where none does."""
+    if settings is None:
+        return ""
+    if settings.passthrough:
+        return "passthrough"
+    return "" if settings.auto_context_intra_phase_enabled else FLAG
+
+
+def layers(
+    auto: AutoContext | bool | None,
+    intra: IntraContext | bool | None,
+    settings: Settings | None = None,
+    limit: int | None = None,
+) -> list[Said]:
+    """Who says what of a phase's options, the furthest first."""
+    said: list[Said] = []
+    if settings is not None:
+        chosen = [settings[name] for name in ("keep_recent_turns", "keep_recent_images")]
+        said += [Said(one.origin, {one.name: one.value}) for one in chosen if one.value]
+    if isinstance(auto, AutoContext):
+        top = _written(auto)
+        inner = top.pop("intra_phase", {})
+        said += [Said("auto_context", top), Said("auto_context.intra_phase", _switched(inner))]
+    if limit is not None:
+        said.append(Said("max_input_tokens", {"max_input_tokens": limit}))
+    if intra is not None:
+        said.append(Said("intra_context", _switched(_written(intra))))
+    return [each for each in said if each.options]
+
+
+def merged(said: list[Said]) -> dict[str, Any]:
+    """One set of options out of many, the nearer over the further, key by key."""
+    options: dict[str, Any] = {}
+    for each in said:
+        options = over(options, each.options)
+    return options
+
+
+def origins(said: list[Said], policy: Policy) -> Iterator[tuple[str, Any, str]]:
+    """Each option with its value and who chose it: a setting, the cascade, the phase, a profile.
+
+    The options of a block are listed one by one, with a dot.
+    """
+    for name, value in policy.settings().items():
+        by = [(each.origin, each.options[name]) for each in said if name in each.options]
+        profile = "default" if name == "profile" else f"profile {policy.profile}"
+        whole = [origin for origin, one in by if not isinstance(one, Mapping)]
+        if not isinstance(value, dict):
+            yield name, value, by[-1][0] if by else profile
+            continue
+        for key, one in value.items():
+            inside = [origin for origin, own in by if isinstance(own, Mapping) and key in own]
+            yield f"{name}.{key}", one, (inside or whole or [profile])[-1]
+
+
+def _written(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, Part) else value
+
+
+def _switched(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, bool):
+        return {"enabled": value}
+    options: Mapping[str, Any] = value
+    return options

@@ -1,0 +1,337 @@
+"""A phase's windows under a policy: the course it feeds, what was decided, and its record.
+
+The deciding is `window/course.py`'s. This module hands it the phase's messages in order,
+asks a model for the texts it wants, and turns what it decided into records.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
+from operator import not_
+from typing import Any, Final
+
+from windlass.economics import UNCACHED, is_local, prices_of
+from windlass.engine.check import input_room
+from windlass.engine.events import Noted
+from windlass.engine.prefix import weigh
+from windlass.engine.send import send
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import WindlassError
+from windlass.history.base import EditRecord, NodeType, Row
+from windlass.messages import Message, ToolSpec, system, user
+from windlass.prices import Prices, rate
+from windlass.prompts import cut_text
+from windlass.tokens import request_tokens
+from windlass.window.assemble import assemble, says_nothing
+from windlass.window.course import Course, Facts, Want, Window
+from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, targets
+from windlass.window.expire import reference
+from windlass.window.options import Policy
+from windlass.window.originals import RECALL
+from windlass.window.policies.budget import TokenBudget
+from windlass.window.steps import planner_of, steps
+from windlass.wire.base import Request, Usage
+
+READ: Final = "read_file"
+"""The tool that opens the files of shortened results."""
+
+FOLDED: Final = "told in message"
+"""In the reason of an edit: the message is folded into the one whose id follows."""
+
+_LEAST_SAID: Final = 200
+"""Characters to which a message is cut at most when a model is asked for a text about many."""
+
+STRATEGIES: Final[Mapping[str, str]] = {
+    "encode": "lossless_encoding",
+    "mask": "observation_masking",
+    "digest": "observation_masking",
+    "compress": "compression",
+    "repeat": "deduplication",
+    "supersede": "deduplication",
+    "fold": "tool_pair_folding",
+    "decay": "progressive_decay",
+    "summarise": "progressive_decay",
+    "truncate": "reasoning_truncation",
+    "retry": "loop_compression",
+    "prune": "token_budget",
+    "expire": "time_to_live",
+    "expand": "expansion",
+}
+"""What an edit is an instance of, in the words of a `context_selection` record."""
+
+
+def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
+    """The course of a phase: what it begins with, and who decides on it."""
+    room = input_room(work.info, work.generation.max_output_tokens)
+    limit = min(room, policy.max_input_tokens or room)
+    can_recall, can_read = RECALL.name in work.tools, READ in work.tools
+
+    def back(message: Message) -> str:
+        ref = reference(message)
+        ways = []
+        if message.role == "tool" and can_read:
+            ways.append(str(run.results / f"{ref}.json"))
+        if can_recall:
+            ways.append(f'recall("{ref}")')
+        return f"original: {' or '.join(ways)}" if ways else f"reference {ref}"
+
+    course = Course(
+        policies=steps(
+            policy,
+            window_tokens=work.info.window,
+            limit=_for_messages(run, work, limit),
+            on_exceed="summarise" if work.rule.budget.on_exceed == "summarise" else "prune",
+            where=lambda item, number: _picture_file(run, item, number),
+        ),
+        count=work.info.counter.message,
+        facts={
+            name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
+            for name, tool in work.tools.items()
+        },
+        back=back,
+        planner=planner_of(policy, _prices(run, work)),
+    )
+    for entry in assemble(work.blocks, ()):
+        course.append_entry(entry, at=run.record.times.get(entry.item.id))
+    if not _same_head(run, work):
+        course.cool()
+    return course
+
+
+def _prices(run: Run, work: PhaseRun) -> Prices:
+    """What the cache of the phase's model charges; what is assumed of it is told once a run."""
+    name = work.info.name
+
+    def warn(text: str) -> None:
+        if name not in run.assumed:
+            run.assumed.add(name)
+            run.emit(Noted(work.phase.name, text))
+
+    if work.info.free and rate(name) is None and not is_local(name):
+        return UNCACHED  # nobody bills it: fewer tokens are all that counts
+    return prices_of(name, warn=warn)
+
+
+def _same_head(run: Run, work: PhaseRun) -> bool:
+    """Whether the phase's requests begin as the last one did: its tools and its system prompt."""
+    said = [entry.message for entry in assemble(work.blocks, ())]
+    head = weigh(
+        work.info.counter,
+        [entry.message for entry in work.blocks.system],
+        run.definitions(work.allowed, said),
+        tools_first=work.info.tools_first,
+    )
+    return run.previous[: len(head)] == head
+
+
+def _for_messages(run: Run, work: PhaseRun, limit: int) -> int:
+    """What a limit of a request leaves for its messages: the definitions of its tools go first."""
+    said = [entry.message for entry in assemble(work.blocks, ())]
+    tools: Sequence[ToolSpec] = run.definitions(work.allowed, said)
+    return max(1, limit - request_tokens(work.info.counter, (), tools))
+
+
+def narrow(run: Run, work: PhaseRun, course: Course, room: int) -> None:
+    """From now on a request of the phase may have `room` tokens at most, by our count."""
+    limit = _for_messages(run, work, room)
+    course.policies = tuple(
+        replace(each, limit=min(each.limit, limit)) if isinstance(each, TokenBudget) else each
+        for each in course.policies
+    )
+    course.recount()
+
+
+def _picture_file(run: Run, item: Item, number: int) -> str | None:
+    """The visible file of a message's picture, as tools name it; None: there is none."""
+    wanted = item.message.pictures[number].sha256
+    keeper, root = run.record.keeper, run.settings.root.resolve()
+    # An injected picture lies with the phase that made it.
+    for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
+        for sha, file in keeper.picture_names(run.record.session_id, phase):
+            if sha == wanted:
+                real = file.resolve()
+                return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
+    return None
+
+
+def feed(run: Run, work: PhaseRun) -> None:
+    """Hand the course what was said since, so that what the last call saw stands for good.
+
+    Before anything else is decided: a step that is planned again after it was sent could
+    come out differently.
+    """
+    if work.course is None:
+        return
+    for item in work.own[work.fed :]:
+        work.fed += 1
+        if not says_nothing(item.message):
+            work.course.append(item, "said in this phase", at=run.record.times.get(item.id))
+
+
+def in_record(run: Run, work: PhaseRun, window: Window) -> tuple[Entry, ...]:
+    """The window's entries, with what it brings in unasked put into the record first."""
+    for new in window.inserts:
+        if new.item.id not in work.brought:
+            row = run.record.row(
+                NodeType.CONTEXT_INJECTION,
+                new.item.message,
+                phase=work.phase.name,
+                turn=work.turn,
+                attempt=work.attempt,
+                parent_id=work.trace_id,
+                metadata={"kind": "expand", "reason": new.reason},
+            )
+            (work.brought[new.item.id],) = run.record.append([row])
+    return tuple(
+        replace(entry, item=work.brought.get(entry.item.id, entry.item)) for entry in window.entries
+    )
+
+
+async def write_texts(run: Run, work: PhaseRun) -> None:
+    """Ask the phase's model for the texts that its next window wants, once each.
+
+    The tokens and the answer are recorded and charged; a model that fails changes nothing:
+    the window stands without the text.
+    """
+    if work.course is None:
+        return
+    for want in work.course.window().wants:
+        if want.key in work.asked:
+            continue
+        work.asked.add(want.key)
+        told: dict[str, Any] = {"kind": "summary", "key": want.key}
+        usage = Usage(0, 0)
+        try:
+            reply = await send(work, _request(work, want), lambda _: None)
+        except WindlassError as error:
+            told |= {"text": f"no text for the window: {error}"}
+        else:
+            usage = reply.usage
+            told |= {"text": "a text for the window", "answer": reply.message.text}
+            work.course.supply(want.key, reply.message.text)
+        row = run.record.row(
+            NodeType.DECISION,
+            phase=work.phase.name,
+            turn=work.turn,
+            attempt=work.attempt,
+            model=work.info.name,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            tokens_cached=usage.tokens_cached,
+            cost=run.charge(work.info, usage, saved=0),
+            metadata=told,
+        )
+        run.record.append([row])
+
+
+def _request(work: PhaseRun, want: Want) -> Request:
+    """The question for a text; where the model could not take it whole, each message is cut."""
+    counter, room = work.info.counter, input_room(work.info, want.max_tokens)
+    longest = max((message.chars for message in want.messages), default=0)
+    while True:
+        said = "\n\n".join(
+            f"[{message.role}]\n{cut_text(_words(message), longest)}" for message in want.messages
+        )
+        messages = (system(want.purpose), user(said))
+        if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
+            break
+        longest //= 2
+    return Request(
+        model=work.info.name.partition("/")[2],
+        messages=messages,
+        tool_choice="none",
+        max_output_tokens=want.max_tokens,
+        temperature=0.0,
+    )
+
+
+def _words(message: Message) -> str:
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join([*([message.text] if message.text else []), *calls])
+
+
+def decided(work: PhaseRun) -> list[Edit]:
+    """The edits that are not in the record yet; they are in force for the phase from now on."""
+    course = work.course
+    if course is None:
+        return []
+    new: dict[int, Edit] = {}
+    for at, edit in {**course.edits, **course.pending}.items():
+        ident = course.items[at].id
+        if work.edits.get(ident) is not edit:
+            work.edits[ident] = edit
+            new[id(edit)] = edit
+    return list(new.values())
+
+
+def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
+    """The edits as they are kept: one for each message, a fold's text with its first."""
+    records: list[EditRecord] = []
+    for edit in edits:
+        because, reason = edit.because, edit.reason
+        match edit:
+            case Replace():
+                records.append(EditRecord(edit.id, "replace", because, reason, edit.replacement))
+            case Drop():
+                records.append(EditRecord(edit.id, "drop", because, reason))
+            case Fold(ids=(first, *others)):
+                records.append(EditRecord(first, "replace", because, reason, edit.replacement))
+                inside = f"{reason}; {FOLDED} {first}"
+                records += [EditRecord(other, "drop", because, inside) for other in others]
+    return records
+
+
+def selection_row(
+    run: Run, work: PhaseRun, policy: Policy, entries: Sequence[Entry], **columns: Any
+) -> Row:
+    """The `context_selection` record of a call: what it saw of the session, and by which rules.
+
+    `columns` are those of the row: full_history_size and context_size in messages,
+    tokens_saved in tokens, parent_id the call.
+    """
+    pinned = {work.instructions.id, *(entry.item.id for entry in work.blocks.system)}
+    hashes = [entry.item.message.content_hash for entry in entries]
+    anchors = [entry.item.id in pinned for entry in entries]
+    why = Counter(entry.because for entry in entries if entry.because)
+    used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
+    told = {
+        "semantic_actor": "auto_context",
+        "selection_type": "intra_phase",
+        "strategy": "+".join(used) or "full",
+        "turn": work.turn,
+        **{name: columns[name] for name in ("full_history_size", "context_size", "tokens_saved")},
+        "masked_count": sum(why.values()),
+        "because": dict(why),
+        "anchor_hashes": list(compress(hashes, anchors)),
+        "selected_hashes": list(compress(hashes, map(not_, anchors))),
+        "policy": policy.profile,
+        "policy_hash": policy.key,
+        "config": policy.settings(),
+    }
+    return run.record.row(
+        NodeType.CONTEXT_SELECTION,
+        phase=work.phase.name,
+        turn=work.turn,
+        attempt=work.attempt,
+        metadata=told,
+        **columns,
+    )
+
+
+def keep_originals(run: Run, work: PhaseRun, edits: Sequence[Edit]) -> None:
+    """Make the visible file of each tool result that is shown shortened from now on."""
+    if not edits:
+        return
+    originals = {item.id: item.message for item in (*work.injected, *work.own)}
+    if work.course is not None:
+        originals |= {item.id: item.message for item in work.course.items}
+    keeper, session = run.record.keeper, run.record.session_id
+    for edit in edits:
+        for ident in targets(edit):
+            original = originals.get(ident)
+            if original is not None and original.role == "tool":
+                run.let_read(keeper.store_tool_result(session, reference(original), original.key))
+    work.context = replace(work.context, readable=run.readable)

@@ -1,0 +1,203 @@
+"""What one call of a loop should see, and what became of each message.
+
+Knows the context it was made by, for counts and originals; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.messages import Message, ToolSpec
+from windlass.window.assemble import tools_needed
+from windlass.window.course import Want
+from windlass.window.entries import Edit, Entry, Fold
+from windlass.window.intake import Taken
+from windlass.window.marks import Place, cache_key, in_chat
+from windlass.window.originals import REF
+from windlass.wire.base import Format, Request
+
+if TYPE_CHECKING:
+    from windlass.loop.context import Context
+
+Chat: TypeAlias = Mapping[str, Any]
+"""A message, or a tool, in OpenAI's chat form."""
+
+Provider: TypeAlias = Literal["openai", "anthropic", "gemini"]
+
+_FORMATS: Final = {
+    "openai": "windlass.wire.openai_chat",
+    "anthropic": "windlass.wire.anthropic",
+    "gemini": "windlass.wire.gemini",
+}
+_CONTEXT_KEYS: Final = (
+    *("system", "messages", "systemInstruction", "contents", "tools"),
+    *("prompt_cache_key", "prompt_cache_options"),
+)
+"""What of a request's body is its context and its cache, in the words of the three providers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What became of one message of the list.
+
+    `action` is `shown`, `replaced`, `folded`, `dropped`, `inserted` (nobody said it here) or
+    `repaired`; `because` and `reason` say why. `reference` is what `recall` takes. `position`
+    is the place in the caller's list (None: it stands in none). Tokens by the model's count.
+    """
+
+    id: str
+    position: int | None
+    action: str
+    because: str | None
+    reason: str
+    reference: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a window is made of: its entries, what was taken by then, the edits in force.
+
+    The edits stand by the position in the course, the marks by that in the list.
+    """
+
+    entries: Sequence[Entry]
+    taken: Sequence[Taken]
+    edits: Mapping[int, Edit]
+    wants: tuple[Want, ...]
+    places: tuple[Place, ...] = ()
+
+
+class ChatWindow:
+    """What the next call should see. `messages` and `tools` go to the provider as they are."""
+
+    def __init__(self, context: Context, made: Made, messages: list[dict[str, Any]]) -> None:
+        self._context = context
+        self._made = made
+        self.messages = messages
+        """The messages to send: valid for the provider, without cache marks.
+
+        Messages that did not change are the caller's own objects.
+        """
+        self.tools: list[dict[str, Any]] = list(context.tools)
+        """The caller's tools, and `recall` where it was asked for."""
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        """Texts that would make the window shorter; answer with `Context.supply`."""
+        return self._made.wants
+
+    @property
+    def breakpoints(self) -> tuple[Place, ...]:
+        """Where cache marks belong, for a model that wants them: message and part, from 0.
+
+        Parts are those of the content (a text is one), then the tool calls; a tool's message
+        is marked as a whole. Message -1 is the list of tools. `wire` sets these marks.
+        """
+        shown = self._made.entries
+        return tuple(
+            (at, part if at < 0 else in_chat(shown[at].message, part))
+            for at, part in self._made.places
+        )
+
+    @cached_property
+    def entries(self) -> tuple[Shown, ...]:
+        """What became of each message, in order."""
+        return tuple(_told(self._context, self._made))
+
+    @cached_property
+    def counted(self) -> int:
+        """Tokens of the window with its tools, by the model's count before any correction."""
+        return self._context.counted([entry.message for entry in self._made.entries])
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of the window with its tools, by the model's count, corrected by reports."""
+        return self._context.corrected(self.counted)
+
+    @cached_property
+    def saved_tokens(self) -> int:
+        """Tokens that sending everything would take more."""
+        whole = [taken.item.message for taken in self._made.taken if not taken.left_out]
+        return self._context.corrected(self._context.counted(whole) - self.counted)
+
+    def wire(self, provider: Provider) -> dict[str, Any]:
+        """The window in a provider's own form: its messages, system prompt and tools.
+
+        Cache marks stand in it where the model wants them. A tool that was called and is not
+        among the tools gets a bare definition, without which providers refuse the call.
+        Raises UsageError for a provider that is none of the three.
+        """
+        if provider not in _FORMATS:
+            raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, _FORMATS)}")
+        messages = tuple(entry.message for entry in self._made.entries)
+        # Of all that was said, so that a tool stays defined when its last call is folded.
+        said = [taken.item.message for taken in self._made.taken]
+        tools = tools_needed(tuple(map(spec, self.tools)), said, {})
+        model = self._context.model
+        body = cast("Format", import_module(_FORMATS[provider])).body(
+            Request(
+                model=model.partition("/")[2] or model,
+                messages=messages,
+                max_output_tokens=1,
+                tools=tools,
+                breakpoints=self._made.places,
+                cache_key=cache_key(messages, tools) if self._context.keyed else None,
+            )
+        )
+        return {key: body[key] for key in _CONTEXT_KEYS if key in body}
+
+    def recall(self, ref: str, grep: str = "", lines: str = "", path: str = "") -> str:
+        """The original behind a reference, or the part of it that is asked for.
+
+        `grep` is a regular expression, `lines` a range such as `10-40`, `path` a place in a
+        JSON text. Raises UsageError for an unknown reference, naming known ones.
+        """
+        return self._context.recall(ref, grep, lines, path)
+
+
+def _told(context: Context, made: Made) -> Iterator[Shown]:
+    """What became of each message: those of the list, then those that nobody said."""
+    shown = {entry.item.id: entry for entry in made.entries}
+    known = {context.course.items[at].id: edit for at, edit in made.edits.items()}
+    for taken in made.taken:
+        ident, message = taken.item.id, taken.item.message
+        entry, edit = shown.pop(ident, None), known.get(ident)
+        before = context.tokens_of(message)
+        after = context.tokens_of(entry.message) if entry else 0
+        if edit is not None:
+            action = "folded" if isinstance(edit, Fold) else "replaced" if entry else "dropped"
+            because, reason = edit.because, edit.reason
+        elif taken.repair is not None:
+            action, because = "dropped" if taken.left_out else "repaired", "repair"
+            reason = taken.repair
+        else:
+            action, because, reason = "shown", None, "as it was said"
+        yield Shown(ident, taken.source, action, because, reason, ref_of(message), before, after)
+    for ident, entry in shown.items():
+        after = context.tokens_of(entry.message)
+        told = "inserted", entry.because, entry.reason, ref_of(entry.message), 0, after
+        yield Shown(ident, None, *told)
+
+
+def ref_of(message: Message) -> str:
+    """What `recall` takes for the message."""
+    return f"{REF}{message.content_hash}"
+
+
+def spec(one: Chat) -> ToolSpec:
+    """A tool in OpenAI's form, as Windlass knows it. Raises UsageError where it is none."""
+    function = one.get("function", one) if isinstance(one, Mapping) else None
+    name = function.get("name") if isinstance(function, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
+        raise UsageError(f"a tool is an object with a function and its name, not {one!r:.200}")
+    parameters = function.get("parameters") or {"type": "object"}
+    if not isinstance(parameters, Mapping):
+        raise UsageError(f"tool {name!r}: its parameters are a JSON Schema, not {parameters!r:.80}")
+    return ToolSpec(name, str(function.get("description") or ""), parameters)

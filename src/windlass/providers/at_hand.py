@@ -1,0 +1,93 @@
+"""The providers of one run: made when a model of theirs is first asked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from os import environ
+
+from windlass.errors import UsageError
+from windlass.prices import split_model
+from windlass.providers.base import ModelInfo, Provider, Wait
+from windlass.settings import Settings
+
+
+class Providers:
+    """Providers by name, made when a model of theirs is first asked for.
+
+    Args:
+        given: Providers that are there already; they go before those of the same name.
+        settings: What `windlass.toml` says of providers; default nothing.
+        warn: Told what is assumed of a model, once; default a Python warning.
+        on_wait: Told when a request waits for a second and more before it goes.
+        keys: Where keys are looked for; None: no key is needed, for nothing is sent.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Provider],
+        settings: Settings | None = None,
+        *,
+        warn: Callable[[str], None] | None = None,
+        on_wait: Callable[[Wait], None] | None = None,
+        keys: Mapping[str, str] | None = environ,
+    ) -> None:
+        self._made: dict[str, Provider] = dict(given)
+        self._given = frozenset(given)
+        self._said = settings.providers if settings is not None else {}
+        self._warn = warn or _warn
+        self._on_wait = on_wait
+        self._keys = keys
+
+    def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
+        """The provider and what is known of `provider/model`.
+
+        Raises UsageError for a provider that is not there and for a key that is missing.
+        """
+        provider, model = split_model(name)
+        made = self._made.get(provider)
+        if made is None:
+            made = self._made[provider] = self._make(name)
+        return made, made.model(model)
+
+    def _make(self, name: str) -> Provider:
+        from windlass.providers.catalog import LITELLM, catalog, find
+
+        entry = find(name, catalog(self._said), self._given)
+        if entry.name == "local":
+            return _local()
+        from windlass.providers.hosted import HostedProvider, Key
+
+        key = entry.key(self._keys) if self._keys is not None else None
+        if key is None and entry.keys and self._keys is not None:
+            raise UsageError(
+                f"model {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
+                f" (export {entry.keys[0]}=...)"
+            )
+        found = Key(*key) if key else Key()
+        if entry.name == LITELLM:
+            from windlass.providers.litellm import LiteLLMProvider
+
+            return LiteLLMProvider(
+                entry,
+                found,
+                warn=self._warn,
+                on_wait=self._on_wait,
+                sends=self._keys is not None,
+            )
+        return HostedProvider(entry, found, warn=self._warn, on_wait=self._on_wait)
+
+    async def close(self) -> None:
+        """Close every provider that was made."""
+        for provider in self._made.values():
+            await provider.close()
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=2)
+
+
+def _local() -> Provider:
+    from windlass.providers.local import LocalProvider
+
+    return LocalProvider()

@@ -1,0 +1,391 @@
+"""A growing list of messages and the edits decided so far: what each call sees of it.
+
+A call is a function of the messages before it and of nothing else: the course steps once
+for every assistant message, whether windows were asked for or not, so that handing over a
+whole list and handing over one message at a time give the same bytes. A step looks at what
+is new, and at what its policies asked to look at again; its cost does not grow with the
+length of the course.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from windlass.messages import Message, ToolCall
+from windlass.window.draft import Draft
+from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
+from windlass.window.holders import Holders, Said
+from windlass.window.originals import RECALL
+from windlass.window.planner import Decision, Ledger, Plan, Planner, carry_out
+from windlass.window.size import size
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is declared of a tool: the kind of its results, and what it touches.
+
+    `kind` is one of `kinds.KINDS` (None: found out from the name and the text). `reads` and
+    `writes` name the argument that holds what is read or written (a path, a key).
+    """
+
+    kind: str | None = None
+    reads: str | None = None
+    writes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A text that a policy would like to show and cannot make itself (a summary).
+
+    `key` names it, the same whenever the same messages are meant; `messages` are what it
+    is to be made of; `purpose` says how; `max_tokens` is how long it may be.
+    """
+
+    key: str
+    purpose: str
+    messages: tuple[Message, ...]
+    max_tokens: int
+
+
+class Policy(Protocol):
+    """Proposes what the next call should see differently. Pure: it keeps nothing."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in records; unique among the policies of a course."""
+        ...
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """What it would change at the call that `draft` plans, in the order of importance.
+
+        Each proposal is decided before the next is asked for, so that a policy sees in the
+        draft what became of those before.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One change that a policy would make.
+
+    `span` are positions: one, which `write` gives the new message of, or a span to fold
+    into the message that `write` gives. `write` is called when the change is made, with
+    what is visible then; None: nothing is to be gained any more. With `write` None the
+    span is dropped. `must`: the user's settings ask for it, whatever it costs.
+    """
+
+    span: tuple[int, ...]
+    because: str
+    reason: str
+    write: Callable[[Draft], Message | None] | None
+    folds: bool = False
+    must: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one call sees: the entries in order, and the edits decided for it.
+
+    `turn` is the number of the call. `edits` were decided at this call, in this order;
+    `inserts` were shown for the first time. `wants` are texts that would make it shorter.
+    `decision` says what became of edits that are not free (None: there were none, or no
+    planner).
+    """
+
+    turn: int
+    entries: tuple[Entry, ...]
+    edits: tuple[Edit, ...] = ()
+    inserts: tuple[Insert, ...] = ()
+    wants: tuple[Want, ...] = ()
+    decision: Decision | None = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as they are sent."""
+        return tuple(entry.message for entry in self.entries)
+
+
+def _no_way_back(message: Message) -> str:
+    return f"reference result_{message.content_hash}"
+
+
+@dataclass
+class Course:
+    """Messages as they come, and what each call sees of them.
+
+    Args:
+        policies: Who proposes edits, in order.
+        count: Tokens of a message; default the neutral count.
+        facts: What is declared of tools, by name.
+        back: How the original of a message is got back, in words for a placeholder.
+        uses_names: Whether any policy asks `Draft.held`.
+        planner: Who decides when edits are made (None: each as soon as it is proposed).
+    """
+
+    policies: Sequence[Policy] = ()
+    count: Callable[[Message], int] = size
+    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
+    back: Callable[[Message], str] = _no_way_back
+    uses_names: bool = True
+    planner: Planner | None = None
+
+    def __post_init__(self) -> None:
+        self.items: list[Item] = []
+        self.entries: list[Entry | None] = []
+        self.births: list[int] = []
+        self.edits: dict[int, Edit] = {}
+        self.changes: list[int] = []
+        """The positions whose entries changed for good, in the order in which they did."""
+        self.pins: dict[int, float] = {}
+        self.looks: dict[tuple[str, int], list[int]] = {}
+        self.supplied: dict[str, str] = {}
+        self.derived: dict[type, Any] = {}
+        self.names = Holders()
+        self.call_of: dict[int, ToolCall] = {}
+        self.caller_of: dict[int, int] = {}
+        self.results_of: dict[int, list[int]] = {}
+        self.calls = 0
+        self.last_user = -1
+        self.first_user = -1
+        self.pictured: list[int] = []
+        self.saved = 0
+        self._came: list[Message] = []
+        self._came_tokens = 0
+        self._counted = 0
+        self._starts = [0]
+        self._open: dict[str, tuple[int, ToolCall]] = {}
+        self.ledger = Ledger()
+        self._draft: Draft | None = None
+        self._plan: Plan | None = None
+        self._sizes: list[int] = []
+        self._cooled = False
+        self._now: float | None = None
+        self._called: float | None = None
+        self._resized = 0
+
+    @property
+    def sent(self) -> int:
+        """The position of the first message that no call has seen."""
+        return self._starts[-1]
+
+    @property
+    def pending(self) -> Mapping[int, Edit]:
+        """The edits that the next call would see, by position, and that are not yet for good."""
+        return self._step().edits
+
+    @property
+    def pending_entries(self) -> Mapping[int, Entry | None]:
+        """What the next call would see differently, by position, and what is not yet for good."""
+        return self._step().entries
+
+    @property
+    def pending_inserts(self) -> Sequence[Insert]:
+        """What the next call would be shown behind all that was said."""
+        return self._step().inserts
+
+    def results_in(self, turn: int) -> range:
+        """The positions of what was said in a turn from its first tool result on."""
+        born = self.born(turn)
+        first = next((at for at in born if at in self.call_of), born.stop)
+        return range(first, born.stop)
+
+    def edited_soon(self, calls: int) -> list[int]:
+        """Where each of so many calls after the next may begin to differ, as far as is known.
+
+        The soonest first, and behind it the first edit that waits.
+        """
+        draft = self._step()
+        looks: dict[int, list[int]] = {
+            turn: [at for one in self.policies for at in self.looks.get((one.name, turn), ())]
+            for turn in range(draft.turn + 1, draft.turn + calls + 1)
+        }
+        for _, at, turn in draft.looks:
+            if turn in looks:
+                looks[turn].append(at)
+        waiting = self.ledger.waiting if self._plan is None else self._plan.ledger.waiting
+        soon = [min(places) for places in looks.values() if places]
+        soon[1:1] = [offer.first for offer in waiting[:1]]
+        if draft.entries and not soon:  # what is edited at an age is edited turn by turn
+            turn = self.births[min(draft.entries)]
+            later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
+            soon += [results.start for results in later if results]
+        return soon
+
+    def born(self, turn: int) -> range:
+        """The positions of what was said in a turn: after call `turn` and before the next."""
+        if not 0 <= turn < len(self._starts):
+            return range(0)
+        end = self._starts[turn + 1] if turn + 1 < len(self._starts) else len(self.items)
+        return range(self._starts[turn], end)
+
+    def append(self, item: Item, reason: str = "said before", *, at: float | None = None) -> None:
+        """Add the next message, said at `at` seconds (None: it is not known when).
+
+        An assistant message means that the call was made.
+        """
+        self.append_entry(Entry(item, item.message, reason), at=at)
+
+    def append_entry(self, entry: Entry, *, at: float | None = None) -> None:
+        """Add a message that is shown from the start as `entry` says."""
+        message = entry.message
+        if message.role == "assistant":
+            self._call_made()
+            self._called = at
+        elif at is not None:
+            self._now = at
+        self._place(entry)
+
+    def _place(self, entry: Entry) -> None:
+        item, message = entry.item, entry.message
+        at = len(self.items)
+        self.items.append(item)
+        self.entries.append(entry)
+        self._came.append(entry.message)
+        self.births.append(self.calls)
+        self._draft = None
+        if message.role == "assistant":
+            self._open = {call.id: (at, call) for call in message.tool_calls}
+        elif message.role == "tool" and message.tool_call_id in self._open:
+            caller, call = self._open[message.tool_call_id]
+            self.call_of[at], self.caller_of[at] = call, caller
+            self.results_of.setdefault(caller, []).append(at)
+            if call.name == RECALL.name:
+                self.pins[at] = float("inf")  # what was asked back is not taken away again
+        elif message.role == "user":
+            self.last_user = at
+            if self.first_user < 0:
+                self.first_user = at
+        if message.pictures:
+            self.pictured.append(at)
+
+    def came_tokens(self) -> int:
+        """Tokens of all messages as they came; counts only what is new since it was asked."""
+        for message in self._came[self._counted :]:
+            self._came_tokens += self.count(message)
+        self._counted = len(self._came)
+        return self._came_tokens
+
+    def pin(self, ident: str, until: float = float("inf")) -> None:
+        """Keep the message with this id as it was said, up to and with the call `until`."""
+        for at, item in enumerate(self.items):
+            if item.id == ident:
+                self.pins[at] = max(self.pins.get(at, 0), until)
+        self._draft = None
+
+    def settle(self, edit: Edit) -> None:
+        """Make an edit that was decided elsewhere, for good: what the user's settings ask for."""
+        wanted = set(targets(edit))
+        for at, item in enumerate(self.items):
+            entry = self.entries[at]
+            if item.id in wanted and entry is not None:
+                after = changed(entry, edit)
+                left = self.count(after.message) if after else 0
+                self.saved += self.count(entry.message) - left
+                self.entries[at], self.edits[at] = after, edit
+                self.changes.append(at)
+                if at in self.names:
+                    self.names.put({at: Said(after.message if after else None)})
+        self._draft = None
+
+    def recount(self) -> None:
+        """Count all anew: tokens are counted differently from now on."""
+        self._came_tokens = self._counted = 0
+        shown = [entry.message for entry in self.entries if entry is not None]
+        self.saved = self.came_tokens() - sum(map(self.count, shown))
+        self._draft = None
+
+    def cool(self) -> None:
+        """Say that what was cached is of no use to the next call: the head of the request differs.
+
+        So it is where a phase begins with other tools or another system prompt.
+        """
+        self._cooled = True
+        self._draft = None
+
+    def supply(self, key: str, text: str) -> None:
+        """Answer a want; the text is used from the next window on."""
+        self.supplied[key] = text
+        self._draft = None
+
+    def window(self) -> Window:
+        """What the next call sees. Asking again changes nothing."""
+        draft = self._step()
+        entries = self.entries.copy()
+        for at, entry in draft.entries.items():
+            entries[at] = entry
+        shown = [entry for entry in entries if entry is not None]
+        shown += map(inserted, draft.inserts)
+        in_force = {id(edit) for edit in draft.edits.values()}
+        edits = [edit for edit in draft.decided if id(edit) in in_force]
+        return Window(
+            draft.turn,
+            tuple(shown),
+            tuple(edits),
+            tuple(draft.inserts),
+            tuple(draft.wants),
+            None if self._plan is None else self._plan.decision,
+        )
+
+    def _step(self) -> Draft:
+        if self._draft is None:
+            self._draft = draft = Draft(self)
+            self._plan = plan = self._planning(draft)
+            for policy in self.policies:
+                for proposal in policy.propose(draft):
+                    if plan is None:
+                        carry_out(draft, proposal)
+                    else:
+                        plan.take(proposal)
+            if plan is not None:
+                plan.decide()
+        return self._draft
+
+    def _planning(self, draft: Draft) -> Plan | None:
+        """The plan of one call, with the tokens of all that was sent, kept up to date."""
+        if self.planner is None:
+            return None
+        for entry in self.entries[len(self._sizes) : self.sent]:
+            self._sizes.append(self.count(entry.message) if entry else 0)
+        for at in self.changes[self._resized :]:
+            if at < len(self._sizes):
+                entry = self.entries[at]
+                self._sizes[at] = self.count(entry.message) if entry else 0
+        self._resized = len(self.changes)
+        gap = None if self._now is None or self._called is None else self._now - self._called
+        if self._cooled:
+            gap = float("inf")
+        return self.planner.plan(draft, self.ledger, self._sizes, self.came_tokens(), gap)
+
+    def _call_made(self) -> None:
+        """Make the step for good: the call that it was for has been answered."""
+        draft = self._step()
+        if self._plan is not None:
+            self.ledger = self._plan.ledger
+            self._cooled = False
+        for at, entry in draft.entries.items():
+            self.entries[at] = entry
+        self.changes += draft.entries
+        self.edits.update(draft.edits)
+        for at, until in draft.pins.items():
+            self.pins[at] = max(self.pins.get(at, 0), until)
+        for asked in self.policies:
+            self.looks.pop((asked.name, draft.turn), None)  # they were taken
+        for policy, at, turn in draft.looks:
+            self.looks.setdefault((policy, turn), []).append(at)
+        self.names.put(draft.said)
+        self.saved += draft.saved
+        spoke = self.first_user, self.last_user
+        for one in draft.inserts:
+            self._place(inserted(one))
+            self.first_user, self.last_user = spoke  # nobody said it
+            if self.uses_names:
+                self.names.put({len(self.items) - 1: Said(one.item.message)})
+        self.calls += 1
+        self._starts.append(len(self.items))
+
+
+def inserted(one: Insert) -> Entry:
+    """An insert as it is shown."""
+    return Entry(one.item, one.item.message, one.reason, one.because)

@@ -1,0 +1,174 @@
+"""Digests: what of a text a later call may quote and nothing else in view holds.
+
+A digest is a set difference: the names of a text less those that another visible message
+holds, the most telling kinds first, within a number of characters; before them the lines that
+report an error. What is chosen stands in the order of the text. This module knows text only:
+not messages, and not when a text is shortened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
+from itertools import filterfalse
+from typing import Final
+
+from windlass.window.names import MIN_CHARS, names_said
+
+_FILES: Final = (
+    "py|rs|[jt]sx?|mjs|md|json|to?ml|txt|[ch](?:pp)?|go|java|rb|php|sh|ya?ml|lock|html?|css|png"
+    "|jpe?g|svg|cfg|ini|log|rst|so|gz|zip|xml|sql|docx?|xlsx?|pptx?|pdf|csv"
+)
+_SHAPES: Final = (
+    ("id", r"#[A-Za-z]*\d[\w-]*"),
+    ("url", r"\w+://.+"),
+    ("place", r".+\.\w+:\d+(?::\d+)?"),
+    ("date", r"\d{4}-\d\d-\d\d.*|\d\d?:\d\d(?::\d\d)?"),
+    ("mail", r"[\w.+-]+@[\w-]+\.[\w.-]+"),
+    ("uuid", r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{20,}"),
+    ("number", r"[#-]?\d[\d.]*"),
+    ("path", r".*/.*"),
+    ("file", rf"[\w.-]*\.(?:{_FILES})"),
+    ("snake", r"\w*_\w*"),
+    ("dotted", r"[\w@-]+(?:\.[\w@-]+)+"),
+)
+_UUID_CHARS: Final = 28
+"""A `uuid` has no fewer."""
+_SHAPE: Final = re.compile("|".join(f"(?P<{kind}>{shape})$" for kind, shape in _SHAPES))
+ORDER: Final = (
+    *("id", "place", "snake", "date", "number", "dotted"),
+    *("url", "code", "mail", "path", "file", "uuid"),
+)
+"""Kinds of names, those first that tell most for their length. What has no shape is a `code`."""
+PATHS_FIRST: Final = ("path", "file", *(kind for kind in ORDER if kind not in ("path", "file")))
+"""The same for listings, which are read for their paths."""
+
+_ERROR: Final = re.compile(
+    r"\b(?:[A-Z]\w*(?:Error|Exception)|[Ee]rror|ERROR|FAILED|FAIL|[Ff]ailed|[Ff]atal|panicked"
+    r"|[Pp]ermission denied|[Nn]o such file|not found|[Tt]raceback|Segmentation fault)\b"
+)
+_SIGNS: Final = (
+    *("rror", "ERROR", "xception", "FAIL", "ailed", "atal", "panicked", "raceback"),
+    *("ermission denied", "o such file", "not found", "Segmentation fault"),
+)
+"""One of these stands in whatever `_ERROR` matches: finding none takes a tenth of the time."""
+LINE_CHARS: Final = 200
+"""An error line of more characters is cut to what stands around its error."""
+_BEFORE: Final = 60
+_WORD: Final = re.compile(r"[a-z]{4,}|\d{3,}")
+_RARE: Final = 6
+"""A word that a task says more often is about no one thing in it."""
+_TASK_CHARS: Final = 20_000
+
+
+@lru_cache(maxsize=1 << 14)
+def kind_of_name(name: str) -> str:
+    """What a name is by its shape: one of `ORDER`."""
+    # The two commonest shapes at a glance; the expressions say the same of them.
+    if len(name) < _UUID_CHARS and name.isidentifier() and name.isascii():
+        return "snake" if "_" in name else "code"
+    if "/" in name and ":" not in name and not name[0].isdecimal():
+        return "path"
+    found = _SHAPE.match(name)
+    return (found and found.lastgroup) or "code"
+
+
+def names_left(text: str, held: Callable[[str], bool]) -> list[str]:
+    """The names that a text holds and nothing else does, in order. `held` says what else does."""
+    return list(filterfalse(held, names_said(text)))
+
+
+def error_lines(text: str, room: int) -> str:
+    """The lines that report an error, each once, in order: the last ones within `room` characters.
+
+    What broke a run stands at its end. A log in which the word occurs often keeps a few lines.
+    """
+    kept: dict[str, None] = {}
+    for start, end in _lines_with_signs(text):
+        match = None
+        for match in _ERROR.finditer(text, start, end):  # noqa: B007 - the last one is meant
+            pass
+        if match is None:
+            continue
+        line = text[start:end].strip()
+        if len(line) > LINE_CHARS:
+            cut = max(start, match.start() - _BEFORE)
+            line = text[cut : cut + LINE_CHARS].strip()
+        if line in kept:
+            continue
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept[line] = None
+    return "\n".join(reversed(kept))
+
+
+def _lines_with_signs(text: str) -> Iterator[tuple[int, int]]:
+    """Where lines begin and end that may report an error, the last line first."""
+    last = {sign: text.rfind(sign) for sign in _SIGNS if sign in text}
+    while last:
+        place = max(last.values())
+        start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+        yield start, end if end >= 0 else len(text)
+        for sign, at in tuple(last.items()):
+            if at >= start:
+                last[sign] = text.rfind(sign, 0, start)
+                if last[sign] < 0:
+                    del last[sign]
+
+
+@lru_cache(maxsize=64)
+def words_of(task: str) -> frozenset[str]:
+    """The words that say what a task is about: those that it does not say over and over."""
+    counts: dict[str, int] = {}
+    for word in _WORD.findall(task[:_TASK_CHARS].casefold()):
+        counts[word] = counts.get(word, 0) + 1
+    return frozenset(word for word, count in counts.items() if count <= _RARE)
+
+
+@lru_cache(maxsize=1 << 14)
+def _words_in(name: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(name.casefold()))
+
+
+def digest(
+    text: str,
+    room: int,
+    held: Callable[[str], bool],
+    *,
+    errors: int = 0,
+    order: tuple[str, ...] = ORDER,
+    task: Collection[str] = (),
+) -> str:
+    """What of `text` is worth `room` characters.
+
+    Args:
+        text: What was said.
+        room: The most characters of the digest.
+        held: Whether something else in view holds a name.
+        errors: Characters of the room that error lines may take.
+        order: Kinds of names, the first to be kept first.
+        task: Words; among names of a kind, those that share one of them go first.
+    """
+    told = error_lines(text, min(errors, room)) if errors else ""
+    room -= len(told)
+    of_kind: dict[str, list[tuple[int, str]]] = {kind: [] for kind in order}
+    for at, name in enumerate(names_left(text, held)):
+        of_kind[kind_of_name(name)].append((at, name))
+    alien = frozenset(task).isdisjoint
+    chosen: list[tuple[int, str]] = []
+    shown = told
+    for left in of_kind.values():
+        if room <= MIN_CHARS:
+            break  # no name is as short
+        if task and sum([len(name) + 1 for _, name in left]) > room:
+            left.sort(key=lambda one: alien(_words_in(one[1])))
+        for at, name in left:
+            if len(name) < room and name not in shown:
+                shown += " " + name
+                room -= len(name) + 1
+                chosen.append((at, name))
+    chosen.sort()
+    names = " ".join(name for _, name in chosen)
+    return f"{told}\n{names}" if told and names else told or names

@@ -1,0 +1,313 @@
+"""A step in hand: what one call would see while its edits are being decided.
+
+A `Draft` lies over a `Course` and holds what this step changes, so that looking at the
+next window changes nothing until the call is made. Policies read it and propose; what they
+propose is committed here, and refused where it would break what every window promises:
+messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
+changes, nothing grows, and what a provider signed stays whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from windlass.messages import Message, Opaque, ToolCall
+from windlass.window.entries import Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
+from windlass.window.holders import Said
+
+if TYPE_CHECKING:
+    from windlass.window.course import Course, Facts, Want
+
+
+Derived = TypeVar("Derived")
+_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{16}\b")
+_THINKING = ("part:thinking", "part:redacted_thinking")
+"""Anthropic's blocks, where a chat message carries them among its parts."""
+
+
+class Draft:
+    """What the next call would see. Positions count the messages of the course from 0.
+
+    `turn` is the number of the call that is planned, from 1. `fresh` are the positions of
+    what no call has seen yet.
+    """
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._entries: dict[int, Entry | None] = {}
+        self._said: dict[int, Said] = {}
+        self.edits: dict[int, Edit] = {}
+        self.decided: list[Edit] = []
+        """The edits of this step in the order in which they were made."""
+        self.inserts: list[Insert] = []
+        self.looks: list[tuple[str, int, int]] = []
+        self.pins: dict[int, float] = {}
+        self.wants: list[Want] = []
+        self.saved = 0
+        self.turn = course.calls + 1
+        self.fresh = range(course.sent, len(course.items))
+        if course.uses_names:
+            for at in self.fresh:
+                entry = course.entries[at]
+                self._said[at] = Said(entry.message if entry else None)
+
+    # ---- reading -------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._course.items)
+
+    def item(self, at: int) -> Item:
+        """The message as it occurred."""
+        return self._course.items[at]
+
+    def entry(self, at: int) -> Entry | None:
+        """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
+        return self._entries[at] if at in self._entries else self._course.entries[at]
+
+    def untouched(self, at: int) -> bool:
+        """Whether it is shown as it was said."""
+        entry = self.entry(at)
+        return entry is not None and entry.because is None
+
+    def edit(self, at: int) -> Edit | None:
+        """The latest edit of it."""
+        return self.edits.get(at) or self._course.edits.get(at)
+
+    def seen(self, at: int) -> int:
+        """How many calls have seen it, in whatever form; 0: it was never sent."""
+        return self._course.calls - self._course.births[at]
+
+    def born(self, seen: int) -> range:
+        """The positions of what exactly `seen` calls have seen."""
+        return self._course.born(self._course.calls - seen)
+
+    def turn_of(self, at: int) -> int:
+        """The turn in which it was said: the number of the call before it (0: before the first)."""
+        return self._course.births[at]
+
+    def call(self, at: int) -> ToolCall | None:
+        """The tool call that the result at this position answers."""
+        return self._course.call_of.get(at)
+
+    def caller(self, at: int) -> int | None:
+        """The position of the assistant message whose call the result answers."""
+        return self._course.caller_of.get(at)
+
+    def results(self, at: int) -> Sequence[int]:
+        """The positions of the results of the calls that the assistant message makes."""
+        return self._course.results_of.get(at, ())
+
+    def facts(self, tool: str) -> Facts | None:
+        """What is declared of a tool."""
+        return self._course.facts.get(tool)
+
+    def size(self, message: Message) -> int:
+        """Tokens of a message, by the course's count."""
+        return self._course.count(message)
+
+    def pinned(self, at: int) -> bool:
+        """Whether it must stay as it is at this call."""
+        return max(self.pins.get(at, 0), self._course.pins.get(at, 0)) >= self.turn
+
+    def due(self, policy: str) -> Iterable[int]:
+        """The positions that `policy` wanted to look at again at this call."""
+        return self._course.looks.get((policy, self.turn), ())
+
+    def held(self, names: Iterable[str], *, but: int) -> frozenset[str]:
+        """Those of the names that something shown holds, other than the message at `but`."""
+        return self._course.names.held(names, self._said, but)
+
+    def holders(self, name: str) -> int:
+        """How many messages that are shown hold the name."""
+        return self._course.names.among((name,), self._said)[name]
+
+    def held_outside(self, names: Iterable[str], span: Iterable[int]) -> frozenset[str]:
+        """Those of the names that something shown holds, other than the messages of the span."""
+        found = self._course.names.among(names, self._said, set(span))
+        return frozenset(name for name, count in found.items() if count > 0)
+
+    def names_at(self, at: int) -> frozenset[str]:
+        """The names in what is shown at the position; none where the course counts no names."""
+        said = self._said.get(at)
+        return self._course.names.names_at(at) if said is None else said.names
+
+    def fixed(self, at: int) -> bool:
+        """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
+        return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.item(at).message)))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all that is shown by now, by the course's count."""
+        inserted = sum(self.size(one.item.message) for one in self.inserts)
+        return self._course.came_tokens() - self._course.saved - self.saved + inserted
+
+    @property
+    def pictured(self) -> Sequence[int]:
+        """The positions of the messages that came with pictures, in order."""
+        return self._course.pictured
+
+    @property
+    def last_user(self) -> int:
+        """The position of the newest user message; -1: there is none."""
+        return self._course.last_user
+
+    @property
+    def first_user(self) -> int:
+        """The position of the first user message, the task; -1: there is none."""
+        return self._course.first_user
+
+    def back(self, at: int) -> str:
+        """How the original is got back, for a placeholder: `recall("result_...")`, a path."""
+        return self._course.back(self.item(at).message)
+
+    def derived(self, kind: type[Derived]) -> Derived:
+        """What a policy works out of the messages that calls have seen, kept for speed alone.
+
+        One of each kind for a course, made when first asked for; it may hold nothing that
+        could not be worked out again from what is shown.
+        """
+        found: Derived = self._course.derived.setdefault(kind, kind())
+        return found
+
+    # ---- asking --------------------------------------------------------------------
+
+    def again(self, policy: str, at: int, turn: int) -> None:
+        """Have `policy` look at the position once more at the call `turn`."""
+        self.looks.append((policy, at, turn))
+
+    def pin(self, at: int, until: float) -> None:
+        """Keep the message as it is shown, up to and with the call `until`."""
+        self.pins[at] = max(self.pins.get(at, 0), until)
+
+    def want(self, want: Want) -> str | None:
+        """The text that was asked for, if somebody supplied it; else it is asked for now."""
+        text = self._course.supplied.get(want.key)
+        if text is None:
+            self.wants.append(want)
+        return text
+
+    def replace(self, at: int, message: Message, because: str, reason: str) -> bool:
+        """Show `message` instead, from now on. False: that must not be; nothing changes."""
+        entry = self.entry(at)
+        if entry is None or self.pinned(at) or self._hides_others(at):
+            return False
+        now = entry.message
+        if not _stands_for(message, now) or self.size(message) >= self.size(now):
+            return False
+        if _PLACEHOLDER.match(self.item(at).message.text):
+            return False  # a window that is handed back: its original is not here to refer to
+        if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
+            return False
+        if _signed(now) and self._in_open_loop(at):
+            return False
+        self._commit(Replace(entry.item.id, message, because, reason), (at,))
+        return True
+
+    def fold(self, span: Sequence[int], text: Message, because: str, reason: str) -> bool:
+        """Show one message for a whole span. False: that must not be; nothing changes.
+
+        A span holds whole exchanges: with an assistant message all results of its calls,
+        and no result without its call. What is not shown any more may lie inside.
+        """
+        shown = self._removable(span)
+        before = sum(self.size(entry.message) for _, entry in shown)
+        plain = bool(text.parts) and text.role != "tool" and not text.tool_calls
+        if not shown or not plain or self.size(text) >= before:
+            return False
+        places = tuple(at for at, _ in shown)
+        ids = tuple(self.item(at).id for at in places)
+        self._commit(Fold(ids, text, because, reason), places)
+        return True
+
+    def drop(self, span: Sequence[int], because: str, reason: str) -> bool:
+        """Show the span no more, under the conditions of a fold."""
+        shown = self._removable(span)
+        for at, entry in shown:
+            self._commit(Drop(entry.item.id, because, reason), (at,))
+        return bool(shown)
+
+    def insert(self, item: Item, because: str, reason: str) -> None:
+        """Show `item` after all that there is by now."""
+        self.inserts.append(Insert(item, because, reason))
+
+    # ---- what every edit must keep -----------------------------------------------------
+
+    def _removable(self, span: Sequence[int]) -> list[tuple[int, Entry]]:
+        """What of the span is shown, if all of it may go; else nothing."""
+        inside = set(span)
+        shown: list[tuple[int, Entry]] = []
+        for at in span:
+            entry = self.entry(at)
+            if entry is None:
+                continue
+            caller = self.caller(at)
+            torn = (
+                caller is not None and caller not in inside and self.entry(caller) is not None
+            ) or any(result not in inside for result in self.results(at))
+            open_call = len(self.results(at)) < len(entry.message.tool_calls)
+            signed = _signed(entry.message) and self._in_open_loop(at)
+            if torn or open_call or signed or self.pinned(at):
+                return []
+            shown.append((at, entry))
+        return shown
+
+    def _hides_others(self, at: int) -> bool:
+        """Whether what is shown here stands for other messages too."""
+        return isinstance(self.edit(at), Fold)
+
+    def _in_open_loop(self, at: int) -> bool:
+        """Whether no user has spoken since: signed thinking must come back unchanged there."""
+        return at > self._course.last_user
+
+    def _commit(self, edit: Edit, places: Sequence[int]) -> None:
+        self.decided.append(edit)
+        for at in places:
+            entry = self.entry(at)
+            assert entry is not None
+            after = changed(entry, edit)
+            self.saved += self.size(entry.message) - (self.size(after.message) if after else 0)
+            self._entries[at] = after
+            self.edits[at] = edit
+            if self._course.uses_names:
+                self._said[at] = Said(after.message if after else None)
+
+    @property
+    def entries(self) -> Mapping[int, Entry | None]:
+        """What this step shows differently, by position."""
+        return self._entries
+
+    @property
+    def said(self) -> Mapping[int, Said]:
+        """The names in what this step shows anew or differently, by position."""
+        return self._said
+
+
+def _stands_for(message: Message, now: Message) -> bool:
+    """Whether one message may take the other's place: its role, its ties, and not empty."""
+    if (message.role, message.tool_call_id, message.name) != (now.role, now.tool_call_id, now.name):
+        return False
+    calls = [(call.id, call.name) for call in message.tool_calls]
+    if calls != [(call.id, call.name) for call in now.tool_calls]:
+        return False
+    if not message.parts and not message.tool_calls:
+        return False
+    for call, before in zip(message.tool_calls, now.tool_calls, strict=True):
+        if call.arguments != before.arguments:
+            try:
+                json.loads(call.arguments)
+            except ValueError:
+                return False
+    return True
+
+
+def _signed(message: Message) -> tuple[Opaque, ...]:
+    """What of the message its provider signed, and wants back as it was or not at all."""
+    return tuple(
+        part
+        for part in message.parts
+        if isinstance(part, Opaque)
+        and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
+    )

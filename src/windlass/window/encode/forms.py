@@ -1,0 +1,223 @@
+"""Short forms of large results, one for each kind: what a model needs to go on, or to look.
+
+Each form takes the text and the characters it may have, and says less than the text does; how
+the rest is got back is added by the caller. None: this text has no such form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from windlass.window.digest import error_lines
+from windlass.window.encode.cut import line_cut
+from windlass.window.encode.jsontext import NotPlain, Number, dumps, parse
+
+_MAX_PARSED: Final = 2_000_000
+"""Characters of JSON beyond which only head and tail are shown."""
+_TITLES: Final = ("title", "name", "path", "file", "url", "link", "id", "key")
+_SNIPPETS: Final = ("snippet", "description", "summary", "content", "text", "body", "line")
+_PLACES: Final = ("url", "link", "href", "path")
+_LISTS: Final = ("results", "items", "hits", "matches", "documents", "organic", "data", "web")
+_NUMBERED: Final = re.compile(r"^(?:\d+[.)]|#+|[-*]) +(?=\S)", re.MULTILINE)
+_LINKED: Final = re.compile(r"^(?:Links|Results): (?=(\[\{))", re.MULTILINE)
+_EXIT: Final = re.compile(
+    r"<returncode>\s*(-?\d+)|[Ee]xit(?:ed)?(?: with)?[ _](?:code|status)\D{0,3}(-?\d+)"
+)
+_HUNK: Final = re.compile(r"^(?:diff --git .*|\+\+\+ .*|@@ .*)$", re.MULTILINE)
+_SIGN: Final = "…"
+_KEY_FIELDS: Final = re.compile(
+    r"id$|^_?id|name|title|status|state|error|message|code|total|count|url|path|next|type|key|date",
+    re.IGNORECASE,
+)
+
+
+def search_form(text: str, most: int, hits: int) -> str | None:
+    """How many were found, and the first `hits` of them with title, place and snippet."""
+    found = _hits(text)
+    if not found:
+        return None
+    shown = found[:hits]
+    head = f"Found {len(found)} results. Top {len(shown)}:"
+    room = max(60, (most - len(head)) // len(shown) - 5)
+    lines = [f"{at}. {line_cut(hit, room)}" for at, hit in enumerate(shown, 1)]
+    return "\n".join([head, *lines])
+
+
+def _hits(text: str) -> list[str]:
+    """The results of a search, each as a line: title, place, snippet."""
+    if text.lstrip()[:1] in ("{", "[") and len(text) <= _MAX_PARSED:
+        try:
+            return [_hit(one) for one in _first_list(parse(text))]
+        except NotPlain:
+            pass
+    linked = _LINKED.search(text, 0, 2_000)
+    if linked:
+        try:
+            links = parse(text[linked.start(1) :].split("\n", 1)[0])
+            return [_hit(one) for one in _first_list(links)]
+        except NotPlain:
+            pass
+    starts = [found.start() for found in _NUMBERED.finditer(text)]
+    if len(starts) > 1:
+        blocks = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+        return [" ".join(_NUMBERED.sub("", block, count=1).split()) for block in blocks]
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return lines if len(lines) > 1 else []
+
+
+def _first_list(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        for key in _LISTS:
+            inner = value.get(key)
+            if isinstance(inner, list) and inner:
+                return inner
+            if isinstance(inner, dict):
+                return _first_list(inner)
+        return next((one for one in value.values() if isinstance(one, list) and one), [])
+    return value if isinstance(value, list) else []
+
+
+def _hit(value: Any) -> str:
+    if not isinstance(value, dict):
+        return " ".join(_brief(value, 200, 2, 2).split())
+    told: list[str] = []
+    for keys in (_TITLES, _PLACES, _SNIPPETS):
+        said = next((str(value[key]) for key in keys if isinstance(value.get(key), str)), "")
+        line = " ".join(said.split())
+        if line and line not in told:
+            told.append(line)
+    return " - ".join(told) or _brief(value, 80, 2, 2)
+
+
+def file_form(text: str, most: int, lines: int, path: str) -> str:
+    """What file it is, how long, and its first lines."""
+    count = text.count("\n") + (not text.endswith("\n"))
+    name = f"File {path}: " if path else ""
+    told = f"[{name}{count} lines, {len(text)} characters; the first {min(lines, count)}:]"
+    head = text.split("\n", lines)[:lines]
+    room = most - len(told) - len(head)
+    if sum(map(len, head)) > room:
+        head = [line_cut(line, max(20, room // len(head))) for line in head]
+    return "\n".join([told, *head])
+
+
+def command_form(text: str, most: int, head: int, tail: int) -> str:
+    """The exit code, the first and last lines, and the error lines between them."""
+    lines = text.split("\n")
+    found = _EXIT.search(text[:500]) or _EXIT.search(text[-500:])
+    told = f"[{len(lines)} lines, {len(text)} characters"
+    told += f", exit code {found[1] or found[2]}]" if found else "]"
+    room = most - len(told) - 80
+    errors = error_lines(text, room // 3).split("\n")
+    room -= sum(len(line) + 1 for line in errors)
+    first = _fitting(lines[:head], room * 6 // 10)
+    rest = lines[len(first) :]
+    last = _fitting(rest[::-1][:tail], room * 4 // 10)[::-1]
+    gone = len(lines) - len(first) - len(last)
+    between = [f"[{gone} lines left out]"] if gone else []
+    shown = set(first) | set(last)
+    errors = [line for line in errors if line and line not in {one.strip() for one in shown}]
+    if errors:
+        between += ["Error lines:", *errors]
+    return "\n".join([told, *first, *between, *last])
+
+
+def _fitting(lines: Sequence[str], room: int) -> list[str]:
+    """As many of the lines as fit, at least the beginning of the first."""
+    kept: list[str] = []
+    for line in lines:
+        if len(line) + 1 > room:
+            if not kept and line and room > 1:
+                kept.append(line_cut(line, room))
+            break
+        kept.append(line)
+        room -= len(line) + 1
+    return kept
+
+
+def json_form(text: str, most: int, *, key_fields: bool = False) -> str | None:
+    """The shape of a JSON value with its first items and the beginnings of its texts.
+
+    `key_fields`: of objects only the telling members (ids, names, states, errors), where
+    there are any.
+    """
+    if len(text) > _MAX_PARSED:
+        return None
+    try:
+        value = parse(text)
+    except NotPlain:
+        return None
+    if key_fields:
+        value = _telling(value, 3)
+    for chars, items, depth in ((200, 5, 5), (100, 3, 4), (60, 2, 3), (40, 1, 2), (20, 1, 1)):
+        told = _brief(value, chars, items, depth)
+        if len(told) <= most:
+            return told
+    return line_cut(told, most)
+
+
+def _telling(value: Any, depth: int) -> Any:
+    if isinstance(value, dict) and depth:
+        kept = {key: _telling(one, depth - 1) for key, one in value.items() if _is_key(key, one)}
+        return kept or value
+    if isinstance(value, list) and depth:
+        return [_telling(one, depth - 1) for one in value]
+    return value
+
+
+def _is_key(key: str, value: Any) -> bool:
+    return isinstance(value, dict | list) or bool(_KEY_FIELDS.search(key))
+
+
+def _brief(value: Any, chars: int, items: int, depth: int) -> str:
+    match value:
+        case Number():
+            return str(value)
+        case str():
+            return dumps(line_cut(value, chars))
+        case dict():
+            if not depth:
+                return f"{{{_SIGN} {len(value)} keys}}"
+            return _brief_object(value, chars, items, depth)
+        case list():
+            if not depth:
+                return f"[{_SIGN} {len(value)} items]"
+            shown = [_brief(one, chars, items, depth - 1) for one in value[:items]]
+            more = [f"{_SIGN} {len(value) - items} more"] if len(value) > items else []
+            return f"[{','.join(shown + more)}]"
+        case _:
+            return {None: "null", True: "true", False: "false"}[value]
+
+
+def _brief_object(value: Mapping[str, Any], chars: int, items: int, depth: int) -> str:
+    most = items * 6
+    shown = [
+        f"{dumps(line_cut(key, chars))}:{_brief(one, chars, items, depth - 1)}"
+        for key, one in list(value.items())[:most]
+    ]
+    more = [f"{_SIGN} {len(value) - most} more keys"] if len(value) > most else []
+    return f"{{{','.join(shown + more)}}}"
+
+
+def diff_form(text: str, most: int) -> str:
+    """Which files and places change, and the first changed lines."""
+    places = [line_cut(found[0], 160) for found in _HUNK.finditer(text)]
+    added = len(re.findall(r"^\+(?!\+\+ )", text, re.MULTILINE))
+    gone = len(re.findall(r"^-(?!-- )", text, re.MULTILINE))
+    told = f"[Diff: {added} lines added, {gone} removed; its places, then its beginning:]"
+    shown = _fitting(places, (most - len(told)) // 2)
+    left = most - len(told) - sum(len(line) + 1 for line in shown) - 2
+    return "\n".join([told, *shown, *_fitting(text.split("\n"), left)])
+
+
+def rows_form(text: str, most: int, what: str) -> str:
+    """How many lines there are, the first and the last of them: listings and tables."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    told = f"[{len(lines)} {what}]"
+    room = most - len(told) - 40
+    first = _fitting(lines, room * 7 // 10)
+    last = _fitting(lines[len(first) :][::-1], room * 3 // 10)[::-1]
+    gone = len(lines) - len(first) - len(last)
+    return "\n".join([told, *first, *([f"[{gone} left out]"] if gone else []), *last])

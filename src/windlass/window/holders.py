@@ -1,0 +1,113 @@
+"""Who in view holds a name: asked of what a shortened message held, before it goes.
+
+Most messages are shortened a call or two after they came, and few names are ever asked for.
+So the newest messages are looked into one by one, as sets, and only what stays is counted;
+names are worked out when the first question comes. This module knows positions and messages;
+it does not know why one is shown, or for how long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+from windlass.messages import Message
+from windlass.window.names import names_in
+
+_YOUNG: Final = 12
+"""Messages looked into one by one: those of the last three or four turns."""
+
+NONE: Final[frozenset[str]] = frozenset()
+
+
+class Said:
+    """The names of one message as it is shown, worked out when they are asked for."""
+
+    def __init__(self, message: Message | None) -> None:
+        self._message = message
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in it; none where nothing is shown."""
+        return NONE if self._message is None else names_in(self._message)
+
+
+class Holders:
+    """The names in what is shown, by position."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, Said] = {}
+        self._young: dict[int, Said] = {}
+        self._counts: Counter[str] = Counter()
+        """How many of the messages that are not young hold a name; no zeros."""
+
+    def put(self, said: Mapping[int, Said]) -> None:
+        """Show these from now on, in the place of what was shown there."""
+        for at, new in said.items():
+            old = self._said.get(at)
+            self._said[at] = new
+            if old is None or at in self._young:
+                self._young[at] = new
+            elif old is not new:
+                self._recount(old.names, new.names)
+        while len(self._young) > _YOUNG:
+            oldest = next(iter(self._young))
+            self._counts.update(self._young.pop(oldest).names)
+
+    def _recount(self, old: frozenset[str], new: frozenset[str]) -> None:
+        counts = self._counts
+        for name in old - new:
+            left = counts[name] - 1
+            if left:
+                counts[name] = left
+            else:
+                del counts[name]
+        counts.update(new - old)
+
+    def __contains__(self, at: int) -> bool:
+        return at in self._said
+
+    def names_at(self, at: int) -> frozenset[str]:
+        """The names in what is shown at the position."""
+        said = self._said.get(at)
+        return NONE if said is None else said.names
+
+    def among(
+        self, names: Iterable[str], instead: Mapping[int, Said], but: Collection[int] = ()
+    ) -> Counter[str]:
+        """How many messages hold each of the names; those that none holds are left out.
+
+        `instead` is shown in the place of what stands here; the positions `but` do not count.
+        """
+        asked = frozenset(names)
+        found = Counter({name: self._counts[name] for name in asked & self._counts.keys()})
+        for at in {*instead, *but}:
+            if at in self._said and at not in self._young:
+                found.subtract(asked & self._said[at].names)
+        for at, said in {**self._young, **instead}.items():
+            if at not in but:
+                found.update(asked & said.names)
+        return found
+
+    def held(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> frozenset[str]:
+        """Those of the names that something shown holds, other than the message at `but`."""
+        asked = frozenset(names)
+        counts = self._counts
+        found: set[str] | frozenset[str] = asked & counts.keys()
+        gone = [
+            self._said[at].names
+            for at in {*instead, but}
+            if at in self._said and at not in self._young
+        ]
+        if gone:
+            found = {
+                name
+                for name in found
+                if counts[name] > sum([name in lost for lost in gone])  # no generator: speed
+            }
+        for at, said in {**self._young, **instead}.items():
+            if at != but:
+                found |= asked & said.names
+        return frozenset(found)

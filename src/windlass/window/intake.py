@@ -1,0 +1,343 @@
+"""Messages from outside, made fit to be sent: mended where the meaning is clear, else refused.
+
+What is mended, each with a reason for the record:
+
+- a call without a result gets one that says so (an interrupted run leaves such calls);
+- a result that answers no call here becomes a user message with the same text;
+- a call id that was used before, or is empty, gets a number, and so does its result;
+- a result without an id answers the one call that is open;
+- a message that says nothing and calls nothing is left out;
+- keys that hold null, empty lists of calls, arguments that are an object, a result without
+  content, bare texts among parts, halves of characters are written as the endpoint takes them.
+
+Everything else that no provider takes is refused with its position and the rule: an
+unknown role, a call without name, a content that is neither text nor parts, values that are
+no JSON. Keys and parts of vendors, which Windlass has no word for, travel as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.errors import SequenceError
+from windlass.messages import Message, Opaque, Text, ToolCall, tool
+from windlass.window.entries import Item
+from windlass.wire.openai import from_openai
+
+OWN_KEYS: Final = frozenset({"id", "at"})
+"""Keys of a chat dict that are Windlass's: what the occurrence is called, and when it was said."""
+
+NO_RESULT: Final = "[No result of this call was recorded.]"
+ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
+
+_DEEPEST: Final = 100
+"""Levels of lists and objects in one message; encoders of JSON give up at some hundreds."""
+_LONGEST_INT: Final = 1_024
+"""Bits of a whole number; no double holds more, and Python writes none of 4,300 digits."""
+_OF_USERS: Final = frozenset({"part:input_audio", "part:file"})
+"""Parts that OpenAI takes from users alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One message that goes on: `repair` says what was mended (None: nothing).
+
+    `source` is the position in the caller's list (None: it stands in no list).
+    `left_out`: it is recorded and not sent.
+    """
+
+    item: Item
+    source: int | None
+    repair: str | None = None
+    left_out: bool = False
+
+
+class Intake:
+    """Takes messages one by one, in order; remembers ids and open calls.
+
+    `prefix` goes before the names of occurrences, where several lists share one.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._count = 0
+        self._ids: set[str] = set()
+        self._numbers: Counter[str] = Counter()
+        self._open: dict[str, deque[ToolCall]] = {}
+        self._late: list[Taken] = []
+        self._met: Counter[str] = Counter()
+        self._named: set[str] = set()
+
+    def take(self, chat: Mapping[str, Any]) -> list[Taken]:
+        """The next chat dict, as what goes on.
+
+        Raises SequenceError with the position and the rule where it cannot be mended; the
+        next dict then has this position.
+        """
+        position = self._count
+        where = f"message {position}"
+        if not isinstance(chat, Mapping):
+            raise SequenceError(f"{where}: is {type(chat).__name__}, not an object with a role")
+        halves = _check_json(chat, where)
+        chat, mended = _as_meant(chat, where)
+        message = from_openai({k: v for k, v in chat.items() if k not in OWN_KEYS}, where=where)
+        if halves:
+            mended.append("halves of characters became U+FFFD")
+        if message.tool_call_id is not None and message.role != "tool":
+            message = replace(message, tool_call_id=None)
+            mended.append("only a result has a tool_call_id")
+        _check_rules(message, where)
+        self._count += 1
+        given = chat.get("id")
+        ident = given if isinstance(given, str) and given else None
+        return self.take_message(message, position, ident, mended)
+
+    def take_message(
+        self,
+        message: Message,
+        position: int,
+        ident: str | None = None,
+        mended: list[str] | None = None,
+    ) -> list[Taken]:
+        """The next message, as what goes on.
+
+        `ident` is the name its occurrence has already, `mended` what was done to it before.
+        """
+        said = list(mended or ())
+        if message.role == "tool":
+            return self._result(message, position, ident, said)
+        taken = self.close()
+        if _says_nothing(message):
+            item = self._item(message, ident)
+            return [*taken, Taken(item, position, "it says nothing", left_out=True)]
+        before = message.tool_calls
+        message = self._with_new_ids(message)
+        for old, call in zip(before, message.tool_calls, strict=True):
+            self._open.setdefault(old.id, deque()).append(call)
+            if old.id != call.id:
+                said.append(f"call id {old.id!r} is {'used before' if old.id else 'empty'}")
+        return [*taken, Taken(self._item(message, ident), position, "; ".join(said) or None)]
+
+    def close(self) -> list[Taken]:
+        """What must stand before anything but a result: answers to the calls that have none."""
+        missing = [
+            Taken(self._item(tool(call, NO_RESULT), None), None, "a call without a result")
+            for calls in self._open.values()
+            for call in calls
+        ]
+        late, self._late = self._late, []
+        self._open = {}
+        return missing + late
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that wait for their results."""
+        return tuple(call for calls in self._open.values() for call in calls)
+
+    @property
+    def late(self) -> tuple[Taken, ...]:
+        """What was taken and waits for the open calls: it goes on behind their results."""
+        return tuple(self._late)
+
+    def _result(
+        self, message: Message, position: int, ident: str | None, said: list[str]
+    ) -> list[Taken]:
+        key = message.tool_call_id
+        waiting = self.open_calls
+        if not key and len(waiting) == 1:
+            key = next(iter(self._open))
+            said.append("a result without an id, for the one call that is open")
+        if key is None or key not in self._open:
+            said.append(f"answers call {key!r}, which is not open")
+            orphan = Message(
+                "user",
+                (
+                    Text(f"{ORPHAN}\n{message.text}" if message.text else ORPHAN),
+                    *message.pictures,
+                ),
+            )
+            taken = Taken(self._item(orphan, ident), position, "; ".join(said))
+            if waiting:
+                self._late.append(taken)  # nothing may stand between a call and its results
+                return []
+            return [taken]
+        call = self._open[key].popleft()
+        if not self._open[key]:
+            del self._open[key]
+        if message.tool_call_id != call.id:
+            if message.tool_call_id:
+                said.append(f"call id {key!r} is used before")
+            elif not said:
+                said.append("call id '' is empty")
+            message = replace(message, tool_call_id=call.id)
+        taken_now = Taken(self._item(message, ident), position, "; ".join(said) or None)
+        if self._open:
+            return [taken_now]
+        late, self._late = self._late, []
+        return [taken_now, *late]
+
+    def _with_new_ids(self, message: Message) -> Message:
+        """The message with ids that were not used before."""
+        calls: list[ToolCall] = []
+        for call in message.tool_calls:
+            new = call.id
+            while not new or new in self._ids:
+                self._numbers[call.id] += 1
+                number = self._numbers[call.id]
+                new = f"{call.id}_{number + 1}" if call.id else f"call_{number}"
+            self._ids.add(new)
+            calls.append(call if new == call.id else replace(call, id=new))
+        same = all(new is old for new, old in zip(calls, message.tool_calls, strict=True))
+        return message if same else replace(message, tool_calls=tuple(calls))
+
+    def _item(self, message: Message, ident: str | None) -> Item:
+        """The occurrence under its own name; a name that was used before counts as none."""
+        while ident is None or ident in self._named:
+            short = message.content_hash
+            self._met[short] += 1
+            ident = f"{self._prefix}{short}.{self._met[short]}"
+        self._named.add(ident)
+        return Item(ident, message, message.role)
+
+
+def _says_nothing(message: Message) -> bool:
+    """Whether there is nothing to send: no calls, blank text, and of vendors' keys at most.
+
+    A reply may be a vendor's key alone (a refusal, reasoning).
+    """
+    if message.tool_calls:
+        return False
+    keys = message.role != "assistant"
+    return all(
+        not part.text.strip()
+        if isinstance(part, Text)
+        else keys and isinstance(part, Opaque) and part.kind.startswith("key:")
+        for part in message.parts
+    )
+
+
+def _check_rules(message: Message, where: str) -> None:
+    """Refuse what no provider takes, whatever stands around it."""
+    if message.tool_calls and message.role != "assistant":
+        raise SequenceError(f"{where}: only an assistant calls tools, not role {message.role!r}")
+    for index, call in enumerate(message.tool_calls):
+        if not call.name.strip():
+            raise SequenceError(f"{where}, tool call {index}: the name of its function is empty")
+    for part in message.parts:
+        if isinstance(part, Opaque) and part.kind in _OF_USERS and message.role != "user":
+            kind = part.kind.partition(":")[2]
+            raise SequenceError(
+                f"{where}: {kind} in a message of role {message.role!r}; only a user's holds it"
+            )
+    for picture in message.pictures:
+        if picture.url and not picture.url.lower().startswith(("http://", "https://", "gs://")):
+            raise SequenceError(
+                f"{where}: the picture's url {picture.url[:80]!r} is neither an http address nor"
+                " a data URL"
+            )
+
+
+def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], list[str]]:
+    """The dict as the endpoint takes it, and what was changed: its meaning is the same."""
+    changed: dict[str, Any] = {}
+    said: list[str] = []
+    if any(value is None and key != "content" for key, value in chat.items()):
+        said.append("keys that hold null are left out")  # `from_openai` leaves them out
+    content, calls = chat.get("content"), chat.get("tool_calls")
+    if isinstance(content, list) and content:
+        parts = [_part_as_meant(part, f"{where}, part {at}") for at, part in enumerate(content)]
+        if any(new is not old for new, old in zip(parts, content, strict=True)):
+            changed["content"] = parts
+            said.append("parts are objects with a type")
+    elif chat.get("role") == "tool" and not isinstance(content, str):
+        said.append("a result has a content")
+    if calls is not None and not calls:
+        said.append("an empty list of calls is left out")
+    elif isinstance(calls, list | tuple) and not all(map(_is_full_call, calls)):
+        changed["tool_calls"] = list(map(_call_as_meant, calls))
+        said.append("a call has an id, a type, and arguments that are text")
+    return ({**chat, **changed} if changed else chat), said
+
+
+def _part_as_meant(part: Any, where: str) -> Any:
+    match part:
+        case str():
+            return {"type": "text", "text": part}
+        case {"type": "image_url", "image_url": str(url)}:
+            return {**part, "image_url": {"url": url}}
+        case {"type": "image_url", **rest} if not isinstance(_at(rest, "image_url", "url"), str):
+            raise SequenceError(f"{where}: an image_url part has an image_url with a url")
+        case _:
+            return part
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _is_full_call(call: Any) -> bool:
+    match call:
+        case {"id": str(), "type": "function", "function": {"arguments": str()}}:
+            return True
+        case _:
+            return False
+
+
+def _call_as_meant(call: Any) -> Any:
+    """The call with an empty id where it has none: it gets a number then."""
+    return {**call, "id": ""} if isinstance(call, Mapping) and call.get("id") is None else call
+
+
+def _check_json(value: Any, where: str, level: int = 0) -> bool:
+    """Whether a text in a JSON value has halves of characters. Raises for what is no JSON."""
+    if isinstance(value, str):
+        return not value.isascii() and not _is_whole(value)
+    if value is None or isinstance(value, bool):
+        return False
+    if isinstance(value, int):
+        if value.bit_length() <= _LONGEST_INT:
+            return False
+        raise SequenceError(f"{where}: holds a number of more than {_LONGEST_INT} bits")
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return False
+        raise SequenceError(f"{where}: holds the number {value}, which is no JSON")
+    if level > _DEEPEST:
+        raise SequenceError(f"{where}: is nested deeper than {_DEEPEST} levels")
+    if isinstance(value, dict) or (isinstance(value, Mapping) and not level):
+        for key in value:
+            if not isinstance(key, str):
+                raise SequenceError(f"{where}: the key {key!r} is not text")
+        halves = [_check_json(one, where, level + 1) for one in (*value, *value.values())]
+        return any(halves)
+    if isinstance(value, list | tuple):
+        halves = [_check_json(one, where, level + 1) for one in value]
+        return any(halves)
+    raise SequenceError(f"{where}: holds a {type(value).__name__}, which is no JSON")
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def said_at(chat: Mapping[str, Any], where: str) -> float | None:
+    """When a message was said, in seconds from any moment; None: it does not say.
+
+    Raises SequenceError for anything but a number.
+    """
+    at = chat.get("at")
+    if at is None:
+        return None
+    if isinstance(at, bool) or not isinstance(at, int | float) or not math.isfinite(at):
+        raise SequenceError(f"{where}: at {at!r} is no number of seconds")
+    return float(at)

@@ -1,0 +1,352 @@
+"""Where cache marks belong in a request, by the rules of its provider's prompt cache.
+
+A cache that wants marks keeps an entry only where a mark stood, and finds one only from a
+mark: Anthropic's looks back a number of blocks from each, OpenAI's looks at marks alone. So
+marks are set for two purposes: to read the longest entry that still holds (the last unchanged
+block, where an edit or many results at once put it out of reach of the end), and to leave
+entries where the next requests will branch off (the end; the block before what may be
+shortened next; the end of tools and system prompt, for other conversations).
+
+Pure: knows messages and what was marked before, no wire format, no tokens but by `size`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json
+from windlass.window.size import CHARS_A_TOKEN, size
+from windlass.wire.rules import cache_rules
+
+Place: TypeAlias = tuple[int, int]
+"""Message and part, both from 0. Parts are counted through the message's parts, then its tool
+calls; a result is marked as a whole, by its last part. Message `TOOLS` is the list of tools."""
+
+TOOLS: Final = -1
+_SHORTENED_CHARS: Final = 200
+"""Results of fewer characters are left alone by the policies: no entry is worth a mark there."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRules:
+    """What a request's marks must keep to.
+
+    `most` is how many a request may write; `lookback` how many blocks are looked at from a
+    mark on, itself included (None: the mark's alone); `seen` how many marks are looked at
+    where more may stand than are written; `minimum` the fewest tokens of an entry;
+    `replies`: whether blocks of an assistant can be marked.
+    """
+
+    most: int
+    lookback: int | None
+    minimum: int = 0
+    seen: int = 0
+    replies: bool = True
+
+
+def mark_rules(provider: str, model: str) -> MarkRules | None:
+    """The rules for `model` at `provider`; None where no marks are set.
+
+    >>> mark_rules("openai", "gpt-4.1") is None
+    True
+    >>> mark_rules("anthropic", "claude-sonnet-4-5").lookback
+    20
+    """
+    rules = cache_rules(provider, model)
+    if not rules.breakpoints:
+        return None
+    return MarkRules(
+        rules.breakpoints,
+        rules.lookback,
+        rules.minimum_for(model),
+        rules.seen,
+        # In chat form, a router's too, an assistant's calls take no keys of the provider's.
+        replies=provider == "anthropic",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of one request, and what those of the next depend on.
+
+    `places` are the request's marks, in order. `known` are all places where a mark stood in
+    this or an earlier request and before which nothing changed since: there may be an entry.
+    `count` is how many messages the request had.
+    """
+
+    places: tuple[Place, ...] = ()
+    known: tuple[Place, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The messages of a request by position (None: not shown), and how many there are."""
+
+    at: Callable[[int], Message | None]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What marks need to know of a list of tools: how many, and their tokens by size."""
+
+    count: int
+    tokens: int
+
+    @classmethod
+    def of(cls, tools: Sequence[ToolSpec]) -> Tools | None:
+        """Those of a list; None where it is empty."""
+        if not tools:
+            return None
+        texts = [spec.name + spec.description + canonical_json(spec.parameters) for spec in tools]
+        return cls(len(tools), sum(map(len, texts)) // CHARS_A_TOKEN)
+
+
+def marks(
+    shown: Shown,
+    rules: MarkRules,
+    before: Marks,
+    *,
+    shared: int,
+    tools: Tools | None = None,
+    soon: Sequence[int] = (),
+) -> Marks:
+    """The marks of a request.
+
+    Args:
+        shown: Its messages.
+        rules: The provider's.
+        before: The marks of the request before; `Marks()` for the first.
+        shared: How many messages at the beginning are those of the request before.
+        tools: What is to be known of its tools (None: it has none).
+        soon: The positions at which later requests are likely to differ, the likeliest first.
+
+    Looks at what is new, and back from there: its cost does not grow with the request.
+    """
+    known = before.known[: bisect_left(before.known, (shared, 0))]
+    end = _last(shown, shown.count, rules)
+    fresh = list(_before_what_is_shortened(shown, rules))
+    later = [_last(shown, at, rules) for at in soon if at < shown.count]
+    # Where blocks are written anew no entry is left; where they are read none can be written.
+    anew = [place for place in later if place and shared <= place[0] < before.count]
+    branch = _branch(shown, rules, known, shared, end)
+    head = _head(shown, rules, tools)
+    wanted = (end, branch, *anew, *fresh[:1], head, *later, *fresh[1:])
+    chosen = [place for place in dict.fromkeys(wanted) if place is not None][: rules.most]
+    chosen += _spread(shown, rules, range(shared, shown.count), chosen)
+    new = sorted(one for one in chosen if not _holds(known, one))
+    kept = bisect_left(known, new[0]) if new else len(known)
+    held = (*known[:kept], *sorted({*known[kept:], *new}))
+    # What is looked for at marks alone is marked again where it was marked before.
+    places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
+    return Marks(places, held, shown.count)
+
+
+def _holds(places: Sequence[Place], place: Place) -> bool:
+    at = bisect_left(places, place)
+    return at < len(places) and places[at] == place
+
+
+def _branch(
+    shown: Shown, rules: MarkRules, known: Sequence[Place], shared: int, end: Place | None
+) -> Place | None:
+    """Where the longest entry that still holds is read, if it is out of reach of the end."""
+    if rules.lookback is None or not known or end is None:
+        return None
+    entry = known[-1]
+    if _reaches(shown, entry, end, rules.lookback):
+        return None
+    place = _last(shown, shared, rules)
+    found = place is not None and _reaches(shown, entry, place, rules.lookback)
+    return place if found else entry
+
+
+def _spread(
+    shown: Shown, rules: MarkRules, anew: range, chosen: Sequence[Place]
+) -> Iterator[Place]:
+    """Places for the marks that are left, spread over what is written anew.
+
+    Before what a model or a tool said: a user's words are never shortened.
+    """
+    left = rules.most - len(chosen)
+    if left <= 0:
+        return
+    free: dict[Place, None] = {}
+    for at in anew:
+        message = shown.at(at)
+        if message is not None and message.role in ("assistant", "tool"):
+            place = _last(shown, at, rules)
+            if place is not None and place[0] >= anew.start and place not in chosen:
+                free[place] = None
+    places = list(free)
+    for number in range(min(left, len(places))):
+        yield places[(number + 1) * len(places) // (min(left, len(places)) + 1)]
+
+
+def _last(shown: Shown, end: int, rules: MarkRules) -> Place | None:
+    """The last place before position `end` that takes a mark."""
+    for at in range(end - 1, -1, -1):
+        message = shown.at(at)
+        part = None if message is None else _part(message, rules)
+        if part is not None:
+            return at, part
+    return None
+
+
+def _part(message: Message, rules: MarkRules) -> int | None:
+    """The last part of a message that takes a mark: neither thinking nor empty text."""
+    if message.role == "tool" and rules.replies:
+        return max(0, len(message.parts) - 1)
+    if message.role == "assistant":
+        if not rules.replies:
+            return None
+        if message.tool_calls:
+            return len(message.parts) + len(message.tool_calls) - 1
+    for at in range(len(message.parts) - 1, -1, -1):
+        match message.parts[at]:
+            case Text(text) if text.strip():
+                return at
+            case Picture() if message.role == "user":
+                return at
+            case _:
+                pass
+    return None
+
+
+def _before_what_is_shortened(shown: Shown, rules: MarkRules) -> Iterator[Place]:
+    """The places before each message that no call has seen and that is likely to be shortened."""
+    start = shown.count
+    while start > 0:
+        message = shown.at(start - 1)
+        if message is not None and message.role == "assistant":
+            break
+        start -= 1
+    for at in range(start, shown.count):
+        message = shown.at(at)
+        if message is None:
+            continue
+        long = message.role == "tool" and message.chars > _SHORTENED_CHARS
+        if long or message.pictures:
+            place = _last(shown, at, rules)
+            if place is not None:
+                yield place
+
+
+def _head(shown: Shown, rules: MarkRules, tools: Tools | None) -> Place | None:
+    """The end of the system prompt, or of the tools where there is none, if it is long enough."""
+    tokens = tools.tokens if tools else 0
+    place = (TOOLS, tools.count - 1) if tools and rules.replies else None
+    for at in range(shown.count):
+        message = shown.at(at)
+        if message is None:
+            continue
+        if not message.is_system:
+            break
+        tokens += size(message)
+        part = _part(message, rules)
+        if part is not None:
+            place = at, part
+    return place if tokens >= rules.minimum else None
+
+
+def _reaches(shown: Shown, entry: Place, mark: Place, lookback: int) -> bool:
+    """Whether an entry is found from a mark, which looks at `lookback` blocks from itself on.
+
+    A message has at most as many blocks as parts and calls; counted so, none is too far.
+    """
+    if mark < entry:
+        return False
+    between = -_blocks(shown, entry[0], entry[1] + 1)
+    for at in range(max(0, entry[0]), mark[0]):
+        between += _blocks(shown, at)
+        if between >= lookback:
+            return False
+    return between + _blocks(shown, mark[0], mark[1] + 1) < lookback
+
+
+def _blocks(shown: Shown, at: int, parts: int | None = None) -> int:
+    """Blocks of the message at a position, or of its first `parts` parts and calls."""
+    message = shown.at(at) if at >= 0 else None
+    if message is None:
+        return 0
+    if message.role == "tool":
+        return 1
+    return len(message.parts) + len(message.tool_calls) if parts is None else parts
+
+
+# ---- for lists of messages --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that was sent, and its marks: what the marks of the next depend on."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    marks: Marks
+    weight: Tools | None = None
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The request's marks, in order."""
+        return self.marks.places
+
+
+def mark(
+    before: Sent | None, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+) -> Sent:
+    """The marks of a request to `model` (`provider/model`) after the one before it.
+
+    Another model or other tools share nothing with the request before.
+    """
+    provider, _, name = model.partition("/")
+    rules = mark_rules(provider, name)
+    now, offered = tuple(messages), tuple(tools)
+    if rules is None:
+        return Sent(model, (), (), Marks())
+    if before is None or before.model != model or before.tools != offered:
+        before = Sent(model, (), offered, Marks(), Tools.of(offered))
+    shared = 0
+    for mine, theirs in zip(now, before.messages, strict=False):
+        if mine is not theirs and mine != theirs:
+            break
+        shared += 1
+    made = marks(
+        Shown(now.__getitem__, len(now)), rules, before.marks, shared=shared, tools=before.weight
+    )
+    return Sent(model, now, offered, made, before.weight)
+
+
+def cache_key(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:
+    """One key for all requests that begin with the same tools and system prompt.
+
+    OpenAI sends requests with the same key to the same place, where their prefix is cached.
+    """
+    head: list[object] = [[spec.name, spec.description, spec.parameters] for spec in tools]
+    for message in messages:
+        if not message.is_system:
+            break
+        head.append(message.key)
+    digest = hashlib.sha256(canonical_json(head).encode("ascii")).hexdigest()
+    return f"windlass-{digest[:32]}"
+
+
+def in_chat(message: Message, part: int) -> int:
+    """The part of a message in chat form: parts of its content, then its calls.
+
+    What a chat dict holds beside its content travels as parts, too; they are not counted.
+    """
+    content = [
+        at
+        for at, one in enumerate(message.parts)
+        if not isinstance(one, Opaque) or one.kind.startswith("part:")
+    ]
+    if part >= len(message.parts):
+        return len(content) + part - len(message.parts)
+    return max(0, bisect_left(content, part + 1) - 1)

@@ -1,0 +1,130 @@
+"""Parts of an original: what `recall` gives back of a text that a window shows shortened."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from windlass.messages import ToolSpec
+
+REF: Final = "result_"
+"""What a reference begins with; the content hash of the message follows."""
+
+MOST_CHARS: Final = 32_000
+"""Characters given back at once; 8,000 tokens, as much as a window shows of a new result."""
+
+_MOST_LINE: Final = 2_000
+_SPAN: Final = re.compile(r"(\d+)\s*(?:-\s*(\d+))?")
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def part_of(text: str, *, grep: str = "", lines: str = "", path: str = "") -> str:
+    """The part of `text` asked for.
+
+    Args:
+        text: The original.
+        grep: Only lines that match this regular expression, each with its number.
+        lines: Only these lines, counted from 1: `12` or `10-40`.
+        path: Only what stands here in a JSON text: `results[0].title`.
+
+    A part is at most `MOST_CHARS` characters and ends by saying how to read on.
+    Raises ValueError with one sentence where what is asked for cannot be found.
+    """
+    if path:
+        text = _at_path(text, path)
+    if not grep and not lines:
+        return _cut(text)
+    numbered = list(enumerate(text.split("\n"), start=1))
+    if lines:
+        span = _SPAN.fullmatch(lines.strip())
+        if span is None:
+            raise ValueError(f"lines {lines!r} must be a number or a range such as 10-40")
+        first, last = int(span[1]), int(span[2] or span[1])
+        numbered = [(number, line) for number, line in numbered if first <= number <= last]
+    if grep:
+        try:
+            pattern = re.compile(grep)
+        except re.error as error:
+            raise ValueError(f"grep {grep!r} is no regular expression: {error}") from error
+        found = [(number, line, pattern.search(line)) for number, line in numbered]
+        told = [f"{n}: {_around(line, hit.start())}" for n, line, hit in found if hit]
+    else:
+        told = [f"{number}: {line}" for number, line in numbered]
+    return _cut("\n".join(told)) if told else "[no line matches]"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_CHARS:
+        return text
+    head = text[:MOST_CHARS]
+    return (
+        f"{head}\n[{len(text) - MOST_CHARS:,} more characters, from line"
+        f" {head.count(chr(10)) + 1} on; ask for lines or grep]"
+    )
+
+
+def _around(line: str, at: int) -> str:
+    """A long line's part around the place of a match."""
+    if len(line) <= _MOST_LINE:
+        return line
+    start = max(0, at - _MOST_LINE // 2)
+    return f"[... {start:,} characters] {line[start : start + _MOST_LINE]} [...]"
+
+
+def _at_path(text: str, path: str) -> str:
+    try:
+        value: Any = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"path {path!r}: the original is no JSON ({error})") from error
+    walked = ""
+    for step in _STEP.finditer(path.removeprefix("$")):
+        key: str | int = step[1] if step[2] is None else int(step[2])
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            place = walked or "the top"
+            raise ValueError(f"path {path!r}: no {key!r} at {place}, {_known(value)}") from None
+        walked += step[0]
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _known(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"which has {', '.join(map(str, value))[:200] or 'nothing'}"
+    return f"a list of {len(value)}" if isinstance(value, list) else "which holds one value"
+
+
+RECALL: Final = ToolSpec(
+    "recall",
+    "Get back the original of a message that is shown shortened or not at all.",
+    {
+        "type": "object",
+        "properties": {
+            "ref": {
+                "type": "string",
+                "description": "The reference named in the placeholder, for example"
+                " result_1a2b3c4d5e6f7a8b.",
+            },
+            "grep": {
+                "type": "string",
+                "description": "Only lines that match this regular expression.",
+                "default": "",
+            },
+            "lines": {
+                "type": "string",
+                "description": "Only these lines, counted from 1, for example 10-40.",
+                "default": "",
+            },
+            "path": {
+                "type": "string",
+                "description": "Only what stands here in a JSON text, for example"
+                " results[0].title.",
+                "default": "",
+            },
+        },
+        "required": ["ref"],
+        "additionalProperties": False,
+    },
+)
+"""What a model is told of `recall`, in every loop that offers it."""

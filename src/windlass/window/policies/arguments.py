@@ -1,0 +1,82 @@
+"""Long arguments of old calls, cut value by value; the JSON stays valid.
+
+Off by default: later calls quote what the assistant wrote itself, and nothing else holds it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.messages import Message, Opaque
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.survive import aged, head_tail
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Cuts each text in the arguments of a call that `after` calls have seen.
+
+    A value keeps its head and tail, `max_chars` in all, with the reference of the message
+    between them. Arguments that are no JSON, and calls that a provider signed, stay.
+
+    Args:
+        after: Calls that see the arguments whole.
+        max_chars: Characters that one text in the arguments keeps.
+    """
+
+    after: int = 5
+    max_chars: int = 500
+    name: str = "arguments"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The calls that have reached their age at this call."""
+        for at in aged(draft, self.name, self.after):
+            entry = draft.entry(at)
+            if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
+                continue
+            if any(len(call.arguments) > self.max_chars for call in entry.message.tool_calls):
+                if draft.fixed(at):
+                    draft.again(self.name, at, draft.turn + self.after)
+                    continue
+                reason = f"arguments seen by {self.after} calls"
+                yield Proposal((at,), "truncate", reason, self._write(at))
+
+    def _write(self, at: int) -> Callable[[Draft], Message | None]:
+        def write(draft: Draft) -> Message | None:
+            entry = draft.entry(at)
+            if entry is None:
+                return None
+            told = f"[... {{}} characters; {draft.back(at)} ...]"
+            calls = tuple(
+                replace(call, arguments=self._cut(call.arguments, told))
+                for call in entry.message.tool_calls
+            )
+            return replace(entry.message, tool_calls=calls)
+
+        return write
+
+    def _cut(self, arguments: str, told: str) -> str:
+        if len(arguments) <= self.max_chars:
+            return arguments
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments
+        cut = self._shorter(value, told)
+        return arguments if cut == value else json.dumps(cut, ensure_ascii=False)
+
+    def _shorter(self, value: Any, told: str) -> Any:
+        match value:
+            case str():
+                cut = head_tail(value, self.max_chars, told)
+                return cut if len(cut) < len(value) else value
+            case list():
+                return [self._shorter(each, told) for each in value]
+            case dict():
+                return {key: self._shorter(each, told) for key, each in value.items()}
+            case _:
+                return value

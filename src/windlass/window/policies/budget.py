@@ -1,0 +1,136 @@
+"""A token budget: what is left out when a window is larger than it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from windlass.messages import Message, Text
+from windlass.prompts import summary_header, summary_text
+from windlass.window.course import Proposal, Want
+from windlass.window.draft import Draft
+from windlass.window.size import CHARS_A_TOKEN
+from windlass.window.survive import exchange, outcome, summary_of, why_refused
+
+OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """Keeps a window within `limit` tokens, oldest first.
+
+    Above the limit old results become a line each, then whole turns are left out, until the
+    window takes at most `target` of the limit: a little more than must be, so that it is done
+    once in many calls and not at every one. System messages, the task (the first user message),
+    the newest user message, what is pinned and the latest turn stay; where nothing more can go
+    the window is handed on as it is, and whoever sends it decides.
+
+    `summarise` asks for a summary of the oldest turns and shows it where one is supplied before
+    the call; without it, or where it does not hold, it prunes. `warn` and `fail` change nothing.
+
+    Args:
+        limit: The most tokens of a window, by the course's count.
+        on_exceed: What to do above it.
+        warn: The share of the limit from which on `state` says `warn`.
+        target: The share of the limit that pruning leaves.
+        summary_tokens: Tokens that a summary may take.
+        min_chars: Results of fewer characters are not told in a line.
+    """
+
+    limit: int
+    on_exceed: OnExceed = "prune"
+    warn: float = 0.8
+    target: float = 0.8
+    summary_tokens: int = 500
+    min_chars: int = 200
+    name: str = "budget"
+
+    def state(self, tokens: int) -> Literal["ok", "warn", "exceeded"]:
+        """How a number of tokens stands to the budget."""
+        if tokens > self.limit:
+            return "exceeded"
+        return "warn" if tokens >= self.warn * self.limit else "ok"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """What goes at this call, while the window is above the target."""
+        if self.on_exceed not in ("prune", "summarise") or draft.tokens <= self.limit:
+            return
+        goal = int(self.target * self.limit)
+        if self.on_exceed == "summarise":
+            yield from self._summary(draft, goal)
+        yield from self._lines(draft, goal)
+        yield from self._turns(draft, goal)
+
+    def _lines(self, draft: Draft, goal: int) -> Iterator[Proposal]:
+        for at in range(draft.fresh.start):
+            if draft.tokens <= goal:
+                return
+            entry = draft.entry(at)
+            if entry is None or entry.message.role != "tool" or draft.fixed(at):
+                continue
+            if entry.because != "prune" and len(entry.message.text) >= self.min_chars:
+                reason = f"above {self.limit:,} tokens: an old result"
+                yield Proposal((at,), "prune", reason, _line(at), must=True)
+
+    def _turns(self, draft: Draft, goal: int) -> Iterator[Proposal]:
+        for span in self._spans(draft):
+            if draft.tokens <= goal:
+                return
+            reason = f"above {self.limit:,} tokens: an old turn"
+            yield Proposal(span, "prune", reason, None, must=True)
+
+    def _spans(self, draft: Draft) -> Iterator[tuple[int, ...]]:
+        """What may go, oldest first: exchanges, replies, and what users said between them."""
+        for at in range(draft.fresh.start):
+            entry = draft.entry(at)
+            if entry is None or entry.message.is_system or entry.message.role == "tool":
+                continue
+            if at in (draft.first_user, draft.last_user):
+                continue
+            span = exchange(draft, at)
+            if not any(draft.fixed(each) for each in span):
+                yield span
+
+    def _summary(self, draft: Draft, goal: int) -> Iterator[Proposal]:
+        """One summary for the oldest turns: as many as must go, and room for it."""
+        over = draft.tokens - goal + self.summary_tokens
+        span: list[int] = []
+        messages: list[Message] = []
+        for each in self._spans(draft):
+            if draft.item(each[0]).message.role == "user":
+                continue  # what users said stays beside the summary
+            shown = [entry.message for entry in map(draft.entry, each) if entry is not None]
+            span += each
+            messages += shown
+            over -= sum(map(draft.size, shown))
+            if over <= 0:
+                break
+        if not span:
+            return
+        first, last = span[0], span[-1]
+        begin = draft.item(first).message.content_hash
+        key = f"{self.name}:{begin}:{draft.item(last).message.content_hash}:{len(span)}"
+        purpose = summary_text(self.summary_tokens)
+        text = draft.want(Want(key, purpose, tuple(messages), self.summary_tokens))
+        if text is None or why_refused(text, self.summary_tokens, draft.size) is not None:
+            return
+        header = summary_header(max(1, draft.turn_of(first)), max(1, draft.turn_of(last)))
+        names = self.summary_tokens * CHARS_A_TOKEN
+
+        def write(draft: Draft) -> Message | None:
+            return summary_of(draft, span, text, header, names_chars=names)
+
+        reason = f"above {self.limit:,} tokens: the oldest turns"
+        yield Proposal(tuple(span), "summarise", reason, write, folds=True, must=True)
+
+
+def _line(at: int) -> Callable[[Draft], Message | None]:
+    """Writes a result as a line: what came out, how long it was, how it is got back."""
+
+    def write(draft: Draft) -> Message | None:
+        message = draft.item(at).message
+        told = f"[{outcome(message)}; {len(message.text):,} characters; {draft.back(at)}]"
+        return message.with_parts(Text(told))
+
+    return write

@@ -1,0 +1,170 @@
+"""Results too large for a window are cut before they are sent for the first time.
+
+Lossy, and so only above a threshold, which rises with the budget that is left. The default
+keeps head, tail and error lines of what has more than 8,000 tokens; `by_kind` gives each kind
+of result its own short form. Either way the text names how the original is got back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from windlass.messages import Message, Part, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.encode import forms
+from windlass.window.encode.cut import cut
+from windlass.window.kinds import Kind, kind_of, plain_name, touched
+from windlass.window.size import CHARS_A_TOKEN
+
+_RECALL: Final = "recall"
+_LEAST_SHARE: Final = 0.5
+"""The share of a threshold that holds when nothing of the window is left; when all of it is,
+it holds with 1 more than that."""
+_LEAST_CHARS: Final = 200
+_K: Final = 1_000
+_BACK_CHARS: Final = 200
+"""Characters that the way back may take off a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compress:
+    """Cuts results that no call has seen.
+
+    Args:
+        above_chars: Characters from which on a result is cut.
+        max_result_tokens: Tokens that a cut result keeps at most.
+        by_kind: Whether each kind has its own short form; else head, tail and error lines.
+        window_tokens: Tokens of the window; with it, both thresholds are half as high when
+            nothing of it is left and half as high again when all of it is (0: they stay).
+        head: The share of what is kept that comes from the head.
+        error_chars: Characters that error lines of the part that is left out may take.
+        search_results: Results that a search keeps, title and snippet.
+        search_chars: Characters that a search keeps at most.
+        file_lines: Lines that a file keeps from its head.
+        file_chars: Characters that a file keeps at most.
+        code_head: Lines that command output keeps from its head.
+        code_tail: Lines that command output keeps from its tail.
+        code_chars: Characters that command output keeps at most.
+        api_chars: Characters that the answer of an API keeps at most.
+        other_chars: Characters that any other kind keeps at most.
+    """
+
+    above_chars: int = 32_000
+    max_result_tokens: int = 8_000
+    by_kind: bool = False
+    window_tokens: int = 0
+    head: float = 0.6
+    error_chars: int = 1_000
+    search_results: int = 5
+    search_chars: int = 2_000
+    file_lines: int = 10
+    file_chars: int = 1_000
+    code_head: int = 50
+    code_tail: int = 20
+    code_chars: int = 1_500
+    api_chars: int = 1_000
+    other_chars: int = 1_500
+    name: str = "compress"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The new results that are too large, each as it would be sent."""
+        for at in draft.fresh:
+            entry = draft.entry(at)
+            if entry is None or entry.item.message.role != "tool" or draft.pinned(at):
+                continue
+            call = draft.call(at)
+            if call is not None and plain_name(call.name) == _RECALL:
+                continue
+            if entry.message.chars < self.above_chars * _LEAST_SHARE:
+                continue
+            scale = self._scale(draft)
+            parts = tuple(self._part(draft, at, part, scale) for part in entry.message.parts)
+            if parts != entry.message.parts:
+                shorter = entry.message.with_parts(*parts)
+                yield Proposal(
+                    (at,), "compress", "a result too large to show", partial(_ready, shorter)
+                )
+
+    def _scale(self, draft: Draft) -> float:
+        """By how much the thresholds rise or fall with what is left of the window."""
+        if not self.window_tokens:
+            return 1.0
+        left = max(0.0, 1 - draft.tokens / self.window_tokens)
+        return _LEAST_SHARE + left
+
+    def _part(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
+        if not isinstance(part, Text) or len(part.text) <= self.above_chars * scale:
+            return part
+        most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
+        if self.by_kind:
+            return Text(self._form(draft, at, part.text, most))
+        back = draft.back(at)
+        return Text(cut(part.text, most, head=self.head, errors=self.error_chars, back=back))
+
+    def _form(self, draft: Draft, at: int, text: str, most: int) -> str:
+        call, back = draft.call(at), draft.back(at)
+        entry, said = draft.entry(at), draft.item(at).message.text
+        # A form is made of what was said, not of the shorter way in which it is shown.
+        original = said if entry is not None and entry.because == "encode" else text
+        facts = draft.facts(call.name) if call else None
+        kind = kind_of(call, original, facts)
+        if kind == "table":
+            original = text  # its rows are lines only now
+        room = min(self._room(kind), most)
+        inner = max(_LEAST_CHARS, room - min(len(back), _BACK_CHARS) - len("\nFull data: "))
+        reads = touched(call, facts).reads
+        form = self._of_kind(kind, original, inner, reads.path if reads else "")
+        if form is None:
+            return cut(text, room, head=self.head, errors=self.error_chars, back=back)
+        if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
+            ref = f"result_{draft.item(at).message.content_hash}"
+            form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
+        return f"{form}\nFull data: {back}"
+
+    def _room(self, kind: Kind) -> int:
+        match kind:
+            case "search":
+                return self.search_chars
+            case "file":
+                return self.file_chars
+            case "command":
+                return self.code_chars
+            case "api":
+                return self.api_chars
+            case _:
+                return self.other_chars
+
+    def _of_kind(self, kind: Kind, text: str, most: int, path: str) -> str | None:
+        match kind:
+            case "search":
+                return forms.search_form(text, most, self.search_results)
+            case "file":
+                return forms.file_form(text, most, self.file_lines, path)
+            case "command" | "log":
+                return forms.command_form(text, most, self.code_head, self.code_tail)
+            case "api" | "json":
+                return forms.json_form(text, most, key_fields=kind == "api")
+            case "diff":
+                return forms.diff_form(text, most)
+            case "listing":
+                return forms.rows_form(text, most, "entries")
+            case "table":
+                return forms.rows_form(text, most, "lines")
+            case "text":
+                return None
+
+
+SPEC: Final = Compress(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
+"""The compressor as the documents describe it."""
+
+
+def _thousands(chars: int) -> str:
+    return f"{round(chars / _K)}k" if chars >= _K else str(chars)
+
+
+def _ready(message: Message, _draft: Draft) -> Message:
+    return message

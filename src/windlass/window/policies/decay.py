@@ -1,0 +1,163 @@
+"""Progressive decay: the newest turns whole, those before folded, the oldest in a summary.
+
+Three zones, in turns, newest last: the summary zone, one message that a model writes; the fold
+zone, where tool pairs are lines and long words head and tail; the full zone. The borders move in
+blocks of `step` turns, both at the same call, so that what lies behind them is rewritten once in
+`step` calls and a summary is asked for as seldom. Between two moves the full zone grows from
+`full` to `full + step - 1` turns; the fold zone always holds `fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Message
+from windlass.prompts import summary_header, summary_text
+from windlass.window.course import Proposal, Want
+from windlass.window.draft import Draft
+from windlass.window.policies.folding import folded
+from windlass.window.size import CHARS_A_TOKEN
+from windlass.window.survive import (
+    exchange,
+    head_tail,
+    is_whole,
+    put_off,
+    summary_of,
+    why_refused,
+    with_text,
+)
+
+USER_TOKENS: Final = 500
+"""A user message of more tokens is pasted material, of which the summary zone keeps the ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """Lets turns decay by zones.
+
+    No user message is folded: in the summary zone each stands beside the summary as it was
+    said, or, above 500 tokens, with its head and tail and a reference; the task stays whole.
+
+    Until a summary is supplied, and where the one supplied does not hold what it must, the
+    folded lines stand. A summary must say something, be at most `summary_tokens` long, not
+    report an error and be smaller than what it replaces; names that only the replaced messages
+    hold and that it lacks are written behind it, within as many tokens again. The next block
+    is summarised together with the summary before it.
+
+    Args:
+        full: The newest turns, which stay as they are.
+        fold: The turns before them, folded.
+        summary_tokens: Tokens that a summary may take.
+        step: Turns by which the borders move.
+        text_chars: Characters that words of the assistant keep in the fold zone.
+        names_chars: Characters of names that a folded call keeps.
+    """
+
+    full: int = 4
+    fold: int = 6
+    summary_tokens: int = 500
+    step: int = 4
+    text_chars: int = 1_200
+    names_chars: int = 400
+    name: str = "decay"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """What crosses a border at this call, and the summary once it is there."""
+        border = self._border(draft.turn)
+        fresh = range(border - self.step + 1, border + 1)
+        if border == self._border(draft.turn - 1):
+            fresh = range(0)
+        waiting = tuple(draft.due(self.name))
+        crossing = (at for turn in fresh for at in draft.born(draft.turn - 1 - turn))
+        for at in (*waiting, *crossing):
+            yield from self._folded(draft, at)
+        last = border - self.fold
+        if last > 0:
+            if fresh:
+                first = max(0, last - self.step + 1) if last > self.step else 0
+                yield from self._pasted(draft, range(first, last + 1))
+            yield from self._summary(draft, last)
+
+    def _border(self, turn: int) -> int:
+        """The newest turn of the fold zone at a call; 0: there is none."""
+        return max(0, turn - 1 - self.full) // self.step * self.step
+
+    def _folded(self, draft: Draft, at: int) -> Iterable[Proposal]:
+        entry = draft.entry(at)
+        if entry is None or draft.item(at).message.role != "assistant":
+            return
+        if is_whole(draft, at):
+            if not put_off(draft, self.name, at, self.step):
+                write = folded(at, self.names_chars, self.text_chars)
+                reason = f"tool pair older than {self.full} turns"
+                yield Proposal(exchange(draft, at), "fold", reason, write, folds=True)
+            return
+        is_long = len(entry.message.text) > self.text_chars and entry.because is None
+        if is_long and not put_off(draft, self.name, at, self.step):
+            reason = f"words older than {self.full} turns"
+            yield Proposal((at,), "decay", reason, _Ends(at, self.text_chars))
+
+    def _pasted(self, draft: Draft, turns: range) -> Iterable[Proposal]:
+        """Long user messages of turns that enter the summary zone."""
+        chars = USER_TOKENS * CHARS_A_TOKEN
+        for turn in turns:
+            for at in draft.born(draft.turn - 1 - turn):
+                message = draft.item(at).message
+                if message.role != "user" or at in (draft.first_user, draft.last_user):
+                    continue
+                if len(message.text) > chars and draft.untouched(at) and not draft.fixed(at):
+                    reason = f"pasted text of more than {USER_TOKENS} tokens, in the summary zone"
+                    yield Proposal((at,), "decay", reason, _Ends(at, chars))
+
+    def _summary(self, draft: Draft, last: int) -> Iterable[Proposal]:
+        """The summary of turns 1 to `last`: asked for, and shown once it is there and holds."""
+        start = next(iter(draft.born(draft.turn - 2)), None)  # the first answer
+        entry = None if start is None else draft.entry(start)
+        if start is None or entry is None:
+            return
+        header = summary_header(1, last)
+        if entry.because == "summarise" and entry.message.text.startswith(header):
+            return
+        ends = draft.born(draft.turn - 1 - last)
+        places = range(start, ends.stop)
+        seal = draft.item(ends.start).message.content_hash
+        shown = [(at, entry) for at in places if (entry := draft.entry(at)) is not None]
+        key = f"{self.name}:{last}:{draft.item(start).message.content_hash}:{seal}"
+        messages = tuple(entry.message for _, entry in shown)
+        want = Want(key, summary_text(self.summary_tokens), messages, self.summary_tokens)
+        text = draft.want(want)
+        if text is None or why_refused(text, self.summary_tokens, draft.size) is not None:
+            return
+        kept = {at for at in places if draft.fixed(at)}
+        beside = {at for each in kept for at in (each, draft.caller(each)) if at is not None}
+        beside |= {result for at in beside for result in draft.results(at)}
+        span = [
+            at
+            for at in places
+            if at not in beside and draft.item(at).message.role in ("assistant", "tool")
+        ]
+        if span and span[0] == start:
+            names = self.summary_tokens * CHARS_A_TOKEN
+            reason = f"turns 1 to {last} summarised by a model"
+
+            def write(draft: Draft) -> Message | None:
+                return summary_of(draft, span, text, header, names_chars=names)
+
+            yield Proposal(tuple(span), "summarise", reason, write, folds=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Writes a message with the head and tail of its text."""
+
+    at: int
+    chars: int
+
+    def __call__(self, draft: Draft) -> Message | None:
+        entry = draft.entry(self.at)
+        if entry is None:
+            return None
+        told = f"[... {{}} characters; {draft.back(self.at)} ...]"
+        return with_text(entry.message, lambda text: head_tail(text, self.chars, told))

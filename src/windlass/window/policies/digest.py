@@ -1,0 +1,188 @@
+"""Digests: a tool result that the model has seen becomes a line, and what of it will be needed.
+
+The cheapest moment is the first call after the model has seen a result: almost nothing lies
+behind it yet. Names are kept by the digest (`window.digest`); whole lines cannot be, so what is
+read to be quoted stays in sight for some calls more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Final
+
+from windlass.messages import Message, Part, Text, ToolCall
+from windlass.window.course import Proposal
+from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name, names_left, words_of
+from windlass.window.draft import Draft
+from windlass.window.kinds import Kind, kind_of, plain_name
+from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
+
+HEAD: Final = "[{name} result, {chars:,} chars; {back}]"
+"""The line before a digest: the tool, the size of what it returned, how to get it back."""
+_RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
+"""Kinds of which most is names. Output of commands, files and searches are text around names."""
+_READING: Final = re.compile(r"read|view|open|cat_|edit|goto|scroll|get_file|create")
+"""In the name of a tool that shows files by itself, as agents have it beside an exact editor."""
+_FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "expire", "expand"})
+"""Edits after which there is nothing left to shorten, or what must not be shortened again."""
+_LINE_CHARS: Final = 120
+"""What the line before a digest takes, with some air."""
+_PINNED_TURNS: Final = 1
+"""What is pinned is looked at again so many calls later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Replaces each tool result that `after` calls have seen by a line and a digest.
+
+    Args:
+        after: Calls that see a result whole.
+        reads_after: Calls that see a file whole which a tool of its own read: agents that
+            have one edit by quoting whole lines.
+        shell_reads_after: Calls that see a file whole which was read in a shell.
+        crowded_after: Calls that see a result whole whose digest would not hold all its names.
+        named_within: A file that was read stays while one of so many newest turns names it.
+        most_waiting: Characters from which on a result waits for nothing after `after` calls,
+            but a file that a tool of its own read.
+        min_chars: Results of fewer characters stay.
+        share_records: The share of the characters of JSON, tables, listings and other data
+            that a digest may keep.
+        most_records: The most characters of such a digest.
+        share_text: The same share for files, searches and output of programs.
+        most_text: The most characters of such a digest.
+        least: A digest may have so many characters whatever the share says.
+        keep_errors: Whether a digest begins with the lines that report an error.
+        error_chars: The most characters of these lines.
+        task: Whether names that share a word with the first or the newest user message are
+            kept before others of their kind.
+    """
+
+    after: int = 1
+    reads_after: int = 8
+    shell_reads_after: int = 5
+    crowded_after: int = 2
+    named_within: int = 3
+    most_waiting: int = 16_000
+    min_chars: int = 200
+    share_records: float = 0.5
+    most_records: int = 4_000
+    share_text: float = 0.3
+    most_text: int = 2_000
+    least: int = 600
+    keep_errors: bool = True
+    error_chars: int = 400
+    task: bool = True
+    name: str = "digest"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The results that have been seen, but for those that wait; these are looked at again."""
+        for at in (*draft.born(self.after), *draft.due(self.name)):
+            if draft.item(at).message.role != "tool":
+                continue
+            entry = draft.entry(at)
+            if entry is None or entry.because in _FINAL:
+                continue
+            text = entry.message.text
+            if len(text) < self.min_chars:
+                continue
+            turns = _PINNED_TURNS if draft.pinned(at) else self._waits(draft, at, text)
+            if turns:
+                draft.again(self.name, at, draft.turn + turns)
+            else:
+                reason = f"tool result seen by {draft.seen(at)} calls"
+                yield Proposal((at,), "digest", reason, partial(self._write, at=at))
+
+    def _waits(self, draft: Draft, at: int, text: str) -> int:
+        """In how many calls it is to be looked at again; 0: it is to be shortened now."""
+        call, seen = draft.call(at), draft.seen(at)
+        if _kind(draft, at, text) == "file" and call is not None:
+            by_itself = _READING.search(plain_name(call.name)) is not None
+            if by_itself or len(text) <= self.most_waiting:
+                left = (self.reads_after if by_itself else self.shell_reads_after) - seen
+                if left > 0:
+                    return left
+                named = _named(draft, at, call, self.named_within)
+                if named:
+                    return named
+        if seen < self.crowded_after and len(text) <= self.most_waiting:
+            room = self._room(_kind(draft, at, text), len(text))
+            held = draft.held(names_said(text), but=at)
+            left_names = names_left(text, held.__contains__)
+            if sum(map(len, left_names)) + len(left_names) > room:
+                return self.crowded_after - seen
+        return 0
+
+    def _room(self, kind: Kind, chars: int) -> int:
+        """How many characters a digest may have."""
+        if kind in _RECORDS:
+            room = min(int(chars * self.share_records), self.most_records)
+        else:
+            room = min(int(chars * self.share_text), self.most_text)
+        return max(room, min(self.least, chars - _LINE_CHARS))
+
+    def _write(self, draft: Draft, at: int) -> Message | None:
+        entry = draft.entry(at)
+        if entry is None:
+            return None
+        message, text = entry.message, entry.message.text
+        kind = _kind(draft, at, text)
+        kept = digest(
+            text,
+            self._room(kind, len(text)),
+            draft.held(names_said(text), but=at).__contains__,
+            errors=self.error_chars if self.keep_errors else 0,
+            order=PATHS_FIRST if kind == "listing" else ORDER,
+            task=_task(draft) if self.task else (),
+        )
+        call = draft.call(at)
+        name = message.name or (call.name if call else "tool")
+        head = HEAD.format(name=name, chars=len(text), back=draft.back(at))
+        return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
+
+
+def retold(message: Message, text: str) -> Iterable[Part]:
+    """The parts of a message with `text` in place of all its text; what is no text stays."""
+    told = False
+    for part in message.parts:
+        if not isinstance(part, Text):
+            yield part
+        elif not told:
+            told = True
+            yield Text(text)
+
+
+def _kind(draft: Draft, at: int, text: str) -> Kind:
+    call = draft.call(at)
+    return kind_of(call, text, draft.facts(call.name) if call else None)
+
+
+def _task(draft: Draft) -> frozenset[str]:
+    """The words of the task: of the first user message and of the newest."""
+    asked = {at for at in (draft.first_user, draft.last_user) if at >= 0}
+    return frozenset().union(*(words_of(draft.item(at).message.text) for at in asked))
+
+
+def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
+    """In how many turns its file will not have been named for `within` turns; 0: it is so."""
+    files = _files_of(call)
+    for back in range(within):
+        for newer in draft.born(back):
+            if newer == draft.caller(at):
+                return 0
+            for one in draft.item(newer).message.tool_calls:
+                if any(file in one.arguments for file in files):
+                    return within - back
+    return 0
+
+
+@lru_cache(maxsize=256)
+def _files_of(call: ToolCall) -> tuple[str, ...]:
+    """The names of the files that a call names, without their folders."""
+    names = whole_names(unescaped(call.arguments))
+    files = {
+        name.rsplit("/", 1)[-1] for name in names if kind_of_name(name) in ("path", "file", "place")
+    }
+    return tuple(sorted(file for file in files if len(file) >= MIN_CHARS))

@@ -1,0 +1,76 @@
+"""Expansion: an original comes back when what only it holds is named.
+
+Off by default: on recordings it costs more than keeping a text while it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Message, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.entries import Item
+from windlass.window.names import whole_names
+
+MOST_NAMES: Final = 5
+"""Names of the newest messages that are looked for; each is a search in the shortened ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Shows an original once more, at the end, when the newest messages name what is in it.
+
+    Looked at are names in what a user or the assistant said last that nothing else shown holds.
+    The newest shortened message whose original holds one comes back as a user message that says
+    where it is from, and stays. A name in view is not looked for, so nothing comes back twice.
+
+    Args:
+        most_tokens: Larger originals do not come back.
+    """
+
+    most_tokens: int = 2_000
+    name: str = "expand"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """Nothing to shorten; the originals are inserted and pinned."""
+        missing = {
+            name
+            for at in draft.fresh
+            if (message := draft.item(at).message).role in ("user", "assistant")
+            for name in whole_names(message.text)
+            if draft.holders(name) == 1
+        }
+        if not missing or _open_calls(draft):
+            return ()
+        looked = sorted(missing)[:MOST_NAMES]
+        for at in range(draft.fresh.start - 1, -1, -1):
+            if not looked:
+                break
+            edit, item = draft.edit(at), draft.item(at)
+            if edit is None or edit.because == "expand":
+                continue
+            text = item.message.text
+            found = [name for name in looked if name in text]
+            if found:
+                why = f"shown again because it names {', '.join(found)}"
+                shown = f"[{draft.back(at)}, {why}]\n{text}"
+                message = Message("user", (Text(shown),))
+                if draft.size(message) <= self.most_tokens:
+                    place = len(draft) + len(draft.inserts)
+                    again = Item(f"{item.id}+{draft.turn}", message, "user", item.phase, item.turn)
+                    draft.insert(again, "expand", f"{found[0]} is named and only there")
+                    draft.pin(place, float("inf"))
+                    looked = [name for name in looked if name not in found]
+        return ()
+
+
+def _open_calls(draft: Draft) -> bool:
+    """Whether a call of the newest answer waits for its result."""
+    for at in draft.fresh:
+        calls = draft.item(at).message.tool_calls
+        if len(draft.results(at)) < len(calls):
+            return True
+    return False

@@ -1,0 +1,73 @@
+"""Tool pair folding: an old call and its result become one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from windlass.messages import Message, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.survive import (
+    aged,
+    exchange,
+    exchange_lines,
+    head_tail,
+    is_whole,
+    lost_names,
+    put_off,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """Folds an exchange, an assistant message and all results of its calls, into words.
+
+    `[Turn 3] web_search("sorting") -> 8 results, most relevant: quicksort; ...; reference ...`,
+    a line for each call, behind what the assistant said. Names that nothing else shown holds
+    are listed behind the lines.
+
+    Args:
+        after: Calls that see an exchange as it was.
+        names_chars: The most characters of such names for each call.
+        min_chars: Exchanges of fewer characters stay.
+    """
+
+    after: int
+    names_chars: int = 400
+    min_chars: int = 200
+    name: str = "folding"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The exchanges that have reached their age at this call."""
+        for at in aged(draft, self.name, self.after):
+            if not is_whole(draft, at) or put_off(draft, self.name, at, self.after):
+                continue
+            span = exchange(draft, at)
+            shown = (entry for entry in map(draft.entry, span) if entry is not None)
+            if sum(entry.message.chars for entry in shown) >= self.min_chars:
+                reason = f"tool pair seen by {self.after} calls"
+                write = folded(at, self.names_chars)
+                yield Proposal(span, "fold", reason, write, folds=True)
+
+
+def folded(
+    at: int, names_chars: int, text_chars: int | None = None
+) -> Callable[[Draft], Message | None]:
+    """Writes the exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
+
+    def write(draft: Draft) -> Message | None:
+        entry = draft.entry(at)
+        if entry is None or not entry.message.tool_calls:
+            return None
+        own = entry.message.text
+        if text_chars is not None:
+            own = head_tail(own, text_chars, f"[... {{}} characters; {draft.back(at)} ...]")
+        lines = exchange_lines(draft, at)
+        told = "\n".join([*([own] if own else []), *lines])
+        lost = lost_names(draft, exchange(draft, at), told, names_chars * len(lines))
+        if lost:
+            told += f"\nNames in there: {' '.join(lost.split())}"
+        return Message("assistant", (Text(told),), name=entry.message.name)
+
+    return write

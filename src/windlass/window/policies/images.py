@@ -1,0 +1,119 @@
+"""Image decay: a picture that was looked at becomes a line that says what it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Message, Opaque, Part, Picture, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.entries import Item
+from windlass.window.survive import first_sentence, said_at
+
+DESCRIPTION_CHARS: Final = 120
+_ABOUT: Final = re.compile(
+    r"[^.!?\n]*\b(?:image|picture|screen(?:shot)?|chart|plot|diagram|photo|page|window|shows?)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Replaces pictures that were seen by a line each; the text beside them stays.
+
+    `[Image at turn 3: chart.png, 640x480, The chart shows sales by month., saved: ...]`. What
+    the picture shows is told by a sentence of the assistant's next message, where there is one.
+
+    Args:
+        after: Calls that see a picture (None: pictures do not age).
+        keep: The newest pictures of the window that stay, whatever their age (None: all);
+            the others leave at once.
+        where: The path of the file of a picture, by its message and its number in it from 0;
+            without it the line names the reference of the message.
+    """
+
+    after: int | None = 2
+    keep: int | None = None
+    where: Callable[[Item, int], str | None] | None = None
+    name: str = "images"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The messages whose pictures have been seen often enough, or are too many."""
+        ages = draft.born(self.after) if self.after is not None else ()
+        for at in (*draft.due(self.name), *ages):
+            yield from self._proposal(draft, at, self._stay(draft, at))
+        if self.keep is not None:
+            left = self.keep
+            for at in reversed(draft.pictured):
+                entry = draft.entry(at)
+                count = len(entry.message.pictures) if entry else 0
+                if not left and not count:
+                    break  # all before it left when they were too many
+                if count > left:
+                    yield from self._proposal(draft, at, left)
+                left = max(0, left - count)
+
+    def _stay(self, draft: Draft, at: int) -> int:
+        """How many pictures of a message that had to wait stay now."""
+        if self.keep is None or (self.after is not None and draft.seen(at) >= self.after):
+            return 0
+        newer = (draft.entry(later) for later in reversed(draft.pictured) if later > at)
+        return max(0, self.keep - sum(len(entry.message.pictures) for entry in newer if entry))
+
+    def _proposal(self, draft: Draft, at: int, stay: int) -> Iterable[Proposal]:
+        entry = draft.entry(at)
+        if entry is None or len(entry.message.pictures) <= stay:
+            return
+        if draft.fixed(at):
+            draft.again(self.name, at, draft.turn + 1)
+        elif self.after is not None and draft.seen(at) >= self.after:
+            reason = f"picture seen by {self.after} calls"
+            yield Proposal((at,), "decay", reason, self._write(at, stay))
+        else:
+            reason = f"not among the newest {self.keep} pictures"
+            yield Proposal((at,), "prune", reason, self._write(at, stay), must=True)
+
+    def _write(self, at: int, stay: int) -> Callable[[Draft], Message | None]:
+        def write(draft: Draft) -> Message | None:
+            entry = draft.entry(at)
+            if entry is None:
+                return None
+            now = len(entry.message.pictures)
+            before = len(draft.item(at).message.pictures) - now  # the oldest leave first
+            parts: list[Part] = []
+            number, gone = 0, False
+            for part in entry.message.parts:
+                if isinstance(part, Picture):
+                    gone = number < now - stay
+                    told = Text(self._line(draft, at, part, before + number)) if gone else part
+                    parts.append(told)
+                    number += 1
+                elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
+                    parts.append(part)  # what was said about the picture goes with it
+                    gone = False
+            return entry.message.with_parts(*parts)
+
+        return write
+
+    def _line(self, draft: Draft, at: int, picture: Picture, number: int) -> str:
+        path = self.where(draft.item(at), number) if self.where else None
+        described = _description(draft, at)
+        told = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
+        told += [described] if described else []
+        told.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
+        return ", ".join(told)
+
+
+def _description(draft: Draft, at: int) -> str:
+    """What the assistant said next of what it saw: a sentence about it, else the first."""
+    following = draft.born(draft.seen(at) - 1) if draft.seen(at) else ()
+    for later in following:
+        message = draft.item(later).message
+        if message.role == "assistant":
+            text = message.text
+            about = _ABOUT.search(text[:2_000])
+            return first_sentence(text[about.start() :] if about else text, DESCRIPTION_CHARS)
+    return ""

@@ -1,0 +1,307 @@
+"""Loops: earlier attempts at a task, and the same call made again and again.
+
+Knows the texts by which a retry is told (`prompts.retry_text`, `prompts.repair_text`); where the
+messages carry no attempts, these texts say where one begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Message, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.policies.folding import folded
+from windlass.window.survive import (
+    call_text,
+    exchange,
+    failed,
+    first_sentence,
+    flat,
+    head_tail,
+    is_whole,
+    lost_names,
+    outcome,
+    said_at,
+)
+
+TASK: Final = "[Original Task]"
+FAILED: Final = "[Validation Failed]"
+INVALID: Final = "[Output Invalid]"
+FIRST_RETRY: Final = 2
+_AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d+)\)\.[^\n]*\s*\Z")
+_REASON_CHARS: Final = 120
+_SAID_CHARS: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Shows a new attempt what the earlier ones put out and why they were refused, no more.
+
+    When the newest user message says that a validation failed, the output of the last attempt
+    stays whole, and its tool calls become a line each. Of the attempts before it, up to `limit`
+    with the last, the output stays, cut to `attempt_chars` (head and tail, with a reference),
+    each with its `[Validation Failed]` and the reason; those before them become one line behind
+    the task. Names that only a removed attempt holds are listed with its output.
+
+    A call that was made `same_calls` times in a row with the same arguments and the same result,
+    or a failure each time, becomes one line with a count; the newest stays whole.
+
+    Args:
+        limit: Earlier attempts that are shown, the last among them.
+        attempt_chars: Characters that the output of an attempt before the last keeps, and as
+            many its names.
+        same_calls: Equal calls in a row from which on they are told in a line; 0: never.
+    """
+
+    limit: int = 3
+    attempt_chars: int = 500
+    same_calls: int = 3
+    name: str = "loops"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """What a refusal, or the newest call, makes an earlier attempt."""
+        if any(_refusal(draft, at) is not None for at in draft.fresh):
+            yield from self._attempts(draft)
+        elif self.same_calls:
+            yield from self._repeats(draft)
+
+    # ---- attempts --------------------------------------------------------------------------
+
+    def _attempts(self, draft: Draft) -> Iterable[Proposal]:
+        places = _openings(draft)
+        if not places:
+            return
+        task, *refusals = places
+        numbers = [_refusal(draft, at) for at in refusals]
+        # Attempt k lies between openings k and k + 1; the last of them keeps its words.
+        count = len(refusals)
+        shown = range(max(0, count - self.limit), count - 1)
+        for k in shown:
+            number = (numbers[k] or k + 2) - 1
+            span = _attempt(draft, places[k], places[k + 1])
+            if span and not any(draft.fixed(at) for at in span):
+                reason = f"attempt {number} before the last"
+                yield Proposal(span, "retry", reason, self._output(span, number), folds=True)
+            yield Proposal((places[k + 1],), "retry", _reason_only(number), _verdict(places[k + 1]))
+        yield from self._calls(draft, places[count - 1], refusals[-1])
+        if shown.start > 0:
+            yield from self._old(draft, task, refusals[: shown.start], numbers)
+
+    def _calls(self, draft: Draft, begin: int, end: int) -> Iterable[Proposal]:
+        """The tool calls of the last attempt in a line each: they led to what was refused.
+
+        At the refusal almost nothing stands behind them, so that now is when it costs least.
+        """
+        for at in range(begin + 1, end):
+            if draft.item(at).message.tool_calls and is_whole(draft, at):
+                span = exchange(draft, at)
+                if not any(draft.fixed(place) for place in span):
+                    write = folded(at, self.attempt_chars)
+                    yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
+
+    def _old(
+        self, draft: Draft, task: int, refusals: Sequence[int], numbers: Sequence[int | None]
+    ) -> Iterable[Proposal]:
+        """One line for the attempts that are not shown any more, behind the task."""
+        first, last = (numbers[0] or 2) - 1, (numbers[len(refusals) - 1] or len(refusals) + 1) - 1
+        ends = [task, *refusals]
+        span: list[int] = []
+        for begin, end in zip(ends, refusals, strict=False):
+            span += [*_attempt(draft, begin, end), end]
+        if any(draft.fixed(at) for at in span):
+            return
+        why = Counter(flat(_reason(draft, at), _REASON_CHARS) for at in refusals)
+        told = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
+        which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
+        line = f"[{which} failed before: {told}]"
+        reason = f"attempts before the newest {self.limit}"
+        if draft.fixed(task):
+            fold = Message("user", (Text(line),))
+            yield Proposal(tuple(span), "retry", reason, lambda _: fold, folds=True)
+        else:
+            said = draft.item(task).message
+            both = said.with_parts(Text(TASK), *said.parts, Text(line))
+            yield Proposal((task, *span), "retry", reason, lambda _: both, folds=True)
+
+    def _output(self, span: Sequence[int], number: int) -> Callable[[Draft], Message | None]:
+        def write(draft: Draft) -> Message | None:
+            if any(entry.because == "retry" for entry in map(draft.entry, span) if entry):
+                return None  # shown so since an earlier refusal
+            said = [at for at in span if draft.item(at).message.role == "assistant"]
+            at = next((at for at in reversed(said) if draft.item(at).message.text), said[-1])
+            text = draft.item(at).message.text or "(no output)"
+            told = f"[... {{}} characters; {draft.back(at)} ...]"
+            output = f"[Attempt #{number}]\n{head_tail(text, self.attempt_chars, told)}"
+            # How its own originals are got back is no finding of the attempt.
+            known = "\n".join([output, *map(draft.back, span)])
+            lost = lost_names(draft, span, known, self.attempt_chars)
+            if lost:
+                output += f"\nNames in this attempt: {' '.join(lost.split())}"
+            return Message("assistant", (Text(output),))
+
+        return write
+
+    # ---- the same call again and again -------------------------------------------------------
+
+    def _repeats(self, draft: Draft) -> Iterable[Proposal]:
+        newest = next(
+            (at for at in draft.fresh if draft.item(at).message.role == "assistant"), None
+        )
+        if newest is None or not is_whole(draft, newest):
+            return
+        run = draft.derived(_Run)
+        run.go_on(draft, newest)
+        if len(run.places) < max(2, self.same_calls):
+            return
+        earlier = run.places[:-1]
+        # What an earlier fold hid stays hidden; a fold of folds would look at it again.
+        span: list[int] = []
+        for at in earlier:
+            if draft.entry(at) is not None:
+                span += exchange(draft, at)
+                if any(map(draft.fixed, exchange(draft, at))):
+                    return
+        if span:
+            reason = f"the same call {len(run.places)} times in a row"
+            write = _counted(earlier, list(run.said))
+            yield Proposal(tuple(span), "fold", reason, write, folds=True)
+
+
+class _Run:
+    """The newest equal calls in a row: where they stand, and what was said with the earlier."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.said: dict[str, None] = {}
+
+    def go_on(self, draft: Draft, newest: int) -> None:
+        """Take in the newest call; looks back no further than what is known."""
+        if self.places and self.places[-1] == newest:
+            return
+        new: list[int] = [newest]
+        at = newest - 1
+        while at >= 0 and not (self.places and at == self.places[-1]):
+            message = draft.item(at).message
+            if message.role != "tool":
+                if message.role != "assistant" or not _same(draft, at, newest):
+                    self.places, self.said = [], {}
+                    break
+                new.append(at)
+            at -= 1
+        if self.places and not _same(draft, self.places[-1], newest):
+            self.places, self.said = [], {}
+        self.places += reversed(new)
+        for at in self.places[-len(new) - 1 : -1]:
+            words = first_sentence(draft.item(at).message.text, _SAID_CHARS)
+            if words:
+                self.said[words] = None
+
+
+def _reason_only(number: int) -> str:
+    """Why the words of a refusal that ask to try again are not shown any more."""
+    return f"attempt {number + 1} was made: only the reason of the refusal is left"
+
+
+def _refusal(draft: Draft, at: int) -> int | None:
+    """The attempt that a user message asks for after a refusal; None: it is no such message."""
+    item = draft.item(at)
+    if item.message.role != "user" or not item.message.text.startswith(FAILED):
+        return None
+    asked = _AGAIN.search(item.message.text)
+    return int(asked[1]) if asked else item.attempt
+
+
+def _reason(draft: Draft, at: int) -> str:
+    text = _AGAIN.sub("", draft.item(at).message.text)
+    return text.removeprefix(FAILED).strip()
+
+
+def _openings(draft: Draft) -> list[int]:
+    """Where the attempts begin, in order: the task, and the refusals after it; empty: unknown."""
+    refusals: list[int] = []
+    phase = draft.item(len(draft) - 1).phase
+    for at in range(len(draft) - 1, -1, -1):
+        if draft.item(at).phase != phase:
+            break
+        number = _refusal(draft, at)
+        if number is not None:
+            refusals.append(at)
+            if number == FIRST_RETRY:
+                task = _task_before(draft, at, phase)
+                return [] if task is None else [task, *reversed(refusals)]
+    return []
+
+
+def _task_before(draft: Draft, refusal: int, phase: str | None) -> int | None:
+    """The user message that the first attempt answers, before the refusal of its output."""
+    answered = False
+    for at in range(refusal - 1, -1, -1):
+        item = draft.item(at)
+        if item.phase != phase:
+            return None
+        answered = answered or item.message.role == "assistant"
+        asks = item.message.role == "user" and not item.message.text.startswith(INVALID)
+        if answered and asks and not item.turn:  # a phase's instructions are said in turn 0
+            return at
+    return None
+
+
+def _attempt(draft: Draft, begin: int, end: int) -> tuple[int, ...]:
+    """The messages of an attempt: all between its openings but what a person said."""
+    return tuple(
+        at
+        for at in range(begin + 1, end)
+        if draft.item(at).message.role in ("assistant", "tool")
+        or draft.item(at).message.text.startswith(INVALID)
+    )
+
+
+def _verdict(at: int) -> Callable[[Draft], Message | None]:
+    """Writes a refusal without its request to try again."""
+
+    def write(draft: Draft) -> Message | None:
+        message = draft.item(at).message
+        text = _AGAIN.sub("", message.text)
+        return message.with_parts(Text(text)) if text != message.text else None
+
+    return write
+
+
+def _same(draft: Draft, at: int, other: int) -> bool:
+    """Whether two exchanges make the same calls with the same results, or fail alike."""
+    one, two = draft.item(at).message, draft.item(other).message
+    calls = [(call.name, call.arguments) for call in one.tool_calls]
+    if calls != [(call.name, call.arguments) for call in two.tool_calls]:
+        return False
+    results, others = draft.results(at), draft.results(other)
+    return len(results) == len(others) and all(
+        (a := draft.item(x).message).parts == (b := draft.item(y).message).parts
+        or (failed(a.text) and failed(b.text))
+        for x, y in zip(results, others, strict=True)
+    )
+
+
+def _counted(places: Sequence[int], words: Sequence[str]) -> Callable[[Draft], Message | None]:
+    """Writes equal exchanges as a line: the call, how often, and what came out.
+
+    Before it stand the words that were said with them.
+    """
+
+    def write(draft: Draft) -> Message | None:
+        first = places[0]
+        message = draft.item(first).message
+        turns = f"Turns {said_at(draft, first)}-{said_at(draft, places[-1])}"
+        told = "; ".join(
+            f"{call_text(call)} -> {outcome(draft.item(result).message)}"
+            for call, result in zip(message.tool_calls, draft.results(first), strict=False)
+        )
+        refs = draft.back(draft.results(places[-1])[-1])
+        line = f"[{turns}] {len(places)} times the same: {told}; {refs}"
+        return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
+
+    return write

@@ -1,0 +1,66 @@
+"""Observation masking: an old tool result becomes one line that says what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from windlass.messages import Message, Text
+from windlass.window.course import Proposal
+from windlass.window.digest import error_lines
+from windlass.window.draft import Draft
+from windlass.window.kinds import look_of
+
+MASK: Final = "[Tool {sort}, {chars:,} chars, hash={hash}; {back}]"
+"""The line that stands for a masked result: its sort and size, its hash, how to get it back."""
+_HASH_CHARS: Final = 8
+_FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "expand"})
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """Masks each tool result that `after` calls have seen. Its call stays, so pairs stay whole.
+
+    Args:
+        after: Calls that see a result whole.
+        min_chars: Results of fewer characters stay.
+        keep_errors: Whether the lines that report an error stay below the line.
+        error_chars: The most characters of these lines.
+    """
+
+    after: int = 3
+    min_chars: int = 200
+    keep_errors: bool = True
+    error_chars: int = 600
+    name: str = "masking"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The results that have reached their age at this call."""
+        for at in draft.born(self.after):
+            entry = draft.entry(at)
+            if entry is None or entry.because in _FINAL or entry.message.role != "tool":
+                continue
+            if len(entry.message.text) >= self.min_chars:
+                reason = f"tool result seen by {self.after} calls"
+                yield Proposal((at,), "mask", reason, partial(self._mask, at=at))
+
+    def _mask(self, draft: Draft, at: int) -> Message:
+        message = draft.item(at).message
+        line = MASK.format(
+            sort=_sort_of(message),
+            chars=len(message.text),
+            hash=message.content_hash[:_HASH_CHARS],
+            back=draft.back(at),
+        )
+        errors = error_lines(message.text, self.error_chars) if self.keep_errors else ""
+        pictures = [part for part in message.parts if not isinstance(part, Text)]
+        return message.with_parts(Text(f"{line}\n{errors}" if errors else line), *pictures)
+
+
+def _sort_of(message: Message) -> str:
+    """What the result was, in the words of the document."""
+    if any(not isinstance(part, Text) for part in message.parts):
+        return "result"
+    return "structured result" if look_of(message.text) == "json" else "text result"

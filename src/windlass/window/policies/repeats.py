@@ -1,0 +1,172 @@
+"""What a visible tool result already shows becomes a reference to it, before it is sent.
+
+A whole result, or a run of lines. The reference names the result and the lines, exactly;
+`resolve` reads it back. What is referred to stays in view for some calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from windlass.messages import Message, Part, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.index import REFERENCE, RUN, SAME, LineIndex, Run
+
+_ARGUMENT_CHARS: Final = 40
+"""Characters of a call's arguments that name its result beside the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Replaces what other results show by references to them, in results no call has seen.
+
+    Args:
+        min_lines: Lines that a run has at least (6 or more).
+        min_gain: Characters that a reference must save.
+        keep: Calls for which what is referred to stays as it is.
+    """
+
+    min_lines: int = RUN
+    min_gain: int = 40
+    keep: int = 3
+    name: str = "repeats"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The new results that repeat what is shown, in order."""
+        sent = draft.derived(LineIndex)
+        sent.grow(draft)
+        new = LineIndex()
+        fresh = [at for at in draft.fresh if draft.item(at).message.role == "tool"]
+        for at in fresh:
+            entry = draft.entry(at)
+            if entry is None:
+                continue
+            if entry.message.chars > self.min_gain and not _quotes(entry.message.text):
+                used: dict[int, Message] = {}
+                indexes = (new, sent)
+                alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
+                parts = tuple(
+                    self._part(draft, part, indexes, used, alone=alone)
+                    for part in entry.message.parts
+                )
+                if used:
+                    write = partial(self._write, entry.message.with_parts(*parts), used)
+                    yield Proposal((at,), "repeat", "a result in view shows the same", write)
+            if at != fresh[-1]:
+                new.add(draft, at)
+
+    def _write(self, message: Message, used: Mapping[int, Message], draft: Draft) -> Message | None:
+        """The message, if all that it refers to is still shown as it was."""
+        for at, before in used.items():
+            entry = draft.entry(at)
+            if entry is None or entry.message is not before:
+                return None
+        for at in used:
+            draft.pin(at, draft.turn + self.keep)
+        return message
+
+    def _part(
+        self,
+        draft: Draft,
+        part: Part,
+        indexes: tuple[LineIndex, ...],
+        used: dict[int, Message],
+        *,
+        alone: bool,
+    ) -> Part:
+        if not isinstance(part, Text):
+            return part
+        for index in indexes if alone else ():
+            source = index.whole(draft, part.text)
+            if source is not None:
+                told = f"[Same as {_told(draft, source)}]"
+                if len(part.text) - len(told) >= self.min_gain:
+                    used[source] = _shown(draft, source)
+                    return Text(told)
+        lines = part.text.split("\n")
+        if len(lines) < self.min_lines:
+            return part
+        shown: list[str] = []
+        done = 0
+        for run in _runs(draft, indexes, lines):
+            told = _reference(run, _told(draft, run.at))
+            gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(told)
+            if run.count >= self.min_lines and gain > self.min_gain:
+                shown += [*lines[done : run.start], told]
+                done = run.start + run.count
+                used[run.at] = _shown(draft, run.at)
+        return Text("\n".join([*shown, *lines[done:]])) if done else part
+
+
+def resolve(text: str, sources: Mapping[str, str]) -> str:
+    """What a text with references stands for.
+
+    `sources` are what the results that it refers to stand for, by reference. Raises KeyError
+    where one is not among them.
+    """
+    whole = SAME.fullmatch(text)
+    if whole:
+        return sources[whole[1]]
+    lines: list[str] = []
+    for line in text.split("\n"):
+        found = REFERENCE.fullmatch(line)
+        if found is None:
+            lines.append(line)
+        else:
+            lines += sources[found[4]].split("\n")[int(found[2]) - 1 : int(found[3])]
+    return "\n".join(lines)
+
+
+def _quotes(text: str) -> bool:
+    """Whether the text itself holds what looks like a reference; then it gets none."""
+    return bool(REFERENCE.search(text) or SAME.search(text)) if "result_" in text else False
+
+
+def _shown(draft: Draft, at: int) -> Message:
+    entry = draft.entry(at)
+    assert entry is not None  # an index finds only what is shown
+    return entry.message
+
+
+def _runs(draft: Draft, indexes: tuple[LineIndex, ...], lines: list[str]) -> list[Run]:
+    """The runs that any of the indexes finds; the first index goes first."""
+    runs: list[Run] = []
+    taken = bytearray(len(lines))
+    for index in indexes:
+        for run in index.runs(draft, lines):
+            end = run.start + run.count
+            if taken.find(1, run.start, end) < 0:
+                taken[run.start : end] = b"\1" * run.count
+                runs.append(run)
+    return sorted(runs, key=lambda run: run.start)
+
+
+def _reference(run: Run, told: str) -> str:
+    return f"[{run.count} lines: same as lines {run.first}-{run.first + run.count - 1} of {told}]"
+
+
+def _told(draft: Draft, at: int) -> str:
+    """A result in words: its tool, how its arguments begin, its reference."""
+    call = draft.call(at)
+    message = draft.item(at).message
+    name = message.name or (call.name if call else "a tool")
+    argument = _argument(call.arguments) if call else ""
+    return f"the result of {name}{argument} above, result_{message.content_hash}"
+
+
+def _argument(arguments: str) -> str:
+    """How the first argument begins; nothing where there is none to read."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(values, Mapping) or not values:
+        return ""
+    text = " ".join(str(next(iter(values.values()))).split())
+    short = text if len(text) <= _ARGUMENT_CHARS else f"{text[: _ARGUMENT_CHARS - 1]}…"
+    return f" {short.replace(']', ')')}" if short else ""

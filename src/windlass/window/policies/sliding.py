@@ -1,0 +1,54 @@
+"""A sliding window of turns: the newest stay, older ones are not shown any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.survive import exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Shows the newest `turns` whole turns, the system messages and the task.
+
+    A turn is an assistant message with all results of its calls, and what users said before
+    it. The task is the first user message; what was asked last stays too, and what a phase began
+    with while it lasts, where messages carry phases. One turn leaves at each call, so that a
+    window never moves by more than it must.
+
+    Args:
+        turns: Turns that stay, besides what was said since the newest of them.
+    """
+
+    turns: int
+    name: str = "sliding"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The turn that falls out of the window at this call, and what had to wait before."""
+        reason = f"older than the newest {self.turns} turns"
+        age = self.turns
+        leaving = [
+            # What the leaving turn's users said came before its call, so a turn earlier.
+            *(at for at in draft.born(age + 1) if draft.item(at).message.role == "user"),
+            *(at for at in draft.born(age) if draft.item(at).message.role == "assistant"),
+        ]
+        for at in (*draft.due(self.name), *leaving):
+            if draft.entry(at) is None or at == draft.first_user:
+                continue
+            span = exchange(draft, at)
+            asked = at == draft.last_user or _opens_phase(draft, at)
+            if asked or any(draft.fixed(each) for each in span):
+                draft.again(self.name, at, draft.turn + 1)
+            else:
+                yield Proposal(span, "prune", reason, None, must=True)
+
+
+def _opens_phase(draft: Draft, at: int) -> bool:
+    """Whether a user message is what the phase in hand began with, said before its first turn."""
+    item = draft.item(at)
+    if item.message.role != "user" or item.phase is None or item.turn != 0:
+        return False
+    return item.phase == draft.item(len(draft) - 1).phase

@@ -1,0 +1,112 @@
+"""An earlier read of a file that a later one covers, or a write replaced, says so in a line.
+
+By lines covered, never by the path alone; and only while the later read is shown whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from windlass.messages import Message, Text
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.index import ReadIndex
+from windlass.window.kinds import END, Lines, touched
+
+_FAILED: Final = re.compile(
+    r"\s*(?:<tool_use_error>|Error\b|error:|<returncode>[1-9]|cat: |sed: |head: |nl: )"
+)
+_SAME: Final = 0.6
+"""The share of an earlier read's lines that the later must show, or it is another text: cut
+short, or written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supersede:
+    """Replaces reads that are shown again, or whose file was replaced.
+
+    Args:
+        min_chars: Reads of fewer characters stay.
+        within: Only reads that at most so many calls have seen (None: all). What lies behind an
+            older one is long, and a cache would have to take it in again.
+        writes: Whether a write that replaces the whole file makes earlier reads obsolete.
+    """
+
+    min_chars: int = 200
+    within: int | None = 1
+    writes: bool = True
+    name: str = "supersede"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The earlier reads that what is new makes obsolete."""
+        index = draft.derived(ReadIndex)
+        index.grow(draft)
+        for at in draft.fresh:
+            call = draft.call(at)
+            if call is None or not _is_whole(draft, at):
+                continue
+            told = touched(call, draft.facts(call.name))
+            if told.reads is not None:
+                for earlier, lines in self._earlier(draft, index, told.reads.path):
+                    if told.reads.covers(lines):
+                        write = partial(self._again, at=earlier, later=at, lines=lines)
+                        yield Proposal((earlier,), "supersede", "read again later", write)
+            elif told.writes and told.whole and self.writes:
+                for earlier, lines in self._earlier(draft, index, told.writes):
+                    write = partial(self._replaced, at=earlier, lines=lines)
+                    yield Proposal((earlier,), "supersede", "the file was replaced", write)
+
+    def _earlier(self, draft: Draft, index: ReadIndex, path: str) -> list[tuple[int, Lines]]:
+        """The reads of the file that are young enough, oldest first."""
+        return [
+            (at, lines)
+            for at, lines in index.of(path).items()
+            if self.within is None or draft.seen(at) <= self.within
+        ]
+
+    def _again(self, draft: Draft, at: int, later: int, lines: Lines) -> Message | None:
+        message = self._standing(draft, at)
+        if message is None or not _is_whole(draft, later):
+            return None
+        if not _shows(draft.item(later).message.text, message.text):
+            return None
+        told = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
+        return message.with_parts(Text(told))
+
+    def _replaced(self, draft: Draft, at: int, lines: Lines) -> Message | None:
+        message = self._standing(draft, at)
+        if message is None:
+            return None
+        told = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
+        return message.with_parts(Text(told))
+
+    def _standing(self, draft: Draft, at: int) -> Message | None:
+        """The earlier read, where it is still shown and worth a line."""
+        entry = draft.entry(at)
+        if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
+            return None
+        return entry.message
+
+
+def _is_whole(draft: Draft, at: int) -> bool:
+    """Whether all of a result is shown, and it is no failure."""
+    entry = draft.entry(at)
+    if entry is None or entry.because not in (None, "encode"):
+        return False
+    return not _FAILED.match(entry.message.text[:200])
+
+
+def _shows(later: str, earlier: str) -> bool:
+    lines = [line for line in earlier.split("\n") if line.strip()]
+    there = set(later.split("\n"))
+    return sum(line in there for line in lines) >= _SAME * len(lines)
+
+
+def _span(lines: Lines) -> str:
+    if lines.last == END:
+        return f"lines {lines.first}- of" if lines.first > 1 else "all of"
+    return f"lines {lines.first}-{lines.last} of"

@@ -1,0 +1,212 @@
+"""What a shell command shows and touches, where its shape is plain; nothing is run.
+
+Knows the few shapes in which agents read and write files: `cat`, `nl`, `sed -n`, `head`,
+here-documents, `>` and `sed -i`. Any other command is a `command` that touches nothing known.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+ShellKind: TypeAlias = Literal["search", "file", "command", "log", "listing", "diff"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """What a command shows (`kind`) and touches: lines of a file read, a path written.
+
+    `last` 0: to the end. Empty paths: nothing known. `whole`: what was in the written file
+    before is gone.
+    """
+
+    kind: ShellKind
+    reads: str = ""
+    first: int = 1
+    last: int = 0
+    writes: str = ""
+    whole: bool = False
+
+
+_PLAIN: Final = Shell("command")
+_MAX_CHARS: Final = 2_000
+"""Longer commands are programs; only a here-document at their head is looked for."""
+_TOKEN: Final = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\|\||&&|[|;\n&]|[^\s'\"|;&]+|\s+")
+_HEREDOC: Final = re.compile(
+    r"\s*cat\s+(?:<<-?\s*['\"]?\w+['\"]?\s*(>>?)\s*([^\s;|&<>]+)"
+    r"|(>>?)\s*([^\s;|&<>]+)\s*<<-?\s*['\"]?\w+['\"]?)\s*\n"
+)
+_SED: Final = re.compile(r"(\d+)(?:,(\d+|\$))?p")
+_COUNT: Final = re.compile(r"-(?:n\s*)?(\d+)|--lines=(\d+)")
+_KINDS: Final[dict[str, ShellKind]] = {
+    **dict.fromkeys(("cat", "nl", "head", "tail", "bat", "less", "more"), "file"),
+    **dict.fromkeys(("ls", "find", "tree", "fd", "du"), "listing"),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg", "ag", "ack"), "search"),
+    "diff": "diff",
+    "journalctl": "log",
+    "dmesg": "log",
+}
+_FILTERS: Final = frozenset({"head", "tail", "sort", "uniq", "wc", "cut", "tr", "tee", "cat", "nl"})
+"""What, at the end of a pipe, shows what went in."""
+_SILENT: Final = frozenset({"cd", "export", "source", ".", "set", "pwd", "true", "mkdir"})
+
+
+@lru_cache(maxsize=512)
+def read_shell(command: str) -> Shell:
+    """What the command shows and touches."""
+    here = _HEREDOC.match(command)
+    if here:
+        append = (here[1] or here[3]) == ">>"
+        return Shell("command", writes=here[2] or here[4], whole=not append)
+    if len(command) > _MAX_CHARS or "<<" in command:
+        return _PLAIN
+    jobs = _jobs(command.strip())
+    if jobs is None:
+        return _PLAIN
+    folder = ""
+    shown: list[Shell] = []
+    for pipe in jobs:
+        verb = pipe[0][0]
+        if verb == "cd" and len(pipe[0]) > 1:
+            folder = _joined(folder, pipe[0][1])
+        elif verb not in _SILENT:
+            shown.append(_in_folder(_of_pipe(pipe), folder))
+    if len(shown) == 1:
+        return shown[0]
+    kinds = {one.kind for one in shown}
+    # Several commands: what was read is not told apart in the result, what was written is.
+    wrote = next((one for one in reversed(shown) if one.writes), _PLAIN)
+    kind = kinds.pop() if len(kinds) == 1 else "command"
+    return Shell(kind, writes=wrote.writes, whole=wrote.whole)
+
+
+def _jobs(command: str) -> list[list[list[str]]] | None:
+    """The pipes of a command, each a list of commands, each its words; None: not plain."""
+    jobs: list[list[list[str]]] = [[[]]]
+    word = ""
+    end = 0
+    for found in _TOKEN.finditer(command):
+        if found.start() != end:
+            return None  # an open quote
+        end = found.end()
+        piece = found[0]
+        if piece.isspace() and piece != "\n":
+            word = _close(jobs, word)
+        elif piece in ("||", "&&", ";", "\n", "&", "|"):
+            if piece == "&" and word.endswith((">", "1", "2")):
+                word += piece  # 2>&1
+                continue
+            word = _close(jobs, word)
+            if piece == "|":
+                jobs[-1].append([])
+            elif jobs[-1] != [[]]:
+                jobs.append([[]])
+        elif piece[0] in "'\"":
+            word += piece[1:-1]
+        else:
+            word += piece
+    _close(jobs, word)
+    if jobs[-1] == [[]]:
+        jobs.pop()
+    whole = end == len(command) and jobs and all(words for pipe in jobs for words in pipe)
+    return jobs if whole else None
+
+
+def _close(jobs: list[list[list[str]]], word: str) -> str:
+    if word and not re.fullmatch(r"2>(?:&1|/dev/null)|2>&|>&2", word):
+        jobs[-1][-1].append(word)
+    return ""
+
+
+def _of_pipe(pipe: list[list[str]]) -> Shell:
+    first, *rest = (_of_words(words) for words in pipe)
+    if not rest:
+        return first
+    if all(words[0] in _FILTERS or _is_sed(words) for words in pipe[1:]):
+        if len(rest) == 1 and first.reads and first.first == 1 and not first.last:
+            cut = _cut(pipe[1])
+            return replace(first, first=cut[0], last=cut[1]) if cut else Shell(first.kind)
+        return Shell(first.kind)
+    return Shell(rest[-1].kind)
+
+
+def _of_words(words: list[str]) -> Shell:
+    verb, *others = words
+    verb = verb.rsplit("/", 1)[-1]
+    if ">" in words or any(word.startswith(">") for word in others):
+        return _written(words)
+    names = [word for word in others if not word.startswith("-")]
+    if verb in ("sed", "perl") and any(re.fullmatch(r"-\w*i\S*|--in-place\S*", w) for w in others):
+        return Shell("command", writes=names[-1] if len(names) > 1 else "")
+    if verb == "git":
+        return Shell(_git(names[0] if names else ""))
+    if verb == "tee" and len(names) == 1:
+        return Shell("command", writes=names[0], whole="-a" not in others)
+    if verb == "sed":
+        cut = _cut(words[:3])
+        if cut and len(words) == 4 and words[1] == "-n":  # noqa: PLR2004 - sed -n 1,5p file
+            return Shell("file", words[3], *cut)
+        return Shell("file" if "-n" in words else "command")
+    kind = _KINDS.get(verb, "command")
+    if verb in ("cat", "nl") and len(names) == 1 and not _has_glob(names[0]):
+        return Shell("file", names[0])
+    if verb == "head":
+        cut, names = _cut(words), [name for name in names if not name.isdigit()]
+        if cut and len(names) == 1 and not _has_glob(names[0]):
+            return Shell("file", names[0], *cut)
+    return Shell(kind)
+
+
+def _written(words: list[str]) -> Shell:
+    told = " ".join(words)
+    found = re.search(r"(?<![\d&])(>>?)\s*([^\s&>]+)$", told)
+    return Shell("command", writes=found[2], whole=found[1] == ">") if found else _PLAIN
+
+
+def _git(verb: str) -> ShellKind:
+    if verb in ("diff", "show"):
+        return "diff"
+    return "log" if verb == "log" else "search" if verb == "grep" else "command"
+
+
+def _is_sed(words: list[str]) -> bool:
+    return words[0] == "sed" and words[1:2] == ["-n"]
+
+
+def _cut(words: list[str]) -> tuple[int, int] | None:
+    """The lines that `sed -n A,Bp` or `head -n N` let through, 0 for the end; None: unknown."""
+    told = " ".join(words[1:])
+    if _is_sed(words):
+        found = _SED.fullmatch(words[2]) if len(words) > 2 else None  # noqa: PLR2004
+        if not found:
+            return None
+        last = found[2] or found[1]
+        return int(found[1]), 0 if last == "$" else int(last)
+    if words[0] != "head":
+        return (1, 0) if words[0] in ("cat", "nl") and len(words) < 3 else None  # noqa: PLR2004
+    counted = _COUNT.match(told)
+    if counted:
+        return 1, int(counted[1] or counted[2])
+    return None if told.startswith("-") else (1, 10)
+
+
+def _has_glob(name: str) -> bool:
+    return any(sign in name for sign in "*?[$`{(<>")
+
+
+def _in_folder(shell: Shell, folder: str) -> Shell:
+    if not folder or not (shell.reads or shell.writes):
+        return shell
+    return replace(
+        shell,
+        reads=shell.reads and _joined(folder, shell.reads),
+        writes=shell.writes and _joined(folder, shell.writes),
+    )
+
+
+def _joined(folder: str, path: str) -> str:
+    if not folder or path.startswith(("/", "~")):
+        return path
+    return f"{folder.rstrip('/')}/{path.removeprefix('./')}"

@@ -1,0 +1,270 @@
+"""What must survive where several messages become fewer: lines, cuts, names, and summaries.
+
+Pure functions over texts, messages and a draft. They know how a tool pair is told in a line,
+where a text may be cut, which names only the messages about to go hold, and what a text that a
+model wrote has to show before it may stand for anything. They decide nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from windlass.messages import Message, Opaque, Part, Text, ToolCall
+from windlass.window.digest import digest, error_lines
+from windlass.window.draft import Draft
+from windlass.window.names import names_said
+
+ARGUMENT_CHARS: Final = 60
+"""Characters that an argument keeps in the line of its call."""
+OUTCOME_CHARS: Final = 140
+"""Characters that the outcome keeps there."""
+_TITLES: Final = ("title", "name", "id", "path", "url", "key")
+_TOLD_ITEMS: Final = 3
+_SENTENCE: Final = re.compile(r"[.!?…][\"')\]]*(?=\s)|\n")
+_JSON_CHARS: Final = 200_000
+"""Longer results are told by their lines: reading them as JSON would take milliseconds."""
+_FAILED: Final = re.compile(
+    r"""\W{0,3}(?:error|traceback|exception|failed|fatal|["']?error["']?\s*:)""", re.IGNORECASE
+)
+_EXITED: Final = re.compile(r"(?:returncode>|[Ee]xit code:? )\s*[1-9-]")
+_NO_SUMMARY: Final = re.compile(
+    r"\W{0,3}(?:error\b|traceback\b|exception\b|internal server error|rate limit"
+    r"|i(?:'m| am) sorry|sorry\b|i can(?:no|')t|i am unable|i'm unable|as an ai)",
+    re.IGNORECASE,
+)
+
+
+# ---- texts ------------------------------------------------------------------------------
+
+
+def flat(text: str, chars: int) -> str:
+    """The text in one line of at most `chars` characters; `...` stands for what is cut off."""
+    line = " ".join(text[: chars * 4].split())
+    if len(line) > chars:
+        return line[: chars - 3].rstrip() + "..."
+    return line + "..." if len(text) > chars * 4 else line
+
+
+def head_tail(text: str, chars: int, told: str, *, head: float = 0.6) -> str:
+    """The head and tail of a text, `chars` characters in all, with `told` between them.
+
+    `{}` in `told` becomes the number of characters left out. A text that fits comes back.
+    """
+    if len(text) <= chars:
+        return text
+    first = int(chars * head)
+    last = text[len(text) - (chars - first) :] if chars > first else ""
+    return f"{text[:first]}\n{told.format(f'{len(text) - chars:,}')}\n{last}"
+
+
+def to_sentence_end(text: str, chars: int) -> str:
+    """The text cut at the last end of a sentence or line within `chars` characters.
+
+    Where the second half of these holds none, it is cut between words; a code block that is
+    open there is closed.
+    """
+    cut = text[:chars]
+    ends = [match.end() for match in _SENTENCE.finditer(text, 0, chars + 1) if match.end() <= chars]
+    if ends and ends[-1] > chars // 2:
+        cut = text[: ends[-1]]
+    elif " " in cut[chars // 2 :]:
+        cut = cut[: cut.rindex(" ")]
+    cut = cut.rstrip()
+    return f"{cut}\n```" if cut.count("```") % 2 else cut
+
+
+def first_sentence(text: str, chars: int) -> str:
+    """The first sentence of a text, in one line of at most `chars` characters."""
+    text = text.strip()
+    end = next((m.end() for m in _SENTENCE.finditer(text, 0, chars * 4) if m.end() > 1), len(text))
+    return flat(text[:end], chars)
+
+
+def failed(text: str) -> bool:
+    """Whether a tool result reports a failure, by how it begins or by its exit code."""
+    head = text[:200]
+    return bool(_FAILED.match(head.lstrip('{[< \n"')) or _EXITED.search(head))
+
+
+# ---- tool pairs in a line ---------------------------------------------------------------
+
+
+def said_at(draft: Draft, at: int) -> int:
+    """The turn that a message is told of as: as recorded, else the number of the call before it."""
+    return max(1, draft.item(at).turn or draft.turn_of(at))
+
+
+def call_text(call: ToolCall) -> str:
+    """A call with its arguments, long ones cut: `grep("keel", path="src")`."""
+    try:
+        arguments = call.parsed()
+    except (ValueError, RecursionError):
+        return f"{call.name}({flat(call.arguments, ARGUMENT_CHARS)})"
+    if len(arguments) == 1:
+        return f"{call.name}({_short(next(iter(arguments.values())))})"
+    told = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
+    return f"{call.name}({flat(told, 3 * ARGUMENT_CHARS)})"
+
+
+def outcome(message: Message) -> str:
+    """What came out of a call, in a line: an error, a count with the first names, a line."""
+    text = message.text
+    shown = "; ".join(f"[Image: {picture.describe()}]" for picture in message.pictures)
+    told = _outcome(text) if text.strip() or not shown else ""
+    return f"{told}; {shown}" if told and shown else told or shown
+
+
+def _outcome(text: str) -> str:
+    stripped = text.strip()
+    if not stripped:
+        return "no output"
+    if failed(stripped):
+        # The last error says what ended it.
+        last = error_lines(stripped, 2 * OUTCOME_CHARS).rpartition("\n")[2]
+        return flat(last or stripped, OUTCOME_CHARS)
+    if stripped[0] in "[{" and len(stripped) <= _JSON_CHARS:
+        told = _records(stripped)
+        if told:
+            return told
+    lines = [line for line in stripped.split("\n") if line.strip()]
+    first = next((line for line in lines if sum(map(str.isalnum, line)) > 2), lines[0])  # noqa: PLR2004
+    return flat(first, OUTCOME_CHARS) + (f" ({len(lines):,} lines)" if len(lines) > 1 else "")
+
+
+def _records(text: str) -> str:
+    """A JSON text that holds a list, as a count and the first of it; else empty."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    lists = value.values() if isinstance(value, dict) else (value,)
+    found = max((each for each in lists if isinstance(each, list)), key=len, default=None)
+    if found is None:
+        return flat(text, OUTCOME_CHARS)
+    first = "; ".join(flat(_title(each), 40) for each in found[:_TOLD_ITEMS])
+    told = f"{len(found):,} result{'s' * (len(found) != 1)}"
+    return f"{told}, most relevant: {first}" if first else told
+
+
+def _title(value: Any) -> str:
+    if isinstance(value, dict):
+        for name in _TITLES:
+            if isinstance(value.get(name), str | int):
+                return str(value[name])
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 4] + '..."'
+
+
+def pair_line(draft: Draft, at: int, call: ToolCall, result: int | None) -> str:
+    """A call and its result in a line: `[Turn 3] web_search("x") -> 8 results, ...; reference`."""
+    told = f"[Turn {said_at(draft, at)}] {call_text(call)}"
+    if result is None:
+        return f"{told} -> no result"
+    message = draft.item(result).message
+    return f"{told} -> {outcome(message)}; {draft.back(result)}"
+
+
+def exchange_lines(draft: Draft, at: int) -> list[str]:
+    """The lines of an assistant message's calls, in their order."""
+    by_id = {draft.item(result).message.tool_call_id: result for result in draft.results(at)}
+    calls = draft.item(at).message.tool_calls
+    return [pair_line(draft, at, call, by_id.get(call.id)) for call in calls]
+
+
+# ---- names ------------------------------------------------------------------------------
+
+
+def lost_names(draft: Draft, span: Sequence[int], kept: str, chars: int) -> str:
+    """The names that only the span's shown messages hold and `kept` does not, in `chars`.
+
+    The most telling kinds first; written in the order of their text; empty where there are none.
+    """
+    entries = [entry for entry in map(draft.entry, span) if entry is not None]
+    texts = [entry.message.text for entry in entries]
+    texts += [call.arguments for entry in entries for call in entry.message.tool_calls]
+    if not any(texts) or chars <= 0:
+        return ""
+    text = "\n".join(texts)
+    held = draft.held_outside(names_said(text), span)
+    return digest(text, chars, lambda name: name in kept or name in held)
+
+
+# ---- messages ---------------------------------------------------------------------------
+
+
+def with_text(message: Message, change: Callable[[str], str]) -> Message:
+    """The message with its text pieces as one changed piece, where the first of them stood.
+
+    What was said about a piece (`with` parts) goes with it; everything else stays.
+    """
+    parts: list[Part] = []
+    is_text = written = False
+    for part in message.parts:
+        if isinstance(part, Text):
+            is_text = True
+            if not written:
+                parts.append(Text(change(message.text)))
+                written = True
+        elif not (is_text and isinstance(part, Opaque) and part.kind == "with"):
+            is_text = False
+            parts.append(part)
+    return message.with_parts(*parts)
+
+
+def exchange(draft: Draft, at: int) -> tuple[int, ...]:
+    """An assistant message and the results of its calls."""
+    return (at, *draft.results(at))
+
+
+def is_whole(draft: Draft, at: int) -> bool:
+    """Whether an assistant message is shown with its calls, and every call has its result."""
+    entry = draft.entry(at)
+    if entry is None or not entry.message.tool_calls:
+        return False
+    return len(draft.results(at)) == len(entry.message.tool_calls)
+
+
+def aged(draft: Draft, name: str, after: int) -> Iterable[int]:
+    """The positions that `after` calls have seen, and those put off before."""
+    return (*draft.due(name), *draft.born(after))
+
+
+def put_off(draft: Draft, name: str, at: int, after: int) -> bool:
+    """Whether the exchange at a position must stay as it is now; it is looked at again later."""
+    if any(draft.fixed(each) for each in exchange(draft, at)):
+        draft.again(name, at, draft.turn + max(1, after))
+        return True
+    return False
+
+
+# ---- summaries --------------------------------------------------------------------------
+
+
+def why_refused(text: str, tokens: int, count: Callable[[Message], int]) -> str | None:
+    """Why a text that a model wrote may not stand as a summary; None: it may.
+
+    It says something, is at most `tokens` tokens long and does not report an error.
+    """
+    if not text.strip():
+        return "it is empty"
+    if _NO_SUMMARY.match(text):
+        return "it reports an error instead of what happened"
+    if count(Message("assistant", (Text(text),))) > tokens + count(Message("assistant")):
+        return f"it is longer than {tokens} tokens"
+    return None
+
+
+def summary_of(
+    draft: Draft, span: Sequence[int], text: str, header: str, *, names_chars: int
+) -> Message:
+    """The message that stands for a span: a header, the summary, and the names it lacks."""
+    told = f"{header}\n{text.strip()}"
+    lost = lost_names(draft, span, told, names_chars)
+    return Message("assistant", (Text(f"{told}\nAlso named: {lost}" if lost else told),))

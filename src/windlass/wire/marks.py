@@ -1,0 +1,140 @@
+"""Cache marks in the providers' words: where a request says, and nothing else of it changed.
+
+Anthropic takes `cache_control` on a block, but not on thinking; OpenAI since GPT-5.6
+`prompt_cache_breakpoint` on a part of a system, user or tool message's content, and routers
+`cache_control` there for the models of vendors who want that. Which it is says `rules.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.messages import Message, Opaque, Part, Picture, Text
+from windlass.wire.base import Request
+from windlass.wire.calls import CALL, is_foreign
+from windlass.wire.rules import Mark, cache_rules
+
+_EPHEMERAL: Final[Mapping[str, str]] = {"type": "ephemeral"}
+_EXPLICIT: Final[Mapping[str, str]] = {"mode": "explicit"}
+_WITH: Final = "with"
+"""The opaque kind by which a part of chat content has further keys; see `openai.py`."""
+
+
+def _places(request: Request) -> dict[int, set[int]]:
+    places: dict[int, set[int]] = {}
+    for message, part in request.breakpoints:
+        places.setdefault(message, set()).add(part)
+    return places
+
+
+# ---- Anthropic --------------------------------------------------------------------------
+
+
+def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
+    """The body of `/v1/messages` with its marks; a place where none can stand gets none."""
+    places = _places(request)
+    if not places:
+        return body
+    if tools := body.get("tools"):
+        for part in places.get(-1, ()):
+            if part < len(tools):
+                tools[part]["cache_control"] = dict(_EPHEMERAL)
+    blocks = [*body.get("system", ()), *(b for turn in body["messages"] for b in turn["content"])]
+    start, head, opened = 0, True, False
+    for at, message in enumerate(request.messages):
+        head = head and message.is_system
+        count = len(_yielding(message, request)) + len(message.tool_calls)
+        if message.role == "tool":
+            count = 1
+        if count and not head and not opened:
+            opened = True
+            start += message.role == "assistant"  # behind what is said for the user
+        own = blocks[start : start + count]
+        start += count
+        for part in places.get(at, ()):
+            block = _block(message, own, part, request)
+            if block is not None:
+                block["cache_control"] = dict(_EPHEMERAL)
+    return body
+
+
+def _yielding(message: Message, request: Request) -> list[int]:
+    """The parts of a message that become a block of their own."""
+    return [at for at, part in enumerate(message.parts) if _yields(message, part, request)]
+
+
+def _yields(message: Message, part: Part, request: Request) -> bool:
+    match part:
+        case Text(text):
+            return bool(text.strip())
+        case Picture():
+            return True
+        case Opaque(kind=kind):
+            own = message.role == "assistant" and not is_foreign(part, "anthropic", request.model)
+            return own and kind != CALL
+
+
+def _block(
+    message: Message, own: list[dict[str, Any]], part: int, request: Request
+) -> dict[str, Any] | None:
+    """The block that a part of a message became, if it takes a mark."""
+    if message.role == "tool":
+        return own[0]
+    call = part - len(message.parts)
+    if call >= 0:
+        called = [block for block in own if block["type"] == "tool_use"]
+        return called[call] if call < len(called) else None
+    yielding = _yielding(message, request)
+    if part not in yielding:
+        return None
+    spoken = [block for block in own if block["type"] != "tool_use"]
+    block = spoken[yielding.index(part)]
+    return None if str(block["type"]).endswith("thinking") else block
+
+
+# ---- chat form --------------------------------------------------------------------------
+
+
+def _mark(model: str) -> Mark | None:
+    """The key of a mark for `model`; a router's models begin with their vendor."""
+    return cache_rules("openrouter" if "/" in model else "openai", model).mark
+
+
+def marked(request: Request) -> tuple[Message, ...]:
+    """The messages with their marks, as further keys of the parts that are marked."""
+    key = _mark(request.model) if request.breakpoints else None
+    if key is None:
+        return request.messages
+    value = _EXPLICIT if key == "prompt_cache_breakpoint" else _EPHEMERAL
+    sign = Opaque("openai", _WITH, json.dumps({key: value}))
+    messages = list(request.messages)
+    for at, parts in _places(request).items():
+        if not 0 <= at < len(messages) or messages[at].role == "assistant":
+            continue
+        message = messages[at]
+        takes = [n for n in parts if n < len(message.parts) and _takes(message, message.parts[n])]
+        if takes:
+            both = ((one, sign) if n in takes else (one,) for n, one in enumerate(message.parts))
+            messages[at] = replace(message, parts=tuple(part for pair in both for part in pair))
+    return tuple(messages)
+
+
+def _takes(message: Message, part: Part) -> bool:
+    """Whether a part can be marked: text that is not empty, and a picture of the user's."""
+    if isinstance(part, Text):
+        return bool(part.text.strip())
+    return isinstance(part, Picture) and message.role == "user"
+
+
+def mark_keys(request: Request) -> dict[str, Any]:
+    """The keys of a body for its marks and its cache key."""
+    keys: dict[str, Any] = {}
+    if request.cache_key is not None:
+        keys["prompt_cache_key"] = request.cache_key
+    if request.breakpoints and _mark(request.model) == "prompt_cache_breakpoint":
+        # Else OpenAI sets one mark of its own, in place of one of the four.
+        keys["prompt_cache_options"] = dict(_EXPLICIT)
+    return keys

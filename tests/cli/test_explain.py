@@ -1,0 +1,208 @@
+"""`windlass explain`: what became of each message at a call, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.cli.conftest import CommandLine
+from tests.engine.harness import by_phase, call, calls, cascade, phase
+from windlass.cli import explain, output
+
+
+@pytest.fixture
+def shortened(windlass: CommandLine) -> CommandLine:
+    """The command line in a folder where the session `s1` shortened the listing it saw."""
+    windlass.write("notes.py", NOTES)
+    listing = calls(call("notes", "{}"))
+    again = calls(call("set_state", '{"key": "k", "value": "v"}'))
+    windlass.write(
+        "one.json",
+        cascade(
+            phase("a", tackle=["notes:notes", "set_state"]),
+            auto_context={"intra_phase": {"images_after": 7}},
+        ),
+    )
+    windlass.script = by_phase({"a": [listing, again, "done"]})  # type: ignore[assignment]
+    said = windlass("run", "one.json", "--session", "s1")
+    assert said.code == 0, said.err
+    return windlass
+
+
+NOTES = '''
+def notes(which: int = 0) -> str:
+    """List notes.
+
+    Args:
+        which: Which.
+    """
+    return "\\n".join(f"note {number} of {which} tells what we all know" for number in range(200))
+'''
+
+
+def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandLine) -> None:
+    said = shortened("explain", "s1", "3")
+    assert said.code == 0, said.err
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert lines[0] == "session s1, call 3: phase a, turn 3, attempt 1"
+    assert "% less" in lines[1]
+    assert "profile default, with images_after 7" in lines[2]
+    assert lines[3] == "observation_masking: 1 of the 5 messages sent stand shortened"
+    (result,) = (line for line in lines if "shortened: digest" in line)
+    assert result.startswith("2 tool a:1 shortened: digest 7,")
+    assert "tool result seen by 1 calls" in result
+    assert "windlass show s1 --call 3" in said.out
+
+
+def test_fits_a_terminal_of_120_columns(
+    shortened: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (explain, output):
+        console = Console(highlight=False, soft_wrap=True, width=120)
+        monkeypatch.setattr(module, "out", console)
+    said = shortened("explain", "s1", "3")
+    lines = said.out.splitlines()
+    assert all(len(line.rstrip()) <= 120 for line in lines)
+    assert any("result_" in line for line in lines)
+
+
+def test_json_holds_every_message_with_its_numbers(shortened: CommandLine) -> None:
+    told: dict[str, Any] = shortened("explain", "s1", "3", "--json").json
+    assert [one["action"] for one in told["decisions"]] == [
+        *("shown", "shown", "shortened", "shown", "shown")
+    ]
+    wanted = {"reason", "chars_before", "chars_after", "tokens", "reference", "message_id"}
+    assert all(wanted <= set(one) for one in told["decisions"])
+    assert told["selection"]["semantic_actor"] == "auto_context"
+    assert told["differs"] == {"images_after": 7}
+    assert told["call"]["sent_tokens"] < told["call"]["snowball_tokens"]
+
+
+@pytest.fixture
+def priced(windlass: CommandLine) -> CommandLine:
+    """The same where the model has a cache with a price, and four listings are read."""
+    windlass.write("notes.py", NOTES)
+    windlass.write("windlass.toml", PRICES)
+    several = [calls(call("notes", json.dumps({"which": which}))) for which in range(4)]
+    windlass.write("one.json", cascade(phase("a", tackle=["notes:notes"]), auto_context={}))
+    windlass.script = by_phase({"a": [*several, "done"]})  # type: ignore[assignment]
+    said = windlass("run", "one.json", "--session", "s1")
+    assert said.code == 0, said.err
+    return windlass
+
+
+PRICES = """
+[prices."scripted/function"]
+input = 1.0
+output = 5.0
+cache_read = 0.1
+cache_write = 1.25
+"""
+
+
+def test_a_decision_of_the_planner_can_be_checked_by_hand(priced: CommandLine) -> None:
+    said = priced("explain", "s1", "4")
+    lines = said.out.splitlines()
+    at = lines.index("planner: commit from message 4 on, because it pays:")
+    found = SUM.fullmatch(lines[at + 1])
+    assert found is not None, lines[at + 1]
+    n, r, removed, over, stay, put, gain = (float(one.replace(",", "")) for one in found.groups())
+    assert (n, r, over) == (10, 0.1, 1.15)
+    assert round(n * r * removed - over * (stay + put)) == gain > 0
+    (row,) = (line for line in lines if line.split()[:2] == ["4", "tool"])
+    assert "shortened: digest" in row
+    assert all(len(line) <= 120 for line in lines[at : at + 2])
+
+
+SUM = re.compile(
+    r"N \* r \* D - \(w - r\) \* \(S \+ d\)"
+    r" = (\S+) \* (\S+) \* (\S+) - (\S+) \* \((\S+) \+ (\S+)\) = (\S+) tokens' worth"
+)
+
+
+def test_json_holds_the_planners_decision(priced: CommandLine) -> None:
+    told: dict[str, Any] = priced("explain", "s1", "4", "--json").json
+    planned = told["planner"]
+    assert (planned["verdict"], planned["row"], planned["calls"]) == ("commit", 4, 10)
+    assert told["decisions"][4]["message_id"] == planned["message_id"]
+    assert priced("explain", "s1", "1", "--json").json["planner"] == {}
+
+
+TOLD = {
+    "verdict": "defer",
+    "row": 3,
+    "calls": 10,
+    "read": 0.1,
+    "write": 1.25,
+    "removed": 100,
+    "stay": 1_200,
+    "put": 300,
+    "gain": -1_625.0,
+    "waiting": 2,
+    "another": "that nobody knows",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            {},
+            (
+                "planner: defer: 2 edits left waiting; from message 3 on it does not pay yet:\n"
+                "N * r * D - (w - r) * (S + d) = 10 * 0.1 * 100 - 1.15 * (1,200 + 300)"
+                " = -1,625 tokens' worth"
+            ),
+        ),
+        (
+            {"calls": 30.5, "removed": 1_000, "gain": 1_325.0, "waiting": 1},
+            (
+                "planner: defer: 1 edit left waiting; from message 3 on it may not pay before the"
+                " run ends:\nN * r * D - (w - r) * (S + d) = 30.5 * 0.1 * 1,000 - 1.15"
+                " * (1,200 + 300) = 1,325 tokens' worth"
+            ),
+        ),
+        (
+            {"removed": 0},
+            (
+                "planner: defer: 2 edits left waiting, because too little that was sent before"
+                " would be left to be cached"
+            ),
+        ),
+        (
+            {"verdict": "cold"},
+            (
+                "planner: cold: nothing that was sent before is cached, so that no edit costs"
+                " anything; 2 edits proposed from message 3 on"
+            ),
+        ),
+        (
+            {"verdict": "quiet"},
+            (
+                "planner: quiet: 2 edits left waiting, because the window is so short that it would"
+                " no longer be cached after them"
+            ),
+        ),
+        ({"verdict": "new", "row": None}, "planner: new from a message that is not listed on"),
+    ],
+)
+def test_what_the_planner_decided_in_words(change: dict[str, Any], text: str) -> None:
+    assert explain.planner_text({**TOLD, **change}) == text
+
+
+def test_a_phase_without_a_policy_says_so(ran: CommandLine) -> None:
+    said = ran("explain", "s1", "3")
+    assert "no policy was in force" in said.out
+    assert "brought in" in said.out
+    assert "the phase's context does not include it" in " ".join(said.out.split())
+
+
+def test_a_call_that_was_not_made_ends_with_2(ran: CommandLine) -> None:
+    said = ran("explain", "s1", "9")
+    assert said.code == 2
+    assert "has no call 9; it has calls 1 to 3" in said.complaint
+    assert ran("explain", "s9", "1").code == 2

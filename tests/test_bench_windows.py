@@ -1,0 +1,308 @@
+"""The ruler of the windows, on examples small enough to be reckoned by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
+from bench.windows.contestants import Everything
+from bench.windows.measure import Bench, fetched
+from bench.windows.needs import Need, needs_of, values_in
+from bench.windows.recordings import Chat, Recording
+from bench.windows.shown import Shown, pieces, searched, tokens
+from bench.windows.table import frontier, mean, row
+from bench.windows.validity import Validity, chat_problems
+
+ANTHROPIC, AUTOMATIC, NONE = VECTORS
+PICTURE = "data:image/png;base64," + base64.b64encode(
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x02"
+).decode("ascii")
+
+
+def user(text: str) -> Chat:
+    return {"role": "user", "content": text}
+
+
+def calls(id_: str, content: str | None = None, **arguments: Any) -> Chat:
+    function = {"name": "bash", "arguments": json.dumps(arguments)}
+    call = {"id": id_, "type": "function", "function": function}
+    return {"role": "assistant", "content": content, "tool_calls": [call]}
+
+
+def result(id_: str, text: str) -> Chat:
+    return {"role": "tool", "tool_call_id": id_, "content": text}
+
+
+def recording(*messages: Chat, used: dict[int, tuple[str, ...]] | None = None) -> Recording:
+    return Recording("test/1", "test", messages, used)
+
+
+class Shows(Everything):
+    """A contestant out of a function."""
+
+    def __init__(self, window: Callable[[Sequence[Chat]], list[Chat]]) -> None:
+        self._window = window
+
+    def window(self, messages: Sequence[Chat], new_from: int) -> list[Chat]:
+        return self._window(messages)
+
+
+class TestTheNeutralCount:
+    def test_a_message_is_four_tokens_and_a_quarter_a_character(self) -> None:
+        assert tokens(pieces(user("x" * 40))) == 14
+
+    def test_names_and_arguments_of_calls_are_characters(self) -> None:
+        chat = calls("1", "abcd", q="")  # 4 characters, `bash`, `{"q": ""}`
+        assert tokens(pieces(chat)) == 4 + (4 + 4 + 9) / 4
+
+    def test_a_picture_is_1105_tokens_whatever_its_bytes(self) -> None:
+        part = {"type": "image_url", "image_url": {"url": PICTURE}}
+        chat = {"role": "user", "content": [{"type": "text", "text": "abcd"}, part]}
+        assert tokens(pieces(chat)) == 4 + 1 + 1_105
+
+    def test_equal_messages_share_a_number_and_others_do_not(self) -> None:
+        shown = Shown()
+        assert shown.number(result("1", "a")) == shown.number(result("1", "a"))
+        assert shown.number(result("1", "a")) != shown.number(result("2", "a"))
+        assert shown.number(result("1", "a")) != shown.number({**result("1", "a"), "x": 1})
+
+
+class TestTheBill:
+    def bill(self, *windows: list[Chat]) -> list[Sent]:
+        shown = Shown()
+        return sent([[shown.number(chat) for chat in window] for window in windows], shown)
+
+    def test_what_the_call_before_began_with_is_shared(self) -> None:
+        a, b = user("a" * 4_000), user("b" * 400)
+        assert self.bill([a], [a, b]) == [Sent(1_004, 0), Sent(1_108, 1_004)]
+
+    def test_text_counts_up_to_the_first_differing_character(self) -> None:
+        a, b = user("a" * 4_000), user("a" * 400 + "b")
+        assert self.bill([a], [b])[1].shared == 100
+
+    def test_a_message_of_another_call_shares_no_text(self) -> None:
+        assert self.bill([result("1", "a" * 400)], [result("2", "a" * 400)])[1].shared == 0
+
+    def test_the_longest_of_the_eight_calls_before_counts_and_no_older_one(self) -> None:
+        long, others = user("a" * 4_000), [[user(str(n))] for n in range(8)]
+        assert self.bill([long], *others[:7], [long])[-1].shared == 1_004
+        assert self.bill([long], *others, [long])[-1].shared == 0
+
+    def test_reads_and_writes_have_their_prices(self) -> None:
+        assert cost(Sent(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
+        assert cost(Sent(3_000, 2_000), NONE) == 3_000
+
+    def test_a_cache_in_steps_holds_whole_steps_only(self) -> None:
+        assert cost(Sent(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
+
+    def test_a_prefix_under_the_minimum_is_not_read(self) -> None:
+        assert cost(Sent(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
+        assert cost(Sent(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
+
+    def test_a_call_under_the_minimum_writes_nothing(self) -> None:
+        assert cost(Sent(1_000, 0), ANTHROPIC) == 1_000
+
+
+class TestNeeds:
+    def test_the_values_a_recording_names_are_taken_if_they_are_values(self) -> None:
+        run = recording(
+            user("go"),
+            calls("1", q="list"),
+            result("1", "orders: A-17, Emma, x1"),
+            calls("2", q="show A-17 for Emma x1"),
+            used={3: ("A-17", "Emma", "x1")},  # no digit or mark, and too short
+        )
+        assert needs_of(run) == {3: [Need("value", "A-17", (2,), (2,))]}
+
+    def test_values_are_found_where_the_recording_names_none(self) -> None:
+        run = recording(
+            user("see /etc/hosts"),
+            calls("1", q="ls"),
+            result("1", "/etc/hosts src/main.py"),
+            calls("2", q="cat /etc/hosts src/main.py src/other.py"),
+        )
+        assert [need.text for need in needs_of(run)[3]] == ["src/main.py"]
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ("cat src/a_b.py", {"src/a_b.py"}),
+            ("SELECT id FROM t WHERE no = 'HAT136'", {"HAT136"}),
+            ("just plain words", set()),
+        ],
+    )
+    def test_a_value_is_a_marked_word(self, text: str, found: set[str]) -> None:
+        assert set(values_in(text)) == found
+
+    def test_lines_are_whole_long_and_an_earlier_results(self) -> None:
+        held = "    return self.colnames[position]"
+        run = recording(
+            user("mend it"),
+            calls("1", q="cat f"),
+            result("1", f"  12 {held}\nshort"),
+            calls("2", q=f"{held}\n    return self.columns_of_mine[position]\nshort"),
+            used={},
+        )
+        assert [need.text for need in needs_of(run)[3]] == [held]
+
+    def test_what_a_user_had_said_is_no_need(self) -> None:
+        run = recording(
+            user("order A-17"),
+            calls("1", q="list"),
+            result("1", "A-17"),
+            calls("2", q="A-17"),
+        )
+        assert needs_of(run) == {}
+
+    def test_quoted_code_is_found_in_escaped_arguments(self) -> None:
+        assert 'say "a_1"' in searched(calls("1", q='say "a_1"'))
+
+    def test_of_the_results_that_hold_it_the_latest_is_fetched_and_each_once(self) -> None:
+        needs = [
+            Need("value", "a_1", (2, 4), (2, 4)),
+            Need("value", "a_2", (2, 4), (2, 4)),
+            Need("value", "a_3", (2,), (2,)),
+        ]
+        assert fetched(needs) == [4, 2]
+
+
+class TestAContestantOnARecording:
+    run = recording(
+        user("go"),
+        calls("1", q="list"),
+        result("1", "A-17 " * 1_000),
+        calls("2", q="wait"),
+        result("2", "done"),
+        calls("3", q="show A-17"),
+        result("3", "fine"),
+    )
+
+    def hide(self, messages: Sequence[Chat]) -> list[Chat]:
+        return [
+            {**chat, "content": "hidden"} if len(str(chat["content"])) > 1_000 else chat
+            for chat in messages
+        ]
+
+    def test_everything_costs_one_and_sees_all(self) -> None:
+        outcome = Bench(self.run).run(Everything())["anthropic"]
+        assert (outcome.calls, outcome.ratio, outcome.misses, outcome.invalid) == (2, 1.0, 0, 0)
+        assert (outcome.values, outcome.values_seen) == (1, 1)
+
+    def test_what_is_hidden_and_needed_is_fetched_again(self) -> None:
+        outcome = Bench(self.run).run(Shows(self.hide))["anthropic"]
+        # The third call sees: go; two calls of `bash` with `{"q": "list"}` (13 characters) and
+        # `{"q": "wait"}`; two results, `hidden` and `done`.
+        window = 5 * 4 + (2 + 2 * (4 + 13) + 6 + 4) / 4
+        fetched_result = 4 + 5_000 / 4
+        assert (outcome.values, outcome.values_seen, outcome.misses) == (1, 0, 1)
+        assert outcome.again == pytest.approx(
+            window * 0.1 + 60 * 5 + fetched_result * (1.25 + 3 * 0.1)
+        )
+
+    def test_a_digest_that_names_it_keeps_it_in_view(self) -> None:
+        def digest(messages: Sequence[Chat]) -> list[Chat]:
+            shown = self.hide(messages)
+            return [
+                {**chat, "content": "[A-17]"} if chat["content"] == "hidden" else chat
+                for chat in shown
+            ]
+
+        outcome = Bench(self.run).run(Shows(digest))["anthropic"]
+        assert (outcome.values_seen, outcome.again) == (1, 0)
+
+    def test_a_call_that_says_it_keeps_it_in_view(self) -> None:
+        run = recording(*self.run.messages[:6], result("3", "fine"), calls("4", q="A-17"))
+        outcome = Bench(run).run(Shows(self.hide))["anthropic"]
+        assert (outcome.values, outcome.values_seen) == (2, 1)
+
+    def test_who_knows_the_future_reads_a_result_until_its_last_use(self) -> None:
+        bench = Bench(recording(*self.run.messages, calls("4", q="bye")))
+        outcome = bench.run(Everything())["anthropic"]
+        go, first, result_, second, done, third, fine = (
+            bench.shown.tokens[number] for number in bench.originals[:7]
+        )
+        written, read = go + first + result_, math.floor(go + first + result_)
+        assert outcome.clairvoyant == pytest.approx(
+            written * 1.25
+            + read * 0.1
+            + (written - read + second + done) * 1.25
+            # The long result and `done` are dropped; what is left is under the minimum: fresh.
+            + (go + first + second + third + fine)
+        )
+
+    def test_a_window_without_its_results_is_invalid(self) -> None:
+        drop = Shows(lambda messages: [c for c in messages if c["role"] != "tool"])
+        outcome = Bench(self.run).run(drop)["anthropic"]
+        assert outcome.invalid == 2
+        assert "call 0" in outcome.problems[0]
+
+    def test_a_row_divides_sums_and_the_mean_weighs_sources_alike(self) -> None:
+        whole = Bench(self.run).run(Everything())["none"]
+        less = Bench(self.run).run(Shows(self.hide))["none"]
+        rows = [row("x", "none", "a", [whole, whole]), row("x", "none", "b", [less])]
+        assert rows[0].bill == 1
+        assert rows[1].bill == pytest.approx(less.bill / less.everything)
+        assert rows[1].misses == 50
+        assert mean(rows).total == pytest.approx((1 + less.ratio) / 2)
+
+    def test_on_the_frontier_stands_who_is_not_beaten(self) -> None:
+        def half(messages: Sequence[Chat]) -> list[Chat]:
+            return [
+                {**chat, "content": "A-17 " * 500} if len(str(chat["content"])) > 1_000 else chat
+                for chat in messages
+            ]
+
+        bench = Bench(self.run)
+        contestants = {
+            "whole": Everything(),
+            "half": Shows(half),
+            "none": Shows(lambda messages: [messages[0]]),
+        }
+        rows = [
+            replace(row(name, "none", "a", [bench.run(one)["none"]]), total=total)
+            for (name, one), total in zip(contestants.items(), (1.0, 0.6, 0.1), strict=True)
+        ]
+        lines = frontier(rows).splitlines()[2:]
+        assert [line[:7].rstrip() for line in lines] == ["  whole", "* half", "* none"]
+
+
+class TestValidity:
+    def test_the_chat_rule_needs_each_result_at_its_call(self) -> None:
+        good = [user("go"), calls("1"), result("1", "a")]
+        assert chat_problems(good) == []
+        assert chat_problems([good[0], good[2]])
+        assert chat_problems([good[0], good[1]])
+        assert chat_problems([good[1], good[0], good[2]])
+        assert chat_problems([])
+
+    def test_words_do_not_change_a_shape_and_blanks_ids_and_pictures_do(self) -> None:
+        shown = Shown()
+        validity = Validity(shown)
+        one, other, blank, else_ = (
+            [shown.number(result(id_, text))]
+            for id_, text in (("1", "a"), ("1", "b"), ("1", " "), ("2", "a"))
+        )
+        assert validity.same_shape(one, other)
+        assert not validity.same_shape(one, blank)
+        assert not validity.same_shape(one, else_)
+
+    def test_the_providers_are_asked_too(self) -> None:
+        shown = Shown()
+        window = [shown.number(chat) for chat in (user("go"), calls("1"), result("1", "a"))]
+        assert Validity(shown).problems(window) == []
+        broken = [shown.number(chat) for chat in (user("go"), result("9", "a"))]
+        assert {wrong.partition(":")[0] for wrong in Validity(shown).problems(broken)} > {"chat"}
+
+
+def test_vectors_are_those_of_the_definitions() -> None:
+    assert (
+        Vector("anthropic", 0.10, 1.25, 1_024, 1),
+        Vector("automatic", 0.10, 1.00, 1_024, 128),
+        Vector("none", 1.0, 1.0, 0, 1),
+    ) == VECTORS

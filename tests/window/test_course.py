@@ -1,0 +1,147 @@
+"""What a course holds against any policy: what would break a window is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.window.conversations import conversation, seeds
+from tests.window.test_windows_properties import items, problems, signed, walked
+from windlass.messages import Message, Text, ToolCall, assistant, tool, user
+from windlass.window.course import Course, Proposal
+from windlass.window.draft import Draft
+from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
+from windlass.window.size import size
+from windlass.wire.openai import check_sequence
+
+CALL = ToolCall("c1", "look", "{}")
+
+
+def _writes(message: Message) -> Callable[[Draft], Message]:
+    return lambda _: message
+
+
+@dataclass(frozen=True)
+class Rough:
+    """Proposes anything: any span, dropped, folded or replaced, the same again and again."""
+
+    seed: int
+    name: str = "rough"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """Twenty changes at random."""
+        rnd = random.Random(self.seed * 1_000 + draft.turn)
+        for _ in range(20):
+            at = rnd.randrange(len(draft))
+            span = tuple(range(at, min(len(draft), at + rnd.choice((1, 1, 2, 3, 5)))))
+            shown = draft.item(at).message
+            short = rnd.choice(
+                (
+                    shown.with_parts(Text("short")),
+                    shown.with_parts(),
+                    user("short"),
+                    assistant("short", calls=shown.tool_calls[:1]),
+                    Message("assistant", (Text("short"),)),
+                    shown.with_parts(*shown.parts, Text("longer")),
+                )
+            )
+            match rnd.randrange(5):
+                case 0:
+                    yield Proposal(span, "prune", "dropped", None)
+                case 1:
+                    yield Proposal(span, "fold", "folded", _writes(short), folds=True)
+                case 2:
+                    draft.pin(at, draft.turn + 1)
+                case _:
+                    yield Proposal((at,), "mask", "replaced", _writes(short))
+
+
+@given(seeds(), st.integers(0, 10_000), st.sampled_from(["openai", "anthropic", "gemini"]))
+def test_no_policy_can_break_a_window(numbers: list[int], seed: int, provider: str) -> None:
+    # One user message at the start, which stays: a fold of everything is another matter.
+    said = items(conversation(numbers))
+    course = Course([Rough(seed)])
+    for item in said[:2]:
+        course.append(item)
+        course.pin(item.id)
+    for window, count in walked(course, said[2:]):
+        check_sequence(window.messages)
+        assert problems(window.messages, provider) == []
+        ids = [entry.item.id for entry in window.entries]
+        assert len(ids) == len(set(ids))
+        before = said[: count + 2]
+        assert sum(map(size, window.messages)) <= sum(size(item.message) for item in before)
+        last = max(at for at, item in enumerate(before) if item.message.role == "user")
+        shown = {entry.item.id: entry.message for entry in window.entries}
+        for item in before[last + 1 :]:
+            if signed(item.message):
+                assert shown[item.id] is item.message
+
+
+@given(seeds(), st.integers(0, 10_000))
+def test_the_edits_of_all_calls_give_the_window_again(numbers: list[int], seed: int) -> None:
+    said = items(conversation(numbers))
+    course = Course([Rough(seed)])
+    known: dict[str, Replace | Fold | Drop] = {}
+    for window, count in walked(course, said):
+        for edit in window.edits:
+            for ident in edit.ids if isinstance(edit, Fold) else (edit.id,):
+                known[ident] = edit
+        entries = apply(show([*said[:count]], "said before"), known)
+        assert [entry.message for entry in entries] == list(window.messages)
+
+
+class Inserts:
+    """Puts a user's word behind the newest result, once."""
+
+    name = "inserts"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """Nothing; the message is inserted at the second call."""
+        if draft.turn == 2:
+            draft.insert(Item("new", user("By the way."), "user"), "expand", "told")
+        return ()
+
+
+def test_an_insert_stays_and_is_nobodys_word() -> None:
+    course = Course([Inserts()])
+    said = [user("Look."), assistant(calls=[CALL]), tool(CALL, "seen"), assistant("Done.")]
+    for item in items(said[:3]):
+        course.append(item)
+    window = course.window()
+    assert window.inserts == (Insert(window.inserts[0].item, "expand", "told"),)
+    assert window.messages[-1] == user("By the way.")
+    course.append(items(said)[3])
+    assert [m.role for m in course.window().messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
+    assert course.last_user == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["[look result, 9,999 characters; reference result_0123456789abcdef]"]
+)
+def test_a_placeholder_of_another_window_is_left_alone(text: str) -> None:
+    class Shortens:
+        name = "shortens"
+
+        def propose(self, draft: Draft) -> Iterable[Proposal]:
+            for at in range(len(draft)):
+                short = draft.item(at).message.with_parts(Text("s"))
+                yield Proposal((at,), "mask", "short", _writes(short))
+
+    course = Course([Shortens()])
+    messages = [user("a long word"), assistant(calls=[CALL]), tool(CALL, text + "\nkept " * 9)]
+    for item in items(messages):
+        course.append(item)
+    assert course.window().messages[2] is messages[2]
+    assert course.window().messages[0].text == "s"

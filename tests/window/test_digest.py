@@ -1,0 +1,317 @@
+"""Names, digests, and the two policies that shorten what was seen: Digest and Masking."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import conversations, png, rough_texts
+from tests.window.courses import holds_for_every_window, texts, windows
+from windlass.messages import Message, Opaque, Text, ToolCall, assistant, picture, tool, user
+from windlass.window.course import Course, Window
+from windlass.window.digest import (
+    LINE_CHARS,
+    PATHS_FIRST,
+    digest,
+    error_lines,
+    kind_of_name,
+    names_left,
+    words_of,
+)
+from windlass.window.entries import Item
+from windlass.window.names import names_in, names_of, parts, unescaped, whole_names
+from windlass.window.policies.digest import Digest
+from windlass.window.policies.masking import Masking
+
+FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 12
+
+
+def nobody(_: str) -> bool:
+    return False
+
+
+def turns(*rounds: tuple[str, dict[str, Any], str], task: str = "Do it.") -> list[Message]:
+    """A user message, and for each round a call with these arguments and its result."""
+    said = [user(task)]
+    for number, (name, arguments, text) in enumerate(rounds):
+        call = ToolCall(f"c{number}", name, json.dumps(arguments))
+        said += [assistant("", calls=[call]), tool(call, text)]
+    return said
+
+
+def idle(count: int) -> list[tuple[str, dict[str, Any], str]]:
+    """Rounds that name nothing."""
+    return [("wait", {}, "ok")] * count
+
+
+def last(window: Window, at: int) -> str:
+    return texts(window)[at]
+
+
+def seen_whole(said: list[Message], policy: Any, at: int = 2) -> int:
+    """How many calls see the message at this position as it was said."""
+    return sum(len(w.messages) > at and w.messages[at] == said[at] for w in windows(said, policy))
+
+
+class TestNames:
+    def test_whole_names_come_in_order_without_quotes_brackets_and_ends(self) -> None:
+        text = 'see "/a/b/c.py:12": self.x.y, #W123; 2024-05-20. well-known ---- ____ x@y.com'
+        assert list(whole_names(text)) == [
+            *("/a/b/c.py:12", "self.x.y", "#W123", "2024-05-20", "x@y.com")
+        ]
+
+    def test_words_short_things_and_long_data_are_no_names(self) -> None:
+        assert not whole_names("house a.b 123 x_1 " + "a1" * 200)
+
+    def test_a_name_holds_what_it_is_made_of(self) -> None:
+        held = names_of("open /src/app/main.py:31 now; call self.store.fetch_all")
+        assert {"/src/app", "main.py", "app/main.py", "/src/app/main.py"} <= held
+        assert {"fetch_all", "store.fetch_all", "self.store"} <= held
+        assert "self" not in held
+        assert "main" not in held
+
+    def test_an_address_is_not_cut_at_its_scheme(self) -> None:
+        assert "https" not in parts("https://a.org/b_c")
+
+    def test_escapes_of_json_stick_to_no_name(self) -> None:
+        call = ToolCall("c", "bash", json.dumps({"command": 'cd x\nrun_it "a_b"\t\\d_e'}))
+        assert "run_it" in names_in(assistant("", calls=[call]))
+        assert "nrun_it" not in names_in(assistant("", calls=[call]))
+        assert "nrun_it" not in names_in(tool("c", '{"out": "x\\nrun_it"}'))
+        assert unescaped(r"C:\new_dir") != r"C:\new_dir"
+        assert "new_dir" in names_in(tool("c", r"C:\new_dir")), "prose has no escapes"
+
+    @given(rough_texts())
+    def test_every_name_and_part_stands_in_the_text(self, text: str) -> None:
+        said = Text(text).text
+        for name in names_of(said):
+            assert name in said
+            assert len(name) >= 4
+
+    @given(st.text("ab1_/.:@# -", max_size=30))
+    def test_what_a_part_would_be_is_held_by_the_whole(self, text: str) -> None:
+        for name in whole_names(text):
+            assert all(part in name for part in parts(name))
+            assert set(parts(name)) <= names_of(text)
+
+
+class TestDigests:
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            ("#W123", "id"),
+            ("src/a.py:12", "place"),
+            ("snake_case", "snake"),
+            ("2024-05-20", "date"),
+            ("152.50", "number"),
+            ("self.parent.key", "dotted"),
+            ("https://a.org/x", "url"),
+            ("HAT030", "code"),
+            ("a.b@c.org", "mail"),
+            ("src/app", "path"),
+            ("main.py", "file"),
+            ("123e4567-e89b-12d3-a456-426614174000", "uuid"),
+        ],
+    )
+    def test_a_name_has_a_kind_by_its_shape(self, name: str, kind: str) -> None:
+        assert kind_of_name(name) == kind
+
+    def test_is_what_nothing_else_holds(self) -> None:
+        text = "order #W123 of user_77 on 2024-05-20"
+        assert digest(text, 100, lambda name: name == "user_77") == "#W123 2024-05-20"
+        assert names_left(text, lambda name: name == "#W123") == ["user_77", "2024-05-20"]
+
+    def test_keeps_telling_kinds_first_and_tells_them_in_the_order_of_the_text(self) -> None:
+        text = "a/long/path/to/x.py then some_name then #W123"
+        assert digest(text, 20, nobody) == "some_name #W123"
+        assert digest(text, 30, nobody, order=PATHS_FIRST) == "a/long/path/to/x.py #W123"
+
+    def test_prefers_what_the_task_talks_about_among_equals(self) -> None:
+        text = "core/alpha.py core/arrow.py core/gamma.py"
+        assert digest(text, 16, nobody) == "core/alpha.py"
+        assert digest(text, 16, nobody, task=words_of("Mend Arrow!")) == "core/arrow.py"
+
+    def test_words_said_over_and_over_say_nothing_about_a_task(self) -> None:
+        assert words_of("model " * 9 + "arrow") == {"arrow"}
+
+    @pytest.mark.req("AC-37")
+    def test_error_lines_stand_first_and_not_the_whole_log(self) -> None:
+        log = "\n".join(f"step {n} error: no {n}" for n in range(500)) + "\nValueError: last"
+        kept = error_lines(log, 100)
+        assert kept.endswith("ValueError: last")
+        assert len(kept) <= 100
+        assert digest(log, 300, nobody, errors=100).startswith(kept)
+
+    def test_an_error_in_an_endless_line_keeps_what_stands_around_it(self) -> None:
+        kept = error_lines("x " * 4_000 + "KeyError: 'gone' " + "y " * 4_000, 400)
+        assert "KeyError: 'gone'" in kept
+        assert len(kept) <= LINE_CHARS
+
+    @given(st.text("ab1_/.: \nE", max_size=200), st.integers(0, 120), st.integers(0, 60))
+    def test_keeps_to_its_room_and_invents_nothing(self, text: str, room: int, errors: int) -> None:
+        text += "\nKeyError: a_1"
+        kept = digest(text, room, nobody, errors=errors)
+        assert len(kept) <= room
+        for line in error_lines(text, errors).splitlines():
+            assert line in text
+        for name in whole_names(kept):
+            assert name in text
+
+
+@pytest.mark.req("CA-13", "AC-33")
+class TestDigest:
+    def test_a_result_is_seen_whole_once_and_then_told_in_short(self) -> None:
+        result = FILLER + "booked as REF_4711 for 99.50"
+        said = turns(("book", {}, result), *idle(2))
+        seen = windows(said, Digest())
+        assert last(seen[1], 2) == result
+        assert last(seen[2], 2) == (
+            f"[book result, {len(result):,} chars; "
+            f"reference result_{said[2].content_hash}]\nREF_4711 99.50"
+        )
+        assert seen[2].entries[2].because == "digest"
+        assert seen[2].entries[2].item.message == said[2], "nothing is lost"
+        assert [edit.because for edit in seen[2].edits] == ["digest"]
+        assert not seen[3].edits
+
+    def test_tells_no_name_that_another_message_in_view_holds(self) -> None:
+        said = turns(("book", {}, FILLER + "REF_4711 and REF_4712"), *idle(1))
+        said.append(assistant("I booked REF_4711."))
+        assert "REF_4711" not in last(windows([*said, user("Go on.")], Digest(after=2))[-1], 2)
+
+    def test_one_of_two_results_keeps_the_name_that_both_hold(self) -> None:
+        said = turns(("a", {}, FILLER + "REF_4711"), ("b", {}, FILLER + "REF_4711"), *idle(2))
+        shown = windows(said, Digest())[-1]
+        assert sum("REF_4711" in text for text in texts(shown)) == 1
+
+    def test_short_results_and_words_of_people_stay(self) -> None:
+        said = turns(("a", {}, "REF_4711 is ready"), *idle(3), task=FILLER)
+        assert all(w.messages == tuple(said[: len(w.messages)]) for w in windows(said, Digest()))
+
+    def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
+        read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
+        assert seen_whole(turns(read, *idle(12)), Digest()) == 8
+        assert seen_whole(turns(read, *idle(12)), Digest(reads_after=4)) == 4
+
+    def test_a_file_read_in_a_shell_stays_a_shorter_while(self) -> None:
+        read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
+        assert seen_whole(turns(read, *idle(12)), Digest()) == 5
+
+    def test_a_file_stays_while_its_name_is_named(self) -> None:
+        read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
+        edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
+        said = turns(read, *idle(6), edit, *idle(8))
+        assert seen_whole(said, Digest()) == 10
+        assert seen_whole(said, Digest(named_within=0)) == 8
+
+    def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
+        crowded = " ".join(f"user_name_{n}" for n in range(200))
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 2
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(crowded_after=1)) == 1
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_waiting=900)) == 1
+
+    def test_keeps_within_its_share(self) -> None:
+        data = json.dumps([{"id": f"user_{n}", "note": "word " * 9} for n in range(400)])
+        output = " ".join(f"guest_{n} walks" for n in range(900))
+        said = turns(("get", {}, data), ("bash", {"command": "run"}, output), *idle(4))
+        shown = windows(said, Digest())[-1]
+        assert 3_000 < len(last(shown, 2)) <= 4_000 + 120
+        assert 1_500 < len(last(shown, 4)) <= 2_000 + 120
+
+    @pytest.mark.req("AC-37")
+    def test_a_failed_result_keeps_its_error_lines(self) -> None:
+        output = FILLER + "E   AssertionError: shop is closed\n"
+        said = turns(("bash", {"command": "pytest"}, output), *idle(2))
+        assert "E   AssertionError: shop is closed" in last(windows(said, Digest())[-1], 2)
+        assert "shop" not in last(windows(said, Digest(keep_errors=False))[-1], 2)
+
+    def test_pictures_and_marks_of_a_result_stay(self) -> None:
+        call = ToolCall("c", "plot", "{}")
+        mark = Opaque("openai", "with", '{"cache_control": {"type": "ephemeral"}}')
+        chart = picture(png(), name="chart.png")
+        result = Message("tool", (Text(FILLER), mark, chart, Text("more")), (), "c")
+        said = [user("Plot."), assistant("", calls=[call]), result, *turns(*idle(2))[1:]]
+        shown = windows(said, Digest())[-1].messages[2]
+        assert [type(part) for part in shown.parts] == [Text, Opaque, type(chart)]
+        assert shown.tool_call_id == "c"
+
+    def test_what_is_pinned_waits(self) -> None:
+        said = turns(("a", {}, FILLER), *idle(6))
+        course = Course([Digest()])
+        for number, message in enumerate(said[:3]):
+            course.append(Item(f"id{number}", message, message.role))
+        course.pin("id2", until=4)
+        whole = 0
+        for number, message in enumerate(said[3:], 3):
+            whole += message.role == "assistant" and course.window().messages[2] == said[2]
+            course.append(Item(f"id{number}", message, message.role))
+        assert whole == 3
+        assert course.window().messages[2] != said[2]
+
+    @given(conversations(max_turns=6), st.integers(1, 3), st.integers(1, 4))
+    def test_every_window_is_valid_sticky_and_the_same_again(
+        self, said: list[Message], after: int, crowded: int
+    ) -> None:
+        policy = Digest(after=after, crowded_after=crowded, min_chars=1, least=20)
+        holds_for_every_window(_longer(said), policy)
+
+    @given(conversations(max_turns=5, min_turns=3))
+    def test_a_name_in_view_stays_in_view_where_there_is_room(self, said: list[Message]) -> None:
+        said = _longer(said)
+        for window in windows(said, Digest(share_text=1, share_records=1, least=4_000)):
+            shown = "\n".join(texts(window))
+            for entry in window.entries:
+                if entry.edited:
+                    assert f"ref_{entry.item.id}_9" in shown
+
+
+@pytest.mark.req("AC-33", "AC-39")
+class TestMasking:
+    @pytest.mark.req("AC-40", "AC-44")
+    def test_a_result_three_calls_have_seen_becomes_the_documented_line(self) -> None:
+        said = turns(("ask", {}, FILLER), *idle(3))
+        seen = windows(said, Masking())
+        assert [last(w, 2) == FILLER for w in seen[1:]] == [True, True, True, False]
+        assert last(seen[-1], 2) == (
+            f"[Tool text result, {len(FILLER):,} chars, hash={said[2].content_hash[:8]}; "
+            f"reference result_{said[2].content_hash}]"
+        )
+        assert seen[-1].entries[2].item.message == said[2]
+
+    @pytest.mark.req("AC-40")
+    def test_the_line_says_what_sort_of_result_it_was(self) -> None:
+        data = json.dumps([{"id": n} for n in range(90)])
+        assert "structured result" in last(
+            windows(turns(("a", {}, data), *idle(3)), Masking())[-1], 2
+        )
+
+    @pytest.mark.req("AC-37")
+    def test_errors_are_kept_unless_they_are_not_wanted(self) -> None:
+        said = turns(("a", {}, FILLER + "PermissionError: no"), *idle(3))
+        assert last(windows(said, Masking())[-1], 2).endswith("]\nPermissionError: no")
+        assert last(windows(said, Masking(keep_errors=False))[-1], 2).endswith("]")
+
+    @pytest.mark.req("AC-43", "AC-38")
+    def test_small_results_and_all_that_is_no_result_stay(self) -> None:
+        said = turns(("a", {}, "short"), *idle(5), task=FILLER)
+        assert windows(said, Masking())[-1].messages == tuple(said)
+
+    @given(conversations(max_turns=6), st.integers(1, 4))
+    def test_every_window_is_valid_sticky_and_the_same_again(
+        self, said: list[Message], after: int
+    ) -> None:
+        holds_for_every_window(_longer(said), Masking(after=after, min_chars=1))
+
+
+def _longer(said: list[Message]) -> list[Message]:
+    """The same with results long enough to be shortened, each with a name of its own."""
+    return [
+        message.with_parts(*message.parts, Text(f"{FILLER}ref_id{at}_9 done"))
+        if message.role == "tool"
+        else message
+        for at, message in enumerate(said)
+    ]

@@ -1,0 +1,64 @@
+"""Who in view holds a name, against looking into every message."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.window.course import Course
+from windlass.window.entries import Item
+from windlass.window.holders import Holders, Said
+from windlass.window.names import names_in
+from windlass.window.policies import loops
+from windlass.window.policies.loops import Loops
+
+POOL = ("abc_1", "src/def_2.py", "def_2.py", "ghi_3.py:44", "ghi_3.py", "d@e.org")
+
+said = st.one_of(st.none(), st.sets(st.sampled_from(POOL)).map(" ".join).map(user))
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 30), said, max_size=6), max_size=12),
+    st.dictionaries(st.integers(0, 30), said, max_size=4),
+    st.integers(0, 30),
+)
+def test_holders_are_those_that_show_a_name(
+    steps: list[dict[int, Message | None]], instead: dict[int, Message | None], but: int
+) -> None:
+    holders, shown = Holders(), dict[int, Message | None]()
+    for step in steps:
+        holders.put({at: Said(message) for at, message in step.items()})
+        shown |= step
+    shown |= instead
+    over = {at: Said(message) for at, message in instead.items()}
+    names = {at: names_in(message) if message else frozenset() for at, message in shown.items()}
+    others = [held for at, held in names.items() if at != but]
+    assert holders.held(POOL, over, but) == {
+        name for name in POOL if any(name in held for held in others)
+    }
+    counts = holders.among(POOL, over, (but,))
+    assert all(counts[name] == sum(name in held for held in others) for name in POOL)
+
+
+def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    same = loops._same
+
+    def counted(*given: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return same(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loops, "_same", counted)
+    course = Course([Loops()])
+    messages: list[Message] = [user("Wait.")]
+    for number in range(60):
+        call = ToolCall(f"c{number}", "poll", "{}")
+        messages += [assistant("", calls=[call]), tool(call, "still running " * 20)]
+    for number, message in enumerate(messages):
+        course.append(Item(f"id{number}", message, message.role))
+    assert len(course.window().messages) == 4
+    assert "59 times the same" in course.window().messages[1].text
+    assert compared <= 2 * 60

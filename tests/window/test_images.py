@@ -1,0 +1,120 @@
+"""Image decay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import conversations, png
+from tests.window.courses import holds_for_every_window, texts, windows
+from windlass.messages import (
+    Message,
+    Opaque,
+    Text,
+    ToolCall,
+    assistant,
+    picture,
+    tool,
+    user,
+)
+from windlass.window.course import Window
+from windlass.window.policies.images import Images
+
+CHART = picture(png(640, 480), name="chart.png")
+OTHER = replace(picture(png(64, 48)), name="other.png")
+CALL = ToolCall("c1", "plot", "{}")
+
+
+def pictures(window: Window) -> int:
+    return sum(len(message.pictures) for message in window.messages)
+
+
+@pytest.mark.req("CA-8", "CE-38", "CE-54")
+def test_a_picture_two_calls_have_seen_becomes_the_documented_line() -> None:
+    said = [
+        user("Plot."),
+        assistant("I plot.", calls=[CALL]),
+        tool(CALL, "drawn", CHART),
+        assistant("Done. The chart shows sales by month. It is blue."),
+        user("And?"),
+        assistant("Nothing."),
+        user("Well?"),
+    ]
+    seen = windows(said, Images(where=lambda item, n: f"images/S/P/image_{n}.png"))
+    assert [pictures(window) for window in seen] == [0, 1, 1, 0]
+    assert seen[-1].messages[2].parts == (
+        Text("drawn"),
+        Text(
+            "[Image at turn 1: chart.png, 640x480, The chart shows sales by month.,"
+            " saved: images/S/P/image_0.png]"
+        ),
+    )
+
+
+def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone() -> None:
+    said = [
+        user("Look", CHART),
+        assistant("", calls=[CALL]),
+        tool(CALL, "x"),
+        assistant("", calls=[CALL]),
+    ]
+    said += [tool(CALL, "y")]
+    shown = windows(said, Images())[-1].messages[0]
+    ref = f"reference result_{said[0].content_hash}"
+    assert shown.text == f"Look\n[Image at turn 1: chart.png, 640x480, {ref}]"
+
+
+@pytest.mark.req("CA-3")
+def test_keep_leaves_the_newest_pictures_at_once_and_wherever_they_are() -> None:
+    said = [user("Two", CHART, OTHER), assistant("a"), user("One", CHART), assistant("b")]
+    said += [user("None"), assistant("c"), user("One", OTHER)]
+    seen = windows(said, Images(after=None, keep=2))
+    assert [pictures(window) for window in seen] == [2, 2, 2, 2]
+    first = seen[1].messages[0]
+    assert first.pictures == (OTHER,)
+    assert first.text.startswith("Two\n[Image at turn 1: chart.png, 640x480, a, reference")
+    assert seen[-1].messages[0].pictures == ()
+    assert all(edit.because == "prune" for edit in seen[-1].edits)
+
+
+def test_what_was_said_of_the_picture_goes_with_it_and_the_rest_stays() -> None:
+    mark = Opaque("openai", "with", '{"cache_control": {"type": "ephemeral"}}')
+    said = [Message("user", (Text("Look"), mark, CHART, mark)), assistant("a"), user("b")]
+    said += [assistant("c"), user("d")]
+    shown = windows(said, Images())[-1].messages[0]
+    assert shown.parts[:2] == (Text("Look"), mark)
+    assert [type(part) for part in shown.parts[2:]] == [Text]
+
+
+def test_a_pinned_picture_waits() -> None:
+    from windlass.window.course import Course
+    from windlass.window.entries import Item
+
+    course = Course([Images(after=1)])
+    course.append(Item("0", user("Look", CHART), "user"))
+    course.pin("0", until=3)
+    for n in range(1, 5):
+        course.append(Item(f"a{n}", assistant("x"), "agent"))
+        course.append(Item(f"u{n}", user("y"), "user"))
+        assert pictures(course.window()) == (1 if n < 3 else 0)
+
+
+@given(
+    conversations(max_turns=6),
+    st.none() | st.integers(1, 3),
+    st.none() | st.integers(1, 3),
+)
+def test_every_window_is_valid_small_sticky_and_replayed(
+    messages: list[Message], after: int | None, keep: int | None
+) -> None:
+    seen = holds_for_every_window(messages, Images(after, keep))
+    for window in seen:
+        assert keep is None or pictures(window) <= keep
+        for entry in window.entries:
+            kept = [t for t in texts(window) if t]
+            assert kept or not entry.item.message.text
+            for part in entry.item.message.parts:
+                assert not isinstance(part, Text) or part in entry.message.parts

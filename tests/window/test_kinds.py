@@ -1,0 +1,143 @@
+"""What a result is, and what its call read or wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from windlass.messages import ToolCall
+from windlass.window.course import Facts
+from windlass.window.kinds import END, KINDS, NOTHING, Lines, Touched, kind_of, look_of, touched
+
+
+def call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall("call_1", name, json.dumps(arguments))
+
+
+def bash(command: str) -> ToolCall:
+    return call("bash", command=command)
+
+
+class TestKindOf:
+    @pytest.mark.parametrize(
+        ("made", "text", "kind"),
+        [
+            (call("read_file", path="a.py"), '{"a": 1}', "file"),
+            (call("Read", file_path="/a.py"), "x", "file"),
+            (call("mcp__files__read_text_file", path="a"), "x", "file"),
+            (call("web_search", query="q"), "1. a\n2. b", "search"),
+            (call("Grep", pattern="q"), "a.py:1: q", "search"),
+            (call("Glob", pattern="*"), "a.py\nb.py", "listing"),
+            (call("WebFetch", url="u"), "words", "api"),
+            (call("run_sql", query="q"), "a | b\n1 | 2\n3 | 4", "table"),
+            (call("get_order_details", order_id="#W1"), '{"order_id": "#W1"}', "json"),
+            (bash("cat data.json"), '{"a": 1}', "file"),
+            (bash("sed -n '1,5p' a.py"), "x", "file"),
+            (bash("grep -rn foo . | head"), "a:1:foo", "search"),
+            (bash("cd src && ls -la"), "total 3", "listing"),
+            (bash("git diff HEAD~1"), "x", "diff"),
+            (bash("git log --oneline"), "x", "log"),
+            (bash("python run.py"), '{"a": 1}', "command"),
+            (bash("python run.py"), "diff --git a b", "diff"),
+            (call("submit", command="ls -F"), "a/\nb/", "listing"),
+            (None, "diff --git a/x b/x\n", "diff"),
+            (None, "words and more words", "text"),
+        ],
+    )
+    def test_by_tool_command_and_look(self, made: ToolCall | None, text: str, kind: str) -> None:
+        assert kind_of(made, text) == kind
+
+    def test_what_is_declared_goes_first(self) -> None:
+        assert kind_of(call("read_file", path="a"), "x", Facts(kind="table")) == "table"
+        assert kind_of(call("read_file", path="a"), "x", Facts(kind="unheard-of")) == "file"
+
+    @pytest.mark.parametrize(
+        ("text", "kind"),
+        [
+            ('{"a": 1}', "json"),
+            ('[{"a": 1}]', "json"),
+            ("[not json]", "text"),
+            ("2024-05-01 10:00:00 INFO a\n" * 5, "log"),
+            ("src/a.py\nsrc/b.py\nREADME.md\nsetup.cfg", "listing"),
+            ("a.py:1:x = 1\nb.py:20:y\nc/d.py:3:z", "search"),
+            ("     1→a\n     2→b\n     3→c", "file"),
+            ("a,b,c\n1,2,3\n4,5,6", "table"),
+            ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b", "diff"),
+            ("", "text"),
+        ],
+    )
+    def test_look(self, text: str, kind: str) -> None:
+        assert look_of(text) == kind
+
+    @given(strategies.tool_calls(), strategies.rough_texts())
+    def test_anything_has_a_kind(self, made: ToolCall, text: str) -> None:
+        assert kind_of(made, text) in KINDS
+        touched(made)
+
+
+class TestTouched:
+    @pytest.mark.parametrize(
+        ("made", "told"),
+        [
+            (call("read_file", path="a"), Touched(Lines("a"))),
+            (call("read_file", path="a", start_line=3, end_line=9), Touched(Lines("a", 3, 9))),
+            (call("Read", file_path="a", offset=10, limit=5), Touched(Lines("a", 10, 14))),
+            (call("view", path="a", view_range=[2, -1]), Touched(Lines("a", 2))),
+            (
+                call("str_replace_editor", command="view", path="a", view_range=[2, 4]),
+                Touched(Lines("a", 2, 4)),
+            ),
+            (
+                call("str_replace_editor", command="create", path="a"),
+                Touched(writes="a", whole=True),
+            ),
+            (call("Edit", file_path="a", old_string="x"), Touched(writes="a")),
+            (call("write_file", path="a", text="x"), Touched(writes="a", whole=True)),
+            (bash("cat a/b.py"), Touched(Lines("a/b.py"))),
+            (bash("cd /x && cat b.py"), Touched(Lines("/x/b.py"))),
+            (bash("nl -ba a.py | sed -n '600,650p'"), Touched(Lines("a.py", 600, 650))),
+            (bash("sed -n '5,$p' a.py"), Touched(Lines("a.py", 5, END))),
+            (bash("head -n 20 a.py"), Touched(Lines("a.py", 1, 20))),
+            (bash("head -5 a.py"), Touched(Lines("a.py", 1, 5))),
+            (bash("cat <<'EOF' > a.py\nx\nEOF"), Touched(writes="a.py", whole=True)),
+            (bash("cat >> a.py <<EOF\nx\nEOF"), Touched(writes="a.py")),
+            (bash("sed -i 's/a/b/' a.py"), Touched(writes="a.py")),
+            (bash("echo x > a.py"), Touched(writes="a.py", whole=True)),
+        ],
+    )
+    def test_plain_shapes(self, made: ToolCall, told: Touched) -> None:
+        assert touched(made) == told
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "cat a b",
+            "cat *.py",
+            "tail -n 5 a.py",
+            "cat a.py; cat b.py",
+            "cat a.py | grep x",
+            "sed 's/a/b/' a.py",
+            "python -c 'open(\"a.py\")'",
+            "cat 'open quote",
+            "x" * 3_000,
+        ],
+    )
+    def test_what_is_not_plain_reads_nothing_known(self, command: str) -> None:
+        assert touched(bash(command)) == NOTHING
+
+    def test_as_declared(self) -> None:
+        facts = Facts(reads="where")
+        assert touched(call("peek", where="k", limit=3), facts) == Touched(Lines("k", 1, 3))
+        assert touched(call("poke", where="k"), Facts(writes="where")) == Touched(writes="k")
+        assert touched(call("peek", where=3), facts) == NOTHING
+        assert touched(None) == NOTHING
+        assert touched(ToolCall("1", "read_file", "no json")) == NOTHING
+
+    @given(st.text())
+    def test_any_command_is_read(self, command: str) -> None:
+        touched(bash(command))
+        kind_of(bash(command), "x")

@@ -1,0 +1,186 @@
+"""Attempts and repeated calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import conversations
+from tests.window.courses import holds_for_every_window, texts, windows
+from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
+from windlass.prompts import repair_text, retry_text
+from windlass.window.entries import Item
+from windlass.window.policies.loops import Loops
+
+LONG = "An answer that goes on. " * 40
+
+
+def attempts(count: int, *, numbered: bool = True) -> list[Item]:
+    """What a phase leaves behind that made `count` attempts and was told to try again."""
+    rows = [
+        Item("s", system("Be."), "system", "P", 0),
+        Item("t", user("Write it."), "user", "P", 0, 1),
+    ]
+    turn = 0
+    for n in range(1, count + 1):
+        call = ToolCall(f"c{n}", "look", f'{{"at": "{n}"}}')
+        row: dict[str, Any] = {"phase": "P", "attempt": n if numbered else None}
+        turn += 2
+        rows += [
+            Item(f"a{n}", assistant("I look.", calls=[call]), "agent", turn=turn - 1, **row),
+            Item(f"r{n}", tool(call, "seen " * 50), "tool_result", turn=turn - 1, **row),
+            Item(f"o{n}", assistant(f"Output {n}. {LONG}"), "agent", turn=turn, **row),
+        ]
+        later: dict[str, Any] = {**row, "attempt": n + 1 if numbered else None}
+        told = retry_text(f"Reason {n}: too short.", n + 1)
+        rows.append(Item(f"v{n}", user(told), "user", turn=turn, **later))
+    if not numbered:
+        rows = [Item(r.id, r.message, r.node) for r in rows]
+    return rows
+
+
+def cut(n: int, rows: list[Item]) -> str:
+    text = f"Output {n}. {LONG}"
+    ref = next(r for r in rows if r.id == f"o{n}").message.content_hash
+    return (
+        f"[Attempt #{n}]\n{text[:300]}\n[... {len(text) - 500} characters;"
+        f" reference result_{ref} ...]\n{text[-200:]}"
+    )
+
+
+def folded(n: int, rows: list[Item]) -> str:
+    """The tool pair of an attempt as the line that it becomes at the refusal."""
+    ref = next(r for r in rows if r.id == f"r{n}").message.content_hash
+    seen = ("seen " * 50)[:137].rstrip()
+    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; reference result_{ref}'
+
+
+@pytest.mark.req("AC-34", "AC-46", "AC-47", "AC-48", "AC-49", "AC-50")
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_retry_sees_the_task_earlier_outputs_cut_and_the_last_whole_with_its_calls_in_lines(
+    numbered: bool,
+) -> None:
+    rows = attempts(3, numbered=numbered)
+    assert texts(windows(rows, Loops())[-1]) == [
+        "Be.",
+        "Write it.",
+        cut(1, rows),
+        "[Validation Failed]\nReason 1: too short.",
+        cut(2, rows),
+        "[Validation Failed]\nReason 2: too short.",
+        folded(3, rows),
+        f"Output 3. {LONG}",
+        retry_text("Reason 3: too short.", 4),
+    ]
+
+
+@pytest.mark.req("AC-35", "AC-47")
+def test_attempts_beyond_the_limit_become_one_line_behind_the_task() -> None:
+    rows = attempts(5)
+    shown = texts(windows(rows, Loops())[-1])
+    assert shown[1] == (
+        "[Original Task]\nWrite it.\n[Attempts #1 to #2 failed before:"
+        " Reason 1: too short.; Reason 2: too short.]"
+    )
+    assert shown[2] == cut(3, rows)
+    assert shown[6:8] == [folded(5, rows), f"Output 5. {LONG}"]
+    assert len(shown) == 2 + 4 + 3
+    longest = [sum(map(len, texts(w))) for w in windows(attempts(12), Loops())]
+    assert max(longest) < 2.5 * longest[5]
+
+
+def test_the_second_attempt_sees_the_output_of_the_first_whole_and_its_calls_in_lines() -> None:
+    rows = attempts(1)
+    seen = windows(rows, Loops())
+    assert seen[1].messages == tuple(row.message for row in rows[:4])  # before the refusal
+    assert texts(seen[-1]) == [
+        "Be.",
+        "Write it.",
+        folded(1, rows),
+        f"Output 1. {LONG}",
+        retry_text("Reason 1: too short.", 2),
+    ]
+
+
+def test_an_attempt_without_calls_stays_as_it_was() -> None:
+    rows = [row for row in attempts(1) if row.id not in ("a1", "r1")]
+    assert windows(rows, Loops())[-1].messages == tuple(row.message for row in rows)
+
+
+def test_a_repair_belongs_to_its_attempt_and_a_person_is_never_folded() -> None:
+    rows = attempts(1)
+    place: dict[str, Any] = {"phase": "P", "turn": 2, "attempt": 2}
+    rows += [
+        Item("x", assistant("bad json " * 90), "agent", **place),
+        Item("y", user(repair_text("no object")), "user", **place),
+        Item("z", assistant("{}"), "agent", **place),
+        Item("p", user("Use French."), "user", **place),
+        Item("v2", user(retry_text("Empty.", 3)), "user", "P", 3, 3),
+        Item("w", assistant("third"), "agent", "P", 4, 3),
+        Item("v3", user(retry_text("Still.", 4)), "user", "P", 4, 4),
+    ]
+    shown = texts(windows(rows, Loops())[-1])
+    assert "Use French." in shown
+    assert "[Attempt #2]\n{}" in shown
+    assert not any("Output Invalid" in text for text in shown)
+
+
+def test_names_that_only_a_cut_attempt_held_are_listed() -> None:
+    rows = attempts(2)
+    found = rows[3].message
+    rows[3] = Item(
+        "r1", found.with_parts(Text("table dim_customer_v2 " + "x " * 90)), "tool", "P", 1, 1
+    )
+    shown = texts(windows(rows, Loops())[-1])
+    # The reference in the line of its call is no name that it found.
+    assert shown[2] == f"{cut(1, rows)}\nNames in this attempt: dim_customer_v2"
+
+
+def same_calls(count: int, result: str = "still running " * 20) -> list[Message]:
+    said = [user("Wait for it.")]
+    for n in range(count):
+        call = ToolCall(f"c{n}", "status", '{"job": "j-1"}')
+        said += [assistant("I check.", calls=[call]), tool(call, result)]
+    return said
+
+
+def test_the_same_call_made_again_and_again_is_a_line_with_a_count() -> None:
+    said = same_calls(4)
+    seen = windows(said, Loops())
+    assert seen[2].messages == tuple(said[:5])
+    assert texts(seen[4]) == [
+        "Wait for it.",
+        'I check.\n[Turns 1-3] 3 times the same: status("j-1") -> '
+        + ("still running " * 20)[:137].strip()
+        + f"...; reference result_{said[6].content_hash}",
+        "I check.",
+        "still running " * 20,
+    ]
+
+
+def test_calls_that_fail_alike_are_the_same_and_others_are_not() -> None:
+    failing = same_calls(3, "Error: timeout after 30 s " * 9)
+    failing[4] = failing[4].with_parts(Text("Error: timeout after 31 s " * 9))
+    assert len(windows(failing, Loops())[-1].messages) == 4
+    changing = same_calls(3)
+    changing[4] = changing[4].with_parts(Text("50 percent " * 20))
+    assert len(windows(changing, Loops())[-1].messages) == 7
+
+
+@given(conversations(max_turns=4, min_turns=1), st.integers(1, 3), st.integers(0, 2))
+def test_every_window_is_valid_small_sticky_and_replayed(
+    messages: list[Message], limit: int, same: int
+) -> None:
+    number = 2
+    told: list[Message] = []
+    for n, message in enumerate(messages):
+        is_answer = message.role == "assistant" and not message.tool_calls
+        text = Text("And so on. " * 60)
+        told.append(message.with_parts(*message.parts, text) if is_answer else message)
+        if is_answer:
+            told.append(user(retry_text(f"no {n}", number)))
+            number += 1
+    holds_for_every_window(told, Loops(limit, 50, same))

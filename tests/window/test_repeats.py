@@ -1,0 +1,170 @@
+"""A reference stands for exactly what it replaced, and what it refers to is in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.messages import Message, Text, ToolCall, assistant, tool, user
+from windlass.window.course import Course, Policy, Window
+from windlass.window.entries import Item
+from windlass.window.policies.compress import Compress
+from windlass.window.policies.lossless import Lossless
+from windlass.window.policies.masking import Masking
+from windlass.window.policies.repeats import Repeats, resolve
+from windlass.wire.openai import check_sequence
+
+BLOCKS = [
+    "\n".join(f"line {block}.{at} says {'something ' * (block + 2)}" for at in range(3 + 4 * block))
+    for block in range(4)
+]
+
+
+def run(results: Sequence[Sequence[str]], policies: Sequence[Policy]) -> list[Window]:
+    """The windows of a course in which each turn's calls have these results."""
+    course = Course(policies)
+    spoken: list[Message] = [user("go")]
+    for turn, texts in enumerate(results):
+        calls = [ToolCall(f"c{turn}_{at}", "peek", f'{{"at": {at}}}') for at in range(len(texts))]
+        spoken.append(assistant(f"turn {turn}", calls=calls))
+        spoken += [tool(call, text) for call, text in zip(calls, texts, strict=True)]
+    windows: list[Window] = []
+    for at, message in enumerate(spoken):
+        if message.role == "assistant":
+            windows.append(course.window())
+        course.append(Item(str(at), message, "x"))
+    return [*windows, course.window()]
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Results made of few blocks, so that they repeat one another in part and whole."""
+    odd = st.sampled_from(["", "x", "a line between", "[6 lines: same as", "y" * 90])
+    return st.lists(st.sampled_from(BLOCKS) | odd, max_size=5).map("\n".join)
+
+
+def resolved(window: Window) -> None:
+    """Each reference of the window leads to what was said."""
+    sources: dict[str, str] = {}
+    for entry in window.entries:
+        if entry.item.message.role != "tool":
+            continue
+        text = entry.message.text
+        if entry.because == "repeat":
+            text = resolve(text, sources)
+            assert text == entry.item.message.text
+        sources[f"result_{entry.item.message.content_hash}"] = text
+
+
+class TestRepeats:
+    @settings(max_examples=60)
+    @given(st.lists(st.lists(texts(), min_size=1, max_size=3), min_size=1, max_size=5))
+    def test_every_reference_leads_to_what_was_said(self, results: list[list[str]]) -> None:
+        for window in run(results, [Repeats()]):
+            check_sequence(window.messages, None)
+            resolved(window)
+
+    @settings(max_examples=30)
+    @given(st.lists(st.lists(texts(), min_size=1, max_size=2), min_size=1, max_size=6))
+    def test_what_is_referred_to_is_shown_for_three_calls(self, results: list[list[str]]) -> None:
+        windows = run(results, [Lossless(), Repeats(), Masking(after=1, min_chars=0)])
+        for window in windows:
+            shown = {
+                f"result_{e.item.message.content_hash}": e.because
+                for e in window.entries
+                if e.item.message.role == "tool"
+            }
+            for entry in window.entries:
+                if entry.because == "repeat" and entry.item.id in {
+                    edit.id for edit in window.edits if hasattr(edit, "id")
+                }:
+                    for ref, because in shown.items():
+                        if f"above, {ref}]" in entry.message.text:
+                            assert because != "mask"
+
+    def test_a_whole_result(self) -> None:
+        window = run([["x" * 400], ["x" * 400]], [Repeats()])[-1]
+        first = window.entries[2].item.message
+        assert window.messages[2] == first
+        assert window.messages[4].text == (
+            f"[Same as the result of peek 0 above, result_{first.content_hash}]"
+        )
+
+    def test_a_run_of_lines(self) -> None:
+        new = f"before\n{BLOCKS[2]}\nafter"
+        window = run([[f"head\n{BLOCKS[2]}"], [new]], [Repeats()])[-1]
+        ref = f"result_{window.entries[2].item.message.content_hash}"
+        assert window.messages[4].text == (
+            f"before\n[11 lines: same as lines 2-12 of the result of peek 0 above, {ref}]\nafter"
+        )
+
+    def test_five_lines_are_no_run(self) -> None:
+        short = "\n".join(f"{at} " + "x" * 200 for at in range(5))
+        window = run([[f"a\n{short}\nb"], [f"c\n{short}\nd"]], [Repeats()])[-1]
+        assert window.entries[4].because is None
+
+    def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
+        """What a partly replaced result shows itself is numbered as in the whole."""
+        second = f"{BLOCKS[3]}\nbetween\n{BLOCKS[2]}"
+        window = run([[BLOCKS[3]], [second], [f"now\n{BLOCKS[2]}"]], [Repeats()])[-1]
+        resolved(window)
+        assert "same as lines 17-27 of" in window.messages[6].text
+
+    def test_results_of_one_turn(self) -> None:
+        window = run([[BLOCKS[3], BLOCKS[3]]], [Repeats()])[-1]
+        assert window.entries[2].because is None
+        assert window.entries[3].because == "repeat"
+        resolved(window)
+
+    def test_what_is_masked_is_no_source(self) -> None:
+        results = [[BLOCKS[3]], ["a"], ["b"], [BLOCKS[3]]]
+        window = run(results, [Masking(after=1), Repeats()])[-1]
+        assert window.entries[2].because == "mask"
+        assert window.entries[8].because is None
+
+    def test_the_source_is_pinned(self) -> None:
+        results = [[BLOCKS[3]], [BLOCKS[3]], ["a"], ["b"], ["c"], ["d"]]
+        windows = run(results, [Repeats(keep=3), Masking(after=2)])
+        kept = [window.entries[2].because for window in windows[2:]]
+        assert kept[:4] == [None] * 4  # the call of the reference, and three more
+
+    def test_a_text_that_looks_like_a_reference_gets_none(self) -> None:
+        told = f"[7 lines: same as lines 1-7 of the result of x above, result_ab]\n{BLOCKS[3]}"
+        window = run([[BLOCKS[3]], [told]], [Repeats()])[-1]
+        assert window.messages[4].text == told
+
+    def test_pictures_and_further_parts_stay(self) -> None:
+        call, other = ToolCall("a", "peek", "{}"), ToolCall("b", "peek", "[1]")
+        course = Course([Repeats()])
+        two = tool(other, "short", BLOCKS[3])
+        spoken = (user("go"), assistant(calls=[call, other]), tool(call, BLOCKS[3]), two)
+        for at, message in enumerate(spoken):
+            course.append(Item(str(at), message, "x"))
+        entry = course.window().entries[3]
+        assert entry.message.parts[0] == Text("short")
+        assert entry.because == "repeat"
+
+    def test_asking_again_gives_the_same(self) -> None:
+        course = Course([Lossless(), Repeats(), Compress()])
+        spoken = [user("go")]
+        for turn in range(4):
+            call = ToolCall(f"c{turn}", "peek", "{}")
+            spoken += [assistant(calls=[call]), tool(call, BLOCKS[3])]
+        once = Course([Lossless(), Repeats(), Compress()])
+        for at, message in enumerate(spoken):
+            course.append(Item(str(at), message, "x"))
+            once.append(Item(str(at), message, "x"))
+            assert course.window().messages == course.window().messages
+        assert course.window().messages == once.window().messages
+
+    def test_a_text_that_repeats_itself_takes_no_longer(self) -> None:
+        text = "the same line\n" * 30_000
+        window = run([[text], [f"{text}and one more"], [f"first\n{text}"]], [Repeats()])[-1]
+        resolved(window)
+        assert sum(len(message.text) for message in window.messages[3:]) < 1_000
+
+    def test_an_unknown_source_is_an_error(self) -> None:
+        with pytest.raises(KeyError):
+            resolve("[Same as the result of x above, result_ab]", {})
