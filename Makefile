@@ -76,7 +76,7 @@ peers: $(PEERS:%=$(VENV)/peers/%/.ready)
 $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 	@echo "making the environment of $* in $(@D)"
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
 	@touch $@
 
 nightly: $(STAMP)
