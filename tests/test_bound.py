@@ -147,7 +147,7 @@ class TestWindow:
             assert (shown is said) == (entry.action == "shown")
 
     def test_entries_add_up(self) -> None:
-        window = windlass.bound(loop(6), model="openai/gpt-4o")
+        window = windlass.bound(loop(6), "openai/gpt-4o", {"commit": "at_once"})
         assert window.saved_tokens > 0
         before = sum(entry.tokens_before for entry in window.entries)
         after = sum(entry.tokens_after for entry in window.entries)

@@ -92,7 +92,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
             for name, tool in work.tools.items()
         },
         back=back,
-        planner=planner_of(policy, _prices(run, work)),
+        planner=planner_of(policy, _prices(run, work), tells=True),
     )
     for entry in assemble(work.blocks, ()):
         course.append_entry(entry, at=run.record.times.get(entry.item.id))

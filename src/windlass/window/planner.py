@@ -8,15 +8,28 @@ the present one counted, all proposals from p on together gain
     N * r * D - (w - r) * (S + d)
 
 over leaving them: without the edits D, S and d are read N times at r; with them S and d are
-written once at w and read N - 1 times. One scan from the end finds the p with the largest
-gain. What was never sent is free to change, and so is everything where nothing is cached.
+written once at w and read N - 1 times. The second term is the *set-up*. N is
+max(least_calls, share * calls made). One scan from the end finds the p with the largest gain
+among those that are worth their risk, because the run may end before it pays:
+
+    gain > margin * set-up    and    bill + set-up - sure * r * D <= (1 + over) * everything
+
+with what the windows and what sending everything cost so far; `sure` calls it goes on. A
+user's `guard` is met without such hope: bill + set-up <= guard * everything.
+
+- Nothing is paid for what was never sent, nor where the prefix breaks anyway: behind an edit
+  that settings force, in a cache that expired (cold), in a prefix too short to be kept.
+- Under the shortest prefix that is cached a token costs a fresh one: short windows stay as
+  they are (quiet), and none is made shorter than a little above it (floor).
+- Where longer requests cost f times as much, and the edits bring one of T tokens from a tier
+  with f to one with g, D is D + (f / g - 1) * T: what is left gets cheaper, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from windlass.prices import Prices
@@ -26,9 +39,10 @@ from windlass.window.entries import Entry
 if TYPE_CHECKING:
     from windlass.window.course import Proposal
 
-Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet"]
-"""What became of what waits: made because it pays, left because it does not yet, made because
-nothing is cached, left because the window is too short for its cache to lose by it."""
+Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
+"""What became of what is not free: made because it pays, left because it does not yet, made
+because nothing is cached, left because the window is too short for its cache to lose by it;
+nothing waited, but settings forced an edit of what was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +60,26 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """An offer that was left, and when it would pay if nothing were said in between.
+
+    `calls` is the least N at which a set with it gains enough, `call` the number of the first call
+    that expects so many. None: never, because too little would be left to be cached.
+    """
+
+    position: int
+    because: str
+    calls: int | None
+    call: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided at a call about edits that are not free, with its numbers.
 
     For the best set, from `position` on: `stay` is S, `put` d, `removed` D (tokens),
-    `calls` N, `read` r, `write` w, and `gain` in fresh tokens. `waiting` are the offers left.
+    `calls` N, `read` r, `write` w, and `gain` in fresh tokens. `waiting` offers there were;
+    `waits` are those that were left.
     """
 
     verdict: Verdict
@@ -63,6 +92,7 @@ class Decision:
     write: float
     gain: float
     waiting: int
+    waits: tuple[Wait, ...] = ()
 
     @property
     def setup(self) -> float:
@@ -74,13 +104,11 @@ class Decision:
 class Ledger:
     """What a course decided so far, and what it cost, in fresh tokens.
 
-    `waiting` are offers not made; `rent` is what reading them has cost since the last set
-    was made. `bill` is what the windows cost, `everything` what sending all would have;
-    `window` and `whole` are the tokens of the last call of each.
+    `waiting` are offers not made. `bill` is what the windows cost, `everything` what sending
+    all would have; `window` and `whole` are the tokens of the last call of each.
     """
 
     waiting: tuple[Offer, ...] = ()
-    rent: float = 0.0
     bill: float = 0.0
     everything: float = 0.0
     window: int = 0
@@ -94,23 +122,27 @@ class Planner:
     Args:
         prices: What the provider's cache charges.
         guard: How many times the bill of sending everything may be reached at any call
-            (None: no such bound).
-        least_calls: N is at least this; else half of the calls made so far.
-        sure_calls: What pays within so many calls is made at once.
-        rent: What does not, only when reading what waits has cost this share of the set-up.
-        bank: And only while the bill stays under that of everything by this share above it.
+            (None: only what `over` says).
+        least_calls: N is at least this.
+        share: And at least this share of the calls made so far.
+        margin: A set gains more than this share of its set-up, or waits.
+        over: No set-up brings the bill above that of everything by more than this share,
+        sure: should the run end after so many calls.
         quiet: Windows under this many times the shortest prefix that is cached stay alone.
         floor: No edit makes a window shorter than so many times that prefix.
+        tells: Whether a decision lists what waits, and when it would pay: for a record.
     """
 
     prices: Prices
     guard: float | None = None
     least_calls: int = 10
-    sure_calls: float = 7
-    rent: float = 0.25
-    bank: float = 0.02
+    share: float = 0.5
+    margin: float = 0.3
+    over: float = 0.05
+    sure: float = 0
     quiet: float = 1.5
     floor: float = 1.1
+    tells: bool = False
 
     def plan(
         self,
@@ -129,6 +161,16 @@ class Planner:
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
         return Plan(self, draft, ledger, sizes, whole, cold=cold)
+
+    def calls(self, turn: int) -> float:
+        """N at the call with this number: it and those still to come."""
+        return max(self.least_calls, self.share * (turn - 1))
+
+    def call_at(self, calls: float, turn: int) -> int:
+        """The first call from `turn` on at which N is so large."""
+        if calls <= self.calls(turn) or not self.share:
+            return turn
+        return math.ceil(calls / self.share) + 1
 
 
 class Plan:
@@ -152,6 +194,9 @@ class Plan:
         self._whole = whole
         self._lapsed = cold
         self._cold = cold or ledger.window < planner.prices.minimum
+        self._sent = draft.fresh.start
+        self._kept = self._sent
+        """Where the prefix ends that a provider finds whatever is decided here."""
         self._offers: dict[int, Offer] = {}
         self.decision: Decision | None = None
         self.ledger = ledger
@@ -160,7 +205,8 @@ class Plan:
         """Make what is free or must be; keep the rest for `decide`."""
         draft = self._draft
         if proposal.must or not self._prices.caches:
-            carry_out(draft, proposal)
+            if carry_out(draft, proposal):
+                self._kept = min(self._kept, *proposal.span)
             return
         offer = self._offer(proposal)
         if offer is None:
@@ -177,30 +223,34 @@ class Plan:
         offers = {o.first: o for o in ledger.waiting if o.seen == _seen(draft, o.proposal)}
         offers |= self._offers
         waiting = [offers[at] for at in sorted(offers)]
-        chosen: list[Offer] = []
-        if waiting:
-            chosen = self._chosen(waiting)
-        made: set[int] = set()
+        chosen = self._chosen(waiting)
         for offer in chosen:
             carry_out(draft, offer.proposal)
-            made.add(offer.first)
+        made = {offer.first for offer in chosen}
         left = tuple(offer for offer in waiting if offer.first not in made)
-        self._close(left, bool(made))
+        if self.decision is not None and left and self._planner.tells:
+            self.decision = replace(self.decision, waits=self._waits(waiting, left))
+        self._close(left)
 
-    def _chosen(self, waiting: Sequence[Offer]) -> list[Offer]:
+    def _chosen(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
+        if not waiting:
+            if self._kept < self._sent and self._prices.caches:
+                self.decision = self._said("forced", self._kept, 0)
+            return ()
+        first, number = waiting[0].first, len(waiting)
         if not self._stays_cached(0):
-            self._say("quiet", waiting[0].first, waiting)
-            return []
+            self.decision = self._said("quiet", first, number)
+            return ()
         if self._cold:
-            self._say("cold", waiting[0].first, waiting)
+            self.decision = self._said("cold", first, number)
             return self._that_leave_enough(waiting)
-        best = self._best(waiting, max(self._planner.least_calls, (self._draft.turn - 1) / 2))
-        self.decision = best
-        if best.verdict != "commit":
-            return []
-        return [offer for offer in waiting if offer.first >= best.position]
+        sets = list(self._sets(waiting))
+        paying = [one for one in sets if self._may_be_risked(one)]
+        best = max(paying or sets, key=_gain, default=self._said("defer", first, number))
+        self.decision = replace(best, verdict="commit") if paying else best
+        return [offer for offer in waiting if offer.first >= best.position] if paying else ()
 
-    def _that_leave_enough(self, waiting: Sequence[Offer]) -> list[Offer]:
+    def _that_leave_enough(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         """Those, the newest first, after which the window can still be cached."""
         room = self._draft.tokens - self._planner.floor * self._prices.minimum
         chosen: list[Offer] = []
@@ -210,75 +260,91 @@ class Plan:
                 chosen.append(offer)
         return chosen[::-1]
 
-    def _say(self, verdict: Verdict, position: int, waiting: Sequence[Offer]) -> None:
+    def _said(self, verdict: Verdict, position: int, waiting: int) -> Decision:
+        """A decision in which nothing was weighed."""
         read, write = self._prices.read, self._prices.write
-        self.decision = Decision(verdict, position, 0, 0, 0, 0, read, write, 0.0, len(waiting))
+        return Decision(verdict, position, 0, 0, 0, 0, read, write, 0.0, waiting)
 
-    def _best(self, waiting: Sequence[Offer], calls: float) -> Decision:
-        """The set of offers with the largest gain: all from one position on."""
-        read, write = self._prices.read, self._prices.write
+    def _sets(self, waiting: Sequence[Offer]) -> Iterator[Decision]:
+        """For each position the set of all offers from it on, the last position first."""
+        prices, total = self._prices, self._draft.tokens
+        calls = self._planner.calls(self._draft.turn)
         by_place = {offer.first: offer for offer in waiting}
         inside = {at for offer in waiting for at in offer.proposal.span}
-        minimum, total = self._prices.minimum, self._draft.tokens
-        room = total - self._planner.floor * minimum
-        stay = removed = put = 0
-        found: tuple[float, int, int, int, int] | None = None
-        for at in range(self._draft.fresh.start - 1, waiting[0].first - 1, -1):
+        room = total - self._planner.floor * prices.minimum
+        stay = removed = put = behind = 0
+        for at in range(len(self._draft) - 1, waiting[0].first - 1, -1):
             offer = by_place.get(at)
             if offer is None:
-                if at not in inside:
-                    stay += self._sizes[at]
+                if at not in inside and at < self._sent:
+                    behind += self._sizes[at]
+                    stay += self._sizes[at] if at < self._kept else 0
                 continue
             removed += offer.removed
-            put += offer.put
             if removed > room:
-                break  # what is left would be too short to be cached
-            # A prefix that is too short to be found is written again as well.
-            before = self._before.window - stay - put - removed
-            again = stay + before if before < minimum else stay
-            gain = calls * read * removed - (write - read) * (again + put)
-            if found is None or gain > found[0]:
-                found = (gain, at, again, put, removed)
-        if found is None:  # all that waits lies in what was not sent: it waits for its cache
-            return Decision(
-                "defer", waiting[0].first, 0, 0, 0, calls, read, write, 0.0, len(waiting)
+                return  # what is left would be too short to be cached
+            again = stay
+            if at < self._sent:
+                behind += offer.removed + offer.put
+            if at < self._kept:
+                put += offer.put
+                before = self._before.window - behind
+                if before < prices.minimum:
+                    again += max(0, before)  # too short to be found: it is written again, too
+            factor = prices.factor(total) / prices.factor(total - removed)
+            worth = removed + round((factor - 1) * total)
+            gain = calls * prices.read * worth - (prices.write - prices.read) * (again + put)
+            yield Decision(
+                "defer", at, again, put, worth, calls, prices.read, prices.write, gain, len(waiting)
             )
-        gain, at, stay, put, removed = found
-        best = Decision("defer", at, stay, put, removed, calls, read, write, gain, len(waiting))
-        if gain > 0 and self._may_pay(best):
-            return Decision(
-                "commit", at, stay, put, removed, calls, read, write, gain, len(waiting)
-            )
-        return best
 
-    def _may_pay(self, best: Decision) -> bool:
-        """Whether a set that gains over N calls is worth its risk: the run may end before."""
+    def _may_be_risked(self, one: Decision) -> bool:
+        """Whether a set gains enough, and costs little enough should the run end now."""
         planner, ledger = self._planner, self._before
-        guard = planner.guard
-        if guard is not None and ledger.bill + best.setup > guard * ledger.everything:
+        if one.setup <= 0:
+            return one.gain > 0
+        if one.gain <= planner.margin * one.setup:
             return False
-        if planner.sure_calls * best.read * best.removed > best.setup:
-            return True
-        if ledger.rent < planner.rent * best.setup:
+        bill = ledger.bill + one.setup
+        if planner.guard is not None and bill > planner.guard * ledger.everything:
             return False
-        return ledger.bill + best.setup <= (1 + planner.bank) * ledger.everything
+        bill -= planner.sure * one.read * one.removed
+        return bill <= (1 + planner.over) * ledger.everything
 
-    def _close(self, left: tuple[Offer, ...], made: bool) -> None:
+    def _waits(self, waiting: Sequence[Offer], left: Sequence[Offer]) -> tuple[Wait, ...]:
+        """The offers that were left, each with the call at which a set with it would pay."""
+        turn, least = self._draft.turn, math.inf
+        listed: list[Wait] = []
+        sets = {one.position: one for one in self._sets(waiting)}
+        places = {offer.first for offer in left}
+        for offer in waiting:  # a set from a lower position on holds it, too
+            one = sets.get(offer.first)
+            saves = one.read * one.removed if one is not None else 0
+            if one is not None and saves > 0:
+                enough = (1 + self._planner.margin) * max(0.0, one.setup)
+                least = min(least, math.floor(enough / saves) + 1)
+            if offer.first in places:
+                calls = None if least == math.inf else int(least)
+                call = None if calls is None else self._planner.call_at(calls, turn)
+                listed.append(Wait(offer.first, offer.proposal.because, calls, call))
+        return tuple(listed)
+
+    def _close(self, left: tuple[Offer, ...]) -> None:
         prices, ledger, now = self._prices, self._before, self._draft.tokens
-        rent = 0.0 if made else ledger.rent
-        rent += prices.read * sum(offer.removed for offer in left)
+        made = self.decision is not None and self.decision.verdict == "commit"
         setup = self.decision.setup if made and self.decision is not None else 0.0
 
-        def cost(total: int, before: int) -> float:
-            if total < prices.minimum:
-                return float(total)
-            kept = min(before, total) if before >= prices.minimum and not self._lapsed else 0
-            return prices.read * kept + prices.write * (total - kept)
+        def cost(total: int, kept: int) -> float:
+            kept = 0 if self._lapsed else min(kept, total) // prices.step * prices.step
+            kept = kept if kept >= prices.minimum else 0
+            write = prices.write if total >= prices.minimum else 1.0
+            return prices.factor(total) * (prices.read * kept + write * (total - kept))
 
+        broken = self._kept < self._sent
+        kept = min(ledger.window, sum(self._sizes[: self._kept])) if broken else ledger.window
         self.ledger = Ledger(
             waiting=left,
-            rent=rent,
-            bill=ledger.bill + cost(now, ledger.window) + setup,
+            bill=ledger.bill + cost(now, kept) + setup,
             everything=ledger.everything + cost(self._whole, ledger.whole),
             window=now,
             whole=self._whole,
@@ -305,6 +371,10 @@ class Plan:
         if total < self._planner.quiet * minimum:
             return False
         return total - removed >= self._planner.floor * minimum
+
+
+def _gain(one: Decision) -> float:
+    return one.gain
 
 
 def _seen(draft: Draft, proposal: Proposal) -> tuple[Entry | None, ...]:

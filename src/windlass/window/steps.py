@@ -128,8 +128,11 @@ def _whole(
         yield Expand()
 
 
-def planner_of(policy: Policy, prices: Prices) -> Planner | None:
-    """Who decides when the edits of this policy are made; None: each as soon as it is proposed."""
+def planner_of(policy: Policy, prices: Prices, *, tells: bool = False) -> Planner | None:
+    """Who decides when the edits of this policy are made; None: each as soon as it is proposed.
+
+    `tells`: whether its decisions list what waits.
+    """
     if policy.commit == "at_once" or not policy.enabled:
         return None
-    return Planner(prices, guard=policy.guard)
+    return Planner(prices, guard=policy.guard, tells=tells)
