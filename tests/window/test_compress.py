@@ -14,9 +14,14 @@ from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course, Policy
 from windlass.window.encode.cut import cut, head_end, tail_start
 from windlass.window.entries import Item
-from windlass.window.policies.compress import SPEC, Compress
+from windlass.window.options import Policy as Options
+from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
+from windlass.window.steps import steps
 from windlass.wire.openai import check_sequence
+
+(SPEC,) = [each for each in steps(Options(profile="spec")) if isinstance(each, Compress)]
+"""The compressor as the documents describe it, with the numbers of its profile."""
 
 PATH = "storage/tool_results/abc.json"
 

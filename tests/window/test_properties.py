@@ -182,7 +182,7 @@ class TestApply:
                     changed = item.message.with_parts(Text("shorter"))
                     edits[item.id] = Replace(item.id, changed, "digest", "why")
                 case "drop":
-                    edits[item.id] = Drop(item.id, "drop", "why")
+                    edits[item.id] = Drop(item.id, "prune", "why")
         entries = {entry.item.id: entry for entry in apply(show(items, "r"), edits)}
         for item in items:
             match edits.get(item.id):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from windlass.messages import Message, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
+from windlass.window.entries import Because, Edit, Entry, Insert, Item, changed, targets
 from windlass.window.holders import Holders, Said
 from windlass.window.originals import RECALL
 from windlass.window.planner import Decision, Ledger, Plan, Planner, carry_out
@@ -77,7 +77,7 @@ class Proposal:
     """
 
     span: tuple[int, ...]
-    because: str
+    because: Because
     reason: str
     write: Callable[[Draft], Message | None] | None
     folds: bool = False

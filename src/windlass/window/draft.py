@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from windlass.messages import Message, Opaque, ToolCall
-from windlass.window.entries import Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
+from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
 from windlass.window.holders import Said
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Draft:
             self.wants.append(want)
         return text
 
-    def replace(self, at: int, message: Message, because: str, reason: str) -> bool:
+    def replace(self, at: int, message: Message, because: Because, reason: str) -> bool:
         """Show `message` instead, from now on. False: that must not be; nothing changes."""
         entry = self.entry(at)
         if entry is None or self.pinned(at) or self._hides_others(at):
@@ -206,7 +206,7 @@ class Draft:
         self._commit(Replace(entry.item.id, message, because, reason), (at,))
         return True
 
-    def fold(self, span: Sequence[int], text: Message, because: str, reason: str) -> bool:
+    def fold(self, span: Sequence[int], text: Message, because: Because, reason: str) -> bool:
         """Show one message for a whole span. False: that must not be; nothing changes.
 
         A span holds whole exchanges: with an assistant message all results of its calls,
@@ -222,14 +222,14 @@ class Draft:
         self._commit(Fold(ids, text, because, reason), places)
         return True
 
-    def drop(self, span: Sequence[int], because: str, reason: str) -> bool:
+    def drop(self, span: Sequence[int], because: Because, reason: str) -> bool:
         """Show the span no more, under the conditions of a fold."""
         shown = self._removable(span)
         for at, entry in shown:
             self._commit(Drop(entry.item.id, because, reason), (at,))
         return bool(shown)
 
-    def insert(self, item: Item, because: str, reason: str) -> None:
+    def insert(self, item: Item, because: Because, reason: str) -> None:
         """Show `item` after all that there is by now."""
         self.inserts.append(Insert(item, because, reason))
 

@@ -74,7 +74,7 @@ class Replace:
 
     id: str
     replacement: Message
-    because: str
+    because: Because
     reason: str
 
 
@@ -87,7 +87,7 @@ class Fold:
 
     ids: tuple[str, ...]
     replacement: Message
-    because: str
+    because: Because
     reason: str
 
 
@@ -96,7 +96,7 @@ class Drop:
     """Do not show the occurrence `id`, from now on."""
 
     id: str
-    because: str
+    because: Because
     reason: str
 
 
@@ -105,7 +105,7 @@ class Insert:
     """Show `item`, which nobody said at this place, after what there was by then."""
 
     item: Item
-    because: str
+    because: Because
     reason: str
 
 

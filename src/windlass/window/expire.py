@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from windlass.messages import Message, Picture, Text
 from windlass.window.entries import Drop, Edit, Fold, Item, Replace
 
-BECAUSE = "expire"
+BECAUSE: Final = "expire"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,8 @@ class Planner:
         least_calls: N is at least this.
         share: And at least this share of the calls made so far.
         margin: A set gains more than this share of its set-up, or waits.
-        over: No set-up brings the bill above that of everything by more than this share,
-        sure: should the run end after so many calls.
+        over: No set-up brings the bill above that of everything by more than this share.
+        sure: Calls whose saving is set against that bound; 0: the run may end right here.
         quiet: Windows under this many times the shortest prefix that is cached stay alone.
         floor: No edit makes a window shorter than so many times that prefix.
         tells: Whether a decision lists what waits, and when it would pay: for a record.

@@ -16,9 +16,6 @@ this is what OpenAI's asks for one twice as wide."""
 def size(message: Message) -> int:
     """Tokens of a message by a neutral count: characters / 4, 4 a message, 1,105 a picture."""
     chars = message.chars + sum(len(call.name) for call in message.tool_calls)
-    pictures = 0
-    for part in message.parts:
-        if isinstance(part, Opaque):
-            chars += len(part.data)
-    pictures = len(message.pictures)
-    return chars // CHARS_A_TOKEN + MESSAGE_TOKENS + PICTURE_TOKENS * pictures
+    chars += sum(len(part.data) for part in message.parts if isinstance(part, Opaque))
+    pictures = PICTURE_TOKENS * len(message.pictures)
+    return chars // CHARS_A_TOKEN + MESSAGE_TOKENS + pictures

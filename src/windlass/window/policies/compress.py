@@ -158,10 +158,6 @@ class Compress:
                 return None
 
 
-SPEC: Final = Compress(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
-"""The compressor as the documents describe it."""
-
-
 def _thousands(chars: int) -> str:
     return f"{round(chars / _K)}k" if chars >= _K else str(chars)
 
