@@ -24,7 +24,6 @@ class TestContent:
             (content.rows(2_700), 2_700),
             (content.found(5_000, 1), 5_000),
             (content.page(5_000, 1), 5_000),
-            (content.log(5_000, 1), 5_000),
         ],
     )
     def test_has_the_size_that_was_asked_for(self, text: str, characters: int) -> None:
@@ -37,6 +36,12 @@ class TestContent:
     def test_records_are_json_with_identifiers(self) -> None:
         records = json.loads(content.properties(20_000))
         assert records[7]["property_id"] == "prop_00007"
+
+    def test_runs_of_the_same_tests_share_lines_and_fail_ever_less(self) -> None:
+        runs = [content.log(4_100, run, 10).split("\n") for run in (1, 2, 10)]
+        assert len({len(run) for run in runs}) == 1
+        assert [sum(" FAILED " in line for line in run) for run in runs] == [13, 12, 4]
+        assert set(runs[0]) & set(runs[1]) >= {line for line in runs[0] if "PASSED" in line}
 
     def test_two_pictures_are_426k_characters_of_base64(self) -> None:
         both = [content.chart(PICTURE_BYTES, seed, "f.png") for seed in (1, 2)]

@@ -260,7 +260,7 @@ def research() -> Session:
     )
 
 
-LOG_CHARACTERS: Final = 4_100
+LOG_CHARACTERS: Final = 3_880
 """Of one test run in the loop, so that 10 attempts sum up to 200K tokens."""
 
 ATTEMPTS: Final = 10
@@ -268,7 +268,7 @@ ATTEMPTS: Final = 10
 
 def loop() -> Session:
     """One phase of 10 attempts: run the tests, answer with a patch, be refused by the validator."""
-    logs = [content.log(LOG_CHARACTERS, number) for number in range(1, ATTEMPTS + 1)]
+    logs = [content.log(LOG_CHARACTERS, run, ATTEMPTS) for run in range(1, ATTEMPTS + 1)]
     replies: list[Message | str] = []
     for number in range(1, ATTEMPTS + 1):
         places = re.findall(r"src/\S+?\.py:\d+", logs[number - 2]) if number > 1 else []

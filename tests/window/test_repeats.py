@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.course import Course, Policy, Window
 from windlass.window.entries import Item
+from windlass.window.names import names_said
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
@@ -129,6 +130,12 @@ class TestRepeats:
         windows = run(results, [Repeats(keep=3), Masking(after=2)])
         kept = [window.entries[2].because for window in windows[2:]]
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
+
+    def test_what_a_reference_names_is_no_name_of_the_text(self) -> None:
+        lines = "[12 lines: same as lines 15-44 of the result of run_tests a_1 above, result_1a2b]"
+        assert list(names_said(f"one_name\n{lines}\nother_name")) == ["one_name", "other_name"]
+        assert not names_said("[Same as the result of run_tests a_1 above, result_1a2b]")
+        assert "result_1a2b" in names_said("see result_1a2b, the same as before")
 
     def test_a_text_that_looks_like_a_reference_gets_none(self) -> None:
         told = f"[7 lines: same as lines 1-7 of the result of x above, result_ab]\n{BLOCKS[3]}"

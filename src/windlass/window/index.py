@@ -7,7 +7,6 @@ a reference, or a read is out of date.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from windlass.messages import Message
 from windlass.window.draft import Draft
 from windlass.window.kinds import Lines, touched
+from windlass.window.references import REFERENCE
 
 RUN: Final = 6
 """Lines that a run has at least."""
@@ -22,12 +22,6 @@ _PLACES: Final = 4
 """Results remembered that show the same run, the newest; they are tried one after the other."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a position and a line."""
-REFERENCE: Final = re.compile(
-    r"\[(\d+) lines: same as lines (\d+)-(\d+) of .* above, (result_\w+)\]"
-)
-"""A line that stands for lines of another result: how many, the first, the last, which."""
-SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
-"""A text that stands for another result's whole text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
 MAX_CHARS: Final = 200
@@ -111,7 +112,11 @@ def unescaped(text: str) -> str:
 
 
 def names_said(text: str) -> Mapping[str, None]:
-    """The whole names in a text that may be JSON, and is then read without its escapes."""
+    """The whole names in what a message says.
+
+    JSON is read without its escapes, and lines that refer to another result are left out.
+    """
+    text = without_references(text)
     return whole_names(unescaped(text) if text[:1] in ("{", "[") else text)
 
 

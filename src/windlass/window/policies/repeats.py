@@ -15,7 +15,8 @@ from typing import Final
 from windlass.messages import Message, Part, Text
 from windlass.window.course import Proposal
 from windlass.window.draft import Draft
-from windlass.window.index import REFERENCE, RUN, SAME, LineIndex, Run
+from windlass.window.index import RUN, LineIndex, Run
+from windlass.window.references import REFERENCE, SAME
 
 _ARGUMENT_CHARS: Final = 40
 """Characters of a call's arguments that name its result beside the tool."""

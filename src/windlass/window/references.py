@@ -1,0 +1,23 @@
+"""References: lines that stand for what another result in view shows, and how they are read.
+
+Texts alone: who writes a reference, and when one is worth it, is the affair of a policy.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+REFERENCE: Final = re.compile(
+    r"\[(\d+) lines: same as lines (\d+)-(\d+) of .* above, (result_\w+)\]"
+)
+"""A line that stands for lines of another result: how many, the first, the last, which."""
+SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
+"""A text that stands for another result's whole text."""
+
+
+def without_references(text: str) -> str:
+    """The text without its references: what they name is no finding of its own."""
+    if "ame as " not in text or " above, result_" not in text:
+        return text
+    return SAME.sub("", REFERENCE.sub("", text))
