@@ -8,10 +8,25 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bench.bench_scenarios import BEFORE, parsed, reports, table
+from bench.bench_scenarios import (
+    BEFORE,
+    SHORT_RESULTS,
+    TIGHT,
+    VARIANTS,
+    parsed,
+    reports,
+    table,
+)
 from bench.scenarios import content
-from bench.scenarios.measure import Variant, merged
-from bench.scenarios.sessions import PICTURE_BYTES, SESSIONS, Session, five_phases, loop
+from bench.scenarios.measure import Report, Variant, merged
+from bench.scenarios.sessions import (
+    PICTURE_BYTES,
+    SESSIONS,
+    Session,
+    five_phases,
+    loop,
+    research,
+)
 from bench.windows.bill import VECTORS
 
 
@@ -94,6 +109,64 @@ class TestSessions:
         told = list(reports(loop(), (Variant("x", {"no_such_key": 1}),), VECTORS[:1], "gpt-4o"))
         assert [one.variant for one in told] == [BEFORE.name]
         assert "loop, x: left out" in capsys.readouterr().err
+
+
+AUTO = next(one for one in VARIANTS if one.name == "auto")
+
+
+def measured(
+    make: Callable[[], Session], variant: Variant
+) -> tuple[dict[str, Report], dict[str, float]]:
+    """The reports of a variant by price vector, and its bills divided by the untouched ones."""
+    told = list(reports(make(), (variant,), VECTORS, "gpt-4o"))
+    before = {one.vector: one for one in told if one.variant == BEFORE.name}
+    after = {one.vector: one for one in told if one.variant == variant.name}
+    assert len(after) == len(before) == len(VECTORS)
+    return after, {name: one.money / before[name].money for name, one in after.items()}
+
+
+class TestDocumentedFigures:
+    @pytest.mark.req("CA-4", "CA-29")
+    def test_the_five_phases_cost_less_and_their_last_call_is_small(self) -> None:
+        after, bills = measured(five_phases, AUTO)
+        assert all(one.last <= 15_000 for one in after.values())
+        assert after["none"].total < 100_000
+        assert bills["none"] <= 0.15
+        assert bills["anthropic"] <= 0.35
+        assert all(one.values_seen >= 36 for one in after.values())
+
+    @pytest.mark.req("AC-5")
+    def test_the_15_turns_are_never_dearer(self) -> None:
+        after, bills = measured(research, AUTO)
+        assert bills["none"] <= 0.40
+        assert bills["anthropic"] <= 1.0
+        assert bills["automatic"] <= 1.0
+        for one in after.values():
+            assert (one.values_seen, one.lines_seen) == (one.values, one.lines)
+
+    @pytest.mark.req("AC-5")
+    def test_the_15_turns_have_60k_tokens_where_results_are_cut(self) -> None:
+        after, bills = measured(research, SHORT_RESULTS)
+        assert after["none"].total <= 60_000
+        assert bills["none"] <= 0.40
+        assert bills["anthropic"] <= 1.0
+        for one in after.values():
+            assert (one.values_seen, one.lines_seen) == (one.values, one.lines)
+
+    @pytest.mark.req("AC-6")
+    def test_the_10_attempts_cost_less_with_all_that_was_needed_in_sight(self) -> None:
+        after, bills = measured(loop, AUTO)
+        assert bills["none"] <= 0.25
+        assert bills["anthropic"] <= 0.75
+        assert all(one.values_seen == one.values for one in after.values())
+
+    @pytest.mark.req("AC-6")
+    def test_the_10_attempts_have_35k_tokens_at_the_price_of_some_values(self) -> None:
+        after, bills = measured(loop, TIGHT)
+        assert after["none"].total <= 35_000
+        assert bills["anthropic"] <= 0.75
+        # They stood in logs that were cut before any call saw them; each names its original.
+        assert 0.6 < after["none"].values_seen / after["none"].values < 1
 
 
 class TestVariants:

@@ -85,6 +85,7 @@ class TestPriority:
             "keep_recent_turns": "default",
             "keep_recent_images": "default",
             "passthrough": "default",
+            "breaker_sessions": "default",
             "auto_context_intra_phase_enabled": "default",
             "auto_context_cards_enabled": "default",
             "auto_context_inter_phase_enabled": "default",

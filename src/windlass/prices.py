@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,7 +39,7 @@ _LONG_WRITE: Final = 2.0
 table says it (platform.claude.com, prompt caching)."""
 
 _REMEMBERED: Final = 8
-"""Requests back in which `bill_stream` looks for a prefix: what went before them is seldom
+"""Requests back in which a `Meter` looks for a prefix: what went before them is seldom
 longer than what they share."""
 _SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
 """US dollars for one search of the web, beside its tokens, as the vendors list them in
@@ -326,12 +327,56 @@ class Billed:
     """One request of a stream as a caching provider would bill it.
 
     `tokens` and those of them read from the cache; `units` is the input's price in fresh
-    input tokens of the first tier.
+    input tokens of the first tier. `goes_on`: it begins with all of the request before it.
     """
 
     tokens: int
     cached: int
     units: float
+    goes_on: bool = False
+
+
+class Meter:
+    """Bills the requests of a session to one model with its cache, input side only.
+
+    A request is its messages in order as (identity, tokens); tools and system come first.
+    With n tokens in all, of which c are read, it costs `f(n) * (r*c + w*(n - c))` units: r and
+    w are the prices of reading and writing, f the factor of its tier. c is the longest prefix
+    it shares with one of the requests before it within `ttl_s`, cut to a multiple of `step`,
+    or 0 below `minimum`; a request shorter than `minimum` is not kept, so its w is 1. So the
+    providers bill a prefix whose marks, where they want any, stand where they pay
+    (platform.claude.com, developers.openai.com: prompt caching).
+    """
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._before = deque[tuple[Sequence[tuple[str, int]], int, float | None]]([], _REMEMBERED)
+
+    def expect(self, request: Sequence[tuple[str, int]], at: float | None = None) -> Billed:
+        """What the request would be billed, sent at `at` seconds (None: nothing expires)."""
+        prices, total = self.prices, sum(tokens for _, tokens in request)
+        shared, last = 0, -1
+        for before, _, sent in self._before:
+            last = _shared_tokens(request, before)
+            if at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s:
+                shared = max(shared, last)
+        cached = shared // prices.step * prices.step
+        if cached < prices.minimum or not prices.caches:
+            cached = 0
+        fresh = prices.write if total >= prices.minimum else 1.0
+        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
+        return Billed(total, cached, units, bool(self._before) and last >= self._before[-1][1])
+
+    def bill(
+        self,
+        request: Sequence[tuple[str, int]],
+        at: float | None = None,
+        reply: Sequence[tuple[str, int]] = (),
+    ) -> Billed:
+        """The same, and it was sent; `reply` is kept behind it, where a cache keeps replies."""
+        billed = self.expect(request, at)
+        self._before.append(([*request, *reply] if reply else request, billed.tokens, at))
+        return billed
 
 
 def bill_stream(
@@ -339,38 +384,9 @@ def bill_stream(
     requests: Sequence[Sequence[tuple[str, int]]],
     times: Sequence[float] | None = None,
 ) -> list[Billed]:
-    """What the requests of a session to one model cost with its cache, input side only.
-
-    A request is its messages in order as (identity, tokens); tools and system come
-    first. `times` are the seconds at which each was sent; without them nothing expires.
-
-    With n tokens in all, of which c are read, a request costs `f(n) * (r*c + w*(n - c))`
-    units: r and w are the prices of reading and writing, f the factor of its tier. c is
-    the longest prefix it shares with one of the requests before it within `ttl_s`, cut
-    to a multiple of `step`, or 0 below `minimum`; a request shorter than `minimum` is not
-    kept, so its w is 1. So the providers bill a prefix whose marks, where they want any,
-    stand where they pay (platform.claude.com, developers.openai.com: prompt caching).
-    """
-    billed: list[Billed] = []
-    for index, request in enumerate(requests):
-        total = sum(tokens for _, tokens in request)
-        shared = max(
-            (
-                _shared_tokens(request, requests[before])
-                for before in range(max(0, index - _REMEMBERED), index)
-                if times is None
-                or prices.ttl_s is None
-                or times[index] - times[before] <= prices.ttl_s
-            ),
-            default=0,
-        )
-        cached = shared // prices.step * prices.step
-        if cached < prices.minimum or not prices.caches:
-            cached = 0
-        fresh = prices.write if total >= prices.minimum else 1.0
-        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
-        billed.append(Billed(total, cached, units))
-    return billed
+    """What the requests of a session to one model cost; `times` are when each was sent."""
+    meter = Meter(prices)
+    return [meter.bill(one, times[at] if times else None) for at, one in enumerate(requests)]
 
 
 def _shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:

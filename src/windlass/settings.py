@@ -67,6 +67,9 @@ _KNOWN: Final[Mapping[str, _Known]] = {
     "passthrough": _Known(
         types.switch, default=False, help="send everything: no window is shortened"
     ),
+    "breaker_sessions": _Known(
+        types.amount, 20, "newest sessions whose windows must not have lost money, or none are made"
+    ),
     "auto_context_intra_phase_enabled": _Known(
         types.switch, default=True, help="false: no phase shortens what it sees of itself"
     ),
@@ -184,6 +187,10 @@ class Settings:
         }
         return replace(self, cascade=said)
 
+    def decided(self, name: str, value: Any, origin: str) -> Settings:
+        """These settings with one that Windlass itself decided on, before all others."""
+        return replace(self, flags={**self.flags, name: _read(name, value, origin, self.folder)})
+
     def __getitem__(self, name: str) -> Setting:
         for layer in (self.flags, self.environment, self.cascade, self.file):
             if name in layer:
@@ -286,6 +293,12 @@ class Settings:
     def passthrough(self) -> bool:
         """Whether everything is sent, whatever a cascade says of its windows."""
         value: bool = self["passthrough"].value
+        return value
+
+    @property
+    def breaker_sessions(self) -> int:
+        """Over how many of the newest sessions windows must not have lost money; 0: any."""
+        value: int = self["breaker_sessions"].value
         return value
 
     @property

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json, clean_text
 
@@ -46,6 +46,19 @@ class Counter(Protocol):
 
     def tools(self, tools: Sequence[ToolSpec]) -> int:
         """Tokens the definitions of `tools` add to a request."""
+        ...
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A counter that knows the very tokens its model reads, and whose cache keeps replies, too."""
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[int]:
+        """The tokens of a request, up to where the answer begins."""
+        ...
+
+    def reply(self, message: Message) -> Sequence[int]:
+        """The tokens of an answer, behind those of its request."""
         ...
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from windlass.cli import explain, output
+from windlass.cli.look import cache_text
 
 
 @pytest.fixture
@@ -122,6 +123,28 @@ SUM = re.compile(
     r"N \* r \* D - \(w - r\) \* \(S \+ d\)"
     r" = (\S+) \* (\S+) \* (\S+) - (\S+) \* \((\S+) \+ (\S+)\) = (\S+) tokens' worth"
 )
+
+
+def test_tells_what_the_cache_should_have_given_and_gave(priced: CommandLine) -> None:
+    told: dict[str, Any] = priced("explain", "s1", "4", "--json").json
+    cache = told["call"]["details"]["cache"]
+    assert cache["planned_as"] == "warm"
+    line = (
+        f"cache: {cache['expected']:,} tokens expected to be read, {cache['reported']:,} reported;"
+        " planned as though it holds"
+    )
+    assert line in priced("explain", "s1", "4").out.splitlines()
+    assert line in priced("show", "s1", "--call", "4").out.splitlines()
+
+
+def test_tells_where_the_marks_stood_and_why_one_is_kept_for_an_hour() -> None:
+    lifetime = {"long": True, "pauses": 2, "calls": 8, "to_come": 2.5}
+    marks = {"places": [[-1, 2], [0, 0], [7, 1]], "long": [[0, 0]], "lifetime": lifetime}
+    assert cache_text({"marks": marks}) == (
+        "cache marks (message.part; -1 is the tools): -1.2, 0.0, 7.1; 0.0 for an hour, because"
+        " after 2 long pauses in 8 calls 2.5 more are expected"
+    )
+    assert cache_text({}) == ""
 
 
 def test_json_holds_the_planners_decision(priced: CommandLine) -> None:

@@ -111,6 +111,22 @@ class TestRoundTrip:
         keeper.append(Batch("s", start=start(), rows=[row(user(shown))]))
         assert keeper.picture(shown.sha256) == png(3)
 
+    def test_how_the_last_sessions_ended_comes_newest_first(self, keeper: SqliteKeeper) -> None:
+        assert keeper.endings(5) == []
+        told = [
+            Outcome("completed", 1.0, details={"n": 1}),
+            None,
+            Outcome("failed", 3.0, error="e"),
+        ]
+        for number, ended in enumerate(told):
+            name = f"s{number}"
+            keeper.append(Batch(name, start=start(), rows=[row(user("Go."))]))
+            keeper.append(Batch(name, outcomes=[Outcome("completed", 0.5, "a")]))
+            if ended is not None:
+                keeper.append(Batch(name, outcomes=[ended]))
+        assert keeper.endings(9) == told[::-1]
+        assert keeper.endings(2) == told[:0:-1]
+
     def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: SqliteKeeper) -> None:
         batches = a_session()
         for batch in batches:

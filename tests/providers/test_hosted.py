@@ -40,6 +40,7 @@ from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
+from windlass.window.marks import mark
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"
@@ -105,6 +106,43 @@ async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> Asyn
         finally:
             await provider.close()
             await provider.close()  # twice is once
+
+
+@pytest.mark.parametrize(
+    ("model", "marked"),
+    [("anthropic/claude-sonnet-4.5", True), ("openai/gpt-4o", False), ("x/y", False)],
+)
+async def test_marks_go_through_openrouter_to_vendors_that_want_them(
+    model: str, marked: bool
+) -> None:
+    said = (system("Be brief. " * 900), user("What of the prices? " * 50))
+    made = mark(None, f"openrouter/{model}", said, long=True)
+    async with serving(EXCHANGES["openai"].streamed) as server:
+        entry = catalog({"openrouter": ProviderSettings(base_url=server.url)})["openrouter"]
+        provider = HostedProvider(entry, Key("OPENROUTER_API_KEY", SECRET), warn=lambda _: None)
+        try:
+            await provider.send(
+                Request(
+                    model,
+                    said,
+                    64,
+                    breakpoints=made.places,
+                    long_breakpoints=made.marks.long,
+                ),
+                lambda _: None,
+            )
+        finally:
+            await provider.close()
+        body = server.asked[-1].body
+    found = [part["cache_control"] for one in body["messages"] for part in parts(one)]
+    hour = {"type": "ephemeral", "ttl": "1h"}
+    assert found == ([hour, {"type": "ephemeral"}] if marked else [])
+
+
+def parts(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a chat message that carry a mark."""
+    content = message["content"]
+    return [one for one in content if "cache_control" in one] if isinstance(content, list) else []
 
 
 @pytest.mark.parametrize("wire", WIRES)

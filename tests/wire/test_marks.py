@@ -115,6 +115,30 @@ def test_openais_marks_stand_on_content_and_are_the_only_ones() -> None:
     assert body["prompt_cache_key"] == "windlass-1"
 
 
+@pytest.mark.req("CE-25")
+def test_the_head_may_be_marked_for_an_hour_and_nothing_behind_it() -> None:
+    hour = {"type": "ephemeral", "ttl": "1h"}
+    said = (system("S"), user("Go."), assistant("So.", calls=[CALL]), tool(CALL, "one"))
+    marked: dict[str, Any] = {
+        "tools": (LOOK,),
+        "breakpoints": ((0, 0), (3, 0)),
+        "long_breakpoints": ((0, 0),),
+    }
+    body = anthropic.body(ask(*said, model="claude-sonnet-4-5", **marked))
+    assert body["system"][0]["cache_control"] == hour
+    assert body["messages"][-1]["content"][0]["cache_control"] == MARK
+    routed = openai_chat.body(ask(*said, model="anthropic/claude-sonnet-4.5", **marked))
+    contents = [one["content"][0]["cache_control"] for one in routed["messages"][::3]]
+    assert contents == [hour, MARK]
+    head: dict[str, Any] = {
+        "breakpoints": ((-1, 0), (1, 0)),
+        "long_breakpoints": ((-1, 0),),
+        "tools": (LOOK,),
+    }
+    body = anthropic.body(ask(*said[1:], model="claude-sonnet-4-5", **head))
+    assert body["tools"][0]["cache_control"] == hour
+
+
 @pytest.mark.parametrize(
     ("model", "key"),
     [
@@ -124,6 +148,12 @@ def test_openais_marks_stand_on_content_and_are_the_only_ones() -> None:
         ("openai/gpt-5.6", "prompt_cache_breakpoint"),
         ("anthropic/claude-sonnet-4.5", "cache_control"),
         ("qwen/qwen3-max", "cache_control"),
+        ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "cache_control"),
+        ("vertex_ai/claude-sonnet-4-5", "cache_control"),
+        ("openrouter/anthropic/claude-sonnet-4.5", "cache_control"),
+        ("vertex_ai/gemini-3-pro", None),
+        ("bedrock/meta.llama3-70b-instruct-v1:0", None),
+        ("groq/llama-3.3-70b-versatile", None),
         ("google/gemini-3-pro", None),
         ("llama-3", None),
     ],

@@ -37,6 +37,7 @@ from windlass.providers.hosted import Key
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
+from windlass.window.marks import mark
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"
@@ -316,6 +317,49 @@ async def test_what_a_model_thought_comes_whole_and_goes_back() -> None:
         sent = own.server.asked[1].body["messages"][1]["content"]
     assert own.pieces == [TEXT, TEXT]
     assert sent[0] == {"type": "thinking", "thinking": "Look first.", "signature": "c2lnbmVk"}
+
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+MINUTES = {"type": "ephemeral"}
+
+
+class TestMarks:
+    """Where a route leads to a vendor that wants marks in a prompt, they arrive there."""
+
+    SAID = (system("Be brief. " * 900), user("What of the prices? " * 50))
+
+    async def sent(self, model: str, wire: str, *, long: bool = False) -> Any:
+        made = mark(None, f"litellm/{model}", self.SAID, long=long)
+        async with asking(model, EXCHANGES[wire].streamed) as own:
+            await own.ask(*self.SAID, breakpoints=made.places, long_breakpoints=made.marks.long)
+            return own.server.asked[-1].body
+
+    @pytest.mark.parametrize("long", [False, True])
+    async def test_a_claude_gets_them(self, long: bool) -> None:
+        body = await self.sent("anthropic/claude-sonnet-4-5", "anthropic", long=long)
+        assert body["system"][-1]["cache_control"] == (HOUR if long else MINUTES)
+        assert body["messages"][-1]["content"][-1]["cache_control"] == MINUTES
+
+    async def test_a_claude_behind_openrouter_gets_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENROUTER_API_KEY", SECRET)
+        body = await self.sent("openrouter/anthropic/claude-sonnet-4.5", "openai", long=True)
+        marks = [one["content"][-1].get("cache_control") for one in body["messages"]]
+        assert marks == [HOUR, MINUTES]
+
+    @pytest.mark.parametrize("model", ["openai/gpt-4o", "groq/llama-3.3-70b-versatile"])
+    async def test_others_get_none(self, model: str) -> None:
+        told = json.dumps(await self.sent(model, "openai"))
+        assert "cache_control" not in told
+        assert "prompt_cache_breakpoint" not in told
+
+    async def test_a_newer_gpt_gets_its_own(self) -> None:
+        body = await self.sent("openai/gpt-5.6", "openai")
+        explicit = {"mode": "explicit"}
+        marks = [one["content"][-1]["prompt_cache_breakpoint"] for one in body["messages"]]
+        assert marks == [explicit, explicit]
+        assert body["prompt_cache_options"] == explicit
 
 
 class TestModels:

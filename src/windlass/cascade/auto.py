@@ -92,7 +92,7 @@ class AutoContext(Part):
     """The profile that holds for the options not written: `windlass policies` lists them."""
 
     commit: Commit = "priced"
-    """When edits are made: at_once, or priced; for now both are at once."""
+    """When edits are made: at_once, or priced: once they lower the bill."""
 
     intra_phase: Switch = True
     """What each phase sees of itself; a phase's `intra_context` goes before it, key by key."""

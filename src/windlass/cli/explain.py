@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from windlass.cli.look import open_existing
+from windlass.cli.look import cache_text, open_existing
 from windlass.cli.output import out, plain, print_json, print_table
 from windlass.report.explain import Decision, Explanation, explain_call
 
@@ -41,6 +41,8 @@ def _print(explained: Explanation) -> None:
     share = f", {1 - sent / whole:.0%} less" if sent < whole else ""
     out.print(f"{call.model}: sent {sent:,} tokens where everything would be {whole:,}{share}")
     out.print(Text(_policy(explained)))
+    if told := cache_text(call.details):
+        out.print(Text(told))
     if explained.planner:
         out.print(Text(planner_text(explained.planner)))
     for note in explained.notes:

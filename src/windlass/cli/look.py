@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -152,6 +152,8 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     if call.hidden:
         told = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(Text(f"\nnot shown: {told}", style="dim"))
+    if told := cache_text(call.details):
+        out.print(Text(told, style="dim"))
     prefix = call.details.get("prefix")
     if prefix:
         broken = prefix["broken_by"]
@@ -163,6 +165,39 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
                 style="dim",
             )
         )
+
+
+def cache_text(details: Mapping[str, Any]) -> str:
+    """What the cache should have given of a call, what it gave, and where its marks stood.
+
+    `details` are those of the call's record; empty where they tell nothing of a cache.
+    """
+    lines: list[str] = []
+    if cache := details.get("cache"):
+        lines.append(
+            f"cache: {cache['expected']:,} tokens expected to be read,"
+            f" {cache['reported']:,} reported{_PLANNED[cache.get('planned_as')]}"
+        )
+    if marks := details.get("marks"):
+        places = ", ".join(f"{at}.{part}" for at, part in marks["places"])
+        told = f"cache marks (message.part; -1 is the tools): {places}"
+        if marks["long"]:
+            kept = marks["lifetime"]
+            told += (
+                f"; {', '.join(f'{at}.{part}' for at, part in marks['long'])} for an hour,"
+                f" because after {kept['pauses']} long pauses in {kept['calls']} calls"
+                f" {kept['to_come']:g} more are expected"
+            )
+        lines.append(told)
+    return "\n".join(lines)
+
+
+_PLANNED = {
+    None: "",
+    "warm": "; planned as though it holds",
+    "cold": "; planned as cold, because calls before read too little",
+    "without a cache": "; planned without a cache, because calls before read too little",
+}
 
 
 def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None:

@@ -212,6 +212,11 @@ def print_costs(costs: SessionCost) -> None:
             f"costs are what {told} would bill for these messages, pictures included and"
             f" its prompt cache counted ({table_date()})"
         )
+    if windows := costs.windows:
+        out.print(
+            f"windows: saved {money(windows['saved'])} beside the same calls without them,"
+            f" {money(windows['spent'])} spent on texts for them: net {money(windows['net'])}"
+        )
     if (search := costs.search) is not None:
         out.print(
             f"beside them, searches of the web by {search.model}: {search.searches:,} searches,"

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import servers_named
+from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase
@@ -37,6 +38,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     record, cascade = run.record, run.cascade
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
+    check_breaker(run)
 
     error: WindlassError | None = None
     status: Status = "completed"
@@ -57,14 +59,16 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
         status, error = "failed", failure
         error.session_id = record.session_id
     except asyncio.CancelledError:
-        stopped = Outcome("interrupted", record.clock(), error="the run was interrupted")
+        told = "the run was interrupted"
+        stopped = Outcome("interrupted", record.clock(), error=told, details=told_of_windows(run))
         record.append(outcomes=[stopped])
         raise
     except Exception as bug:
         _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
     told_error = str(error) if error else None
-    record.append(outcomes=[Outcome(status, record.clock(), error=told_error)])
+    details = told_of_windows(run)
+    record.append(outcomes=[Outcome(status, record.clock(), error=told_error, details=details)])
     outputs = {name: str(output) for name, output in run.outputs.items()}
     return Result(
         status=status,
@@ -103,7 +107,7 @@ async def add_server_tools(run: Run, servers: Servers) -> None:
 
 def _stop(run: Run, failure: Exception) -> None:
     told = f"{type(failure).__name__}: {failure}".removesuffix(": ")
-    failed = Outcome("failed", run.record.clock(), error=told)
+    failed = Outcome("failed", run.record.clock(), error=told, details=told_of_windows(run))
     run.record.append([run.record.failure(None, failure)], outcomes=[failed])
 
 

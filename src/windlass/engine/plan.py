@@ -9,6 +9,7 @@ from typing import Any
 
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import Noted
+from windlass.engine.meters import cache_of
 from windlass.engine.prefix import prefix_report, weigh
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import in_record, narrow
@@ -149,7 +150,8 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
 def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase.info.name
-    run.sent = mark(run.sent, name, plan.messages, plan.tools)
+    long = cache_of(run, phase.info).lifetime.long
+    run.sent = mark(run.sent, name, plan.messages, plan.tools, long=long)
     return Request(
         model=phase.info.name.partition("/")[2],
         messages=plan.messages,
@@ -161,6 +163,7 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
         output_schema=phase.generation.output_schema,
         load=run.record.keeper.picture,
         breakpoints=run.sent.places,
+        long_breakpoints=run.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
     )
 

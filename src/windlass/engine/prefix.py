@@ -9,7 +9,7 @@ from typing import Any
 from windlass.engine.state import PhaseRun, Run
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.prices import rate
-from windlass.tokens import Counter
+from windlass.tokens import Counter, Reading
 from windlass.window.assemble import assemble
 from windlass.window.entries import show
 
@@ -35,6 +35,18 @@ def weigh(
     behind = 0 if tools_first or not messages or not messages[0].is_system else 1
     weighed.insert(behind, (named, counter.tools(tools) + counter.opening))
     return weighed
+
+
+def pieces(
+    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Weighed
+) -> Weighed:
+    """The request in the pieces that a cache compares: to the token, where the counter can.
+
+    `weighed` is the same request message by message.
+    """
+    if not isinstance(counter, Reading):
+        return weighed
+    return [(str(token), 1) for token in counter.prompt(messages, tools)]
 
 
 def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:

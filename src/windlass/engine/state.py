@@ -15,6 +15,7 @@ from typing import Any
 
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
+from windlass.engine.meters import ModelCache, Net
 from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
@@ -31,6 +32,7 @@ from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.course import Course
 from windlass.window.entries import Edit, Item
 from windlass.window.marks import Sent
+from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 
 
@@ -84,6 +86,8 @@ class Run:
     occurrence. `search` is the provider's search of the web that `web_search` has, if it has
     one. `sent` is where the cache marks of the last request were; `assumed` are models of
     whose cache something is assumed, and told.
+    `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
+    the number of calls.
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -105,6 +109,9 @@ class Run:
     previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     sent: Sent | None = None
     assumed: set[str] = field(default_factory=set[str])
+    caches: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
+    net: Net = field(default_factory=Net)
+    calls: int = 0
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
     saved_tokens: int = 0
@@ -166,7 +173,8 @@ class PhaseRun:
     a sliding context. `replanned`: a provider found the phase too long, and it slides
     from then on. `repaired`: the attempt has had its turn to mend an output that does
     not match the schema. `forced_done`: a tool that the phase forces has been called.
-    `course` decides what each call sees (None: all of it); `fed` messages of `own` it has
+    `course` decides what each call sees (None: all of it), `planner` when, where the cache
+    holds; `fed` messages of `own` it has
     been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
     unasked, as it stands in the record. `position_cost` is what the
     place of injected sources costs, and the other would.
@@ -187,6 +195,7 @@ class PhaseRun:
     newest_within: int
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
     course: Course | None = None
+    planner: Planner | None = None
     fed: int = 0
     asked: set[str] = field(default_factory=set[str])
     brought: dict[str, Item] = field(default_factory=dict[str, Item])

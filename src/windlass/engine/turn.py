@@ -9,6 +9,7 @@ of a tool is ever without its record.
 from __future__ import annotations
 
 from windlass.engine.answer import answer_calls
+from windlass.engine.cache import begin_call, count_on, take_report
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
@@ -39,6 +40,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
 
     # What was said, in order, under the edits that have fallen due by now.
     feed(run, phase)
+    count_on(run, phase)
     edits = expired(
         (*phase.injected, *phase.own),
         phase.rule.expiry,
@@ -56,12 +58,14 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     # Never send what cannot be accepted; what is refused as too long is planned anew, once.
     plan = plan_call(run, phase)
     started = record.clock()
+    begin_call(run, phase, started)
     try:
         reply = await _send(run, phase, plan)
     except ContextTooLong as refused:
         plan = shorter_plan(run, phase, plan, refused)
         reply = await _send(run, phase, plan)
     seconds = record.clock() - started
+    reply, reported = take_report(run, phase, plan, reply, started)
     run.previous = plan.weighed
     price = run.charge(phase.info, reply.usage, saved=plan.saved)
 
@@ -104,7 +108,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
         details={
-            **{key: value for key, value in plan.details.items() if value is not None},
+            **{k: v for k, v in {**plan.details, **reported}.items() if v is not None},
             "edits": record.edits + len(changes),
         },
     )

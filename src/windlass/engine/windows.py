@@ -13,26 +13,27 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
-from windlass.economics import UNCACHED, is_local, prices_of
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.prefix import weigh
+from windlass.engine.meters import cache_of
+from windlass.engine.prefix import pieces, weigh
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import Message, ToolSpec, system, user
-from windlass.prices import Prices, rate
+from windlass.prices import Prices
 from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble, says_nothing
 from windlass.window.course import Course, Facts, Want, Window
-from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, targets
+from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.expire import reference
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.steps import planner_of, steps
+from windlass.window.trust import SHARE
 from windlass.wire.base import Request, Usage
 
 READ: Final = "read_file"
@@ -94,37 +95,37 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
         back=back,
         planner=planner_of(policy, _prices(run, work), tells=True),
     )
+    work.planner = course.planner
     for entry in assemble(work.blocks, ()):
         course.append_entry(entry, at=run.record.times.get(entry.item.id))
-    if not _same_head(run, work):
+    if not _goes_on(run, work, course):
         course.cool()
     return course
 
 
 def _prices(run: Run, work: PhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
-    name = work.info.name
-
-    def warn(text: str) -> None:
-        if name not in run.assumed:
-            run.assumed.add(name)
-            run.emit(Noted(work.phase.name, text))
-
-    if work.info.free and rate(name) is None and not is_local(name):
-        return UNCACHED  # nobody bills it: fewer tokens are all that counts
-    return prices_of(name, warn=warn)
+    name, cache = work.info.name, cache_of(run, work.info)
+    if cache.assumed and name not in run.assumed:
+        run.assumed.add(name)
+        run.emit(Noted(work.phase.name, cache.assumed))
+    return cache.prices
 
 
-def _same_head(run: Run, work: PhaseRun) -> bool:
-    """Whether the phase's requests begin as the last one did: its tools and its system prompt."""
-    said = [entry.message for entry in assemble(work.blocks, ())]
-    head = weigh(
-        work.info.counter,
-        [entry.message for entry in work.blocks.system],
-        run.definitions(work.allowed, said),
-        tools_first=work.info.tools_first,
-    )
-    return run.previous[: len(head)] == head
+def _goes_on(run: Run, work: PhaseRun, course: Course) -> bool:
+    """Whether the model was sent most of what the course takes for sent, so that it is cached.
+
+    It was not where the phase begins with other tools, another system prompt or another
+    model, or with a context that is no continuation of what was sent before.
+    """
+    messages = [entry.message for entry in assemble(work.blocks, show(work.own, ""))]
+    tools = run.definitions(work.allowed, messages)
+    counter, first = work.info.counter, work.info.tools_first
+    request = weigh(counter, messages, tools, tools_first=first)
+    request = pieces(counter, messages, tools, request)
+    known = cache_of(run, work.info).sent.expect(request, run.record.clock())
+    sent = [one.message for one in course.entries[: course.sent] if one is not None]
+    return known.cached >= SHARE * sum(map(counter.message, sent))
 
 
 def _for_messages(run: Run, work: PhaseRun, limit: int) -> int:
@@ -224,6 +225,7 @@ async def write_texts(run: Run, work: PhaseRun) -> None:
             cost=run.charge(work.info, usage, saved=0),
             metadata=told,
         )
+        run.net.spent += row.cost or 0.0
         run.record.append([row])
 
 

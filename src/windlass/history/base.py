@@ -274,6 +274,13 @@ class Keeper(Protocol):
         """How the phases, and at last the session, ended."""
         ...
 
+    def endings(self, sessions: int) -> Sequence[Outcome | None]:
+        """How the last so many sessions ended, newest first; None: it runs yet, or was killed.
+
+        Costs the same however many sessions there are.
+        """
+        ...
+
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
         ...

@@ -236,6 +236,22 @@ def outcomes(db: sqlite3.Connection, session: int) -> list[Outcome]:
     ]
 
 
+def endings(db: sqlite3.Connection, sessions: int) -> list[Outcome | None]:
+    """How the last so many sessions ended, newest first; None: there is no word of it."""
+    stored = db.execute(
+        "SELECT o.status, o.timestamp, o.error, o.details_json "
+        "FROM (SELECT session_no FROM sessions ORDER BY session_no DESC LIMIT ?) s "
+        "LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = ("
+        "SELECT max(p.number) FROM outcomes p WHERE p.session_no = s.session_no "
+        "AND p.phase IS NULL) ORDER BY s.session_no DESC",
+        (sessions,),
+    )
+    return [
+        None if status is None else Outcome(status, at, error=error, details=json.loads(details))
+        for status, at, error, details in stored
+    ]
+
+
 def start(db: sqlite3.Connection, session: int) -> SessionStart:
     """How a session began."""
     cascade_id, model, given, cascade, started = db.execute(

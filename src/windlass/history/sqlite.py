@@ -269,6 +269,11 @@ class SqliteKeeper:
             session = reading.session_no(db, session_id)
             return [] if session is None else reading.outcomes(db, session)
 
+    def endings(self, sessions: int) -> Sequence[Outcome | None]:
+        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        with self._use() as db:
+            return reading.endings(db, sessions)
+
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
         with self._use() as db:

@@ -7,14 +7,14 @@ costs what is new in it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_not
 from typing import Any, Final, cast
 
-from windlass.economics import UNCACHED, prices_of
 from windlass.errors import SequenceError, UsageError
+from windlass.loop.marking import Marking
+from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, Made, ref_of, spec
 from windlass.messages import Message, ToolCall, tool
 from windlass.prices import Prices
@@ -22,18 +22,16 @@ from windlass.tokens import FamilyCounter, request_tokens
 from windlass.window.course import Course, inserted
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
-from windlass.window.marks import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, REF, part_of
 from windlass.window.size import size
 from windlass.window.steps import planner_of, steps
+from windlass.window.trust import without_cache
 from windlass.wire.base import Usage
 from windlass.wire.openai import to_openai
 
 _FLAT: Final = frozenset({"role", "content", "tool_call_id", "name"})
 """Keys of a chat dict that hold text, `content` at least mostly."""
-_AHEAD: Final = 3
-"""For how many calls ahead cache marks are set; a request has four of them."""
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
 
@@ -68,7 +66,10 @@ class Context:
         pins: Iterable[str | int] = (),
     ) -> None:
         self.model = model or _NO_MODEL
-        self.calibration = calibration or 1.0
+        self.reports = Reports(calibration or 1.0)
+        self._scale = self.reports.calibration
+        self._heard = False
+        """Whether a report is yet to be planned by: the call that it is of stands as it was."""
         self.tools = [dict(one) for one in tools or () if spec(one)]
         if recall and not any(spec(one).name == RECALL.name for one in self.tools):
             self.tools.append(RECALL.to_openai())
@@ -80,6 +81,7 @@ class Context:
         self.said: list[Chat] = []
         """What was appended, the caller's own objects."""
         self.pins = frozenset(map(_as_pin, pins))
+        self._reported_at: float | None = None
         self._places: dict[str | int, str] = {}
         self._counter = FamilyCounter(self.model)
         self._intake = Intake()
@@ -91,27 +93,29 @@ class Context:
         self._last: ChatWindow | None = None
         self.keyed = self.model.startswith("openai/") and model is not None
         """Whether requests share a key for the cache."""
-        self._rules, self._marks = marking(model), Marks()
-        self._marked_for = 0, Marks()
-        self._weight = Tools.of([spec(one) for one in self.tools]) if self._rules else None
+        self._asked: ChatWindow | None = None
+        self.prices, self._priced = prices_for(model, prices)
         most = chosen.max_input_tokens
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
         self.course = Course(
             policies=steps(chosen, limit=most),
             # Counting takes longer than deciding: only a limit needs the model's own count.
-            count=self.tokens_of if chosen.max_input_tokens else size,
+            count=self._weighed if chosen.max_input_tokens else size,
             back=_recall_call if recall else _reference,
-            planner=planner_of(chosen, prices or _prices_of(model)),
+            planner=planner_of(chosen, self.prices),
         )
+        self._planner = self.course.planner
+        self._marking = Marking(model, self.course, [spec(one) for one in self.tools], self.prices)
         self.course.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
         """Add the next message, in OpenAI's chat form; it is not changed, nor copied.
 
-        Two keys are for Windlass alone and are not sent: `id`, what the occurrence is to be
-        called, and `at`, when it was said, in seconds from any moment: after a gap longer than
-        the provider's cache lives, edits are free.
+        Three keys are for Windlass alone and are not sent: `id`, what the occurrence is to be
+        called; `at`, when it was said, in seconds from any moment: after a gap longer than
+        the provider's cache lives, edits are free; and `usage` of an answer, what the provider
+        counted of its call, as `report` takes it.
 
         Raises SequenceError, naming the position and the rule, for what no provider takes
         and whose meaning is not clear; it counts as not appended then. The rest is mended
@@ -119,7 +123,11 @@ class Context:
         """
         position = len(self.said)
         at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
-        for taken in self._intake.take(message):
+        before = self._before_answer(message)
+        taken_in = self._intake.take(message)
+        if before is not None:
+            self.report(message["usage"], before)
+        for taken in taken_in:
             ident = taken.item.id
             self.taken.append(taken)
             if taken.source is not None:
@@ -129,9 +137,15 @@ class Context:
                 continue
             if taken.repair is None and taken.source == position and not OWN_KEYS & message.keys():
                 self._own[ident] = position
-            if taken.item.message.role == "assistant":
-                self._marks = self._next_marks()  # the call was made
+            answer = taken.item.message.role == "assistant"
+            if answer:
+                self._marking.call_made(asked=self._last is not None)
+                at = self._reported_at if at is None else at
+            self._marking.pauses.said(at, answer=answer)
             self.course.append(taken.item, taken.repair or "said before", at=at)
+            if answer:  # the call was made
+                self._reported_at = None
+                self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
                 self.course.pin(ident)
         self.said.append(message)
@@ -142,8 +156,11 @@ class Context:
 
         Raises SequenceError where nothing was said yet: no provider takes an empty list.
         """
+        if self._heard:
+            self._plan_by_reports()
         if self._last is None:
             self._last = self._window()
+        self._asked = self._last
         return self._last
 
     def pin(self, which: str | int) -> None:
@@ -162,19 +179,57 @@ class Context:
         self.course.pin(ident)
         self._last = None
 
-    def report(self, usage: Usage | Mapping[str, Any], window: ChatWindow | None = None) -> None:
-        """Tell what the provider counted: what is counted from now on is corrected by it.
+    def report(
+        self,
+        usage: Usage | Mapping[str, Any],
+        window: ChatWindow | None = None,
+        *,
+        at: float | None = None,
+    ) -> None:
+        """Tell what the provider counted of a call, before or after its answer is appended.
 
-        `usage` is the provider's, in OpenAI's, Anthropic's or Gemini's words; `window` is
-        the one that was sent (None: the latest). Raises UsageError for a usage without a
-        number of input tokens.
+        Later counts are corrected by it. Where it read much less from its cache than should
+        be there, the next call is planned as cold; after three such calls in a row none is
+        counted on until one is read again. A usage that says nothing of the input or
+        contradicts itself is left aside; `assumed` of the next windows tells of both.
+
+        Args:
+            usage: The provider's, in OpenAI's, Anthropic's or Gemini's words.
+            window: The one that was sent (None: the latest that was asked for).
+            at: When it was answered, in seconds, where the message does not say it.
         """
-        said = usage.tokens_in if isinstance(usage, Usage) else _tokens_in(usage)
-        ours = (window or self.window()).counted
-        if said > 0 and ours > 0:
-            self.calibration = said / ours
+        sent = window or self._asked or self.window()
+        if at is not None:
+            self._reported_at = said_at({"at": at}, "report")
+        heard = self.reports.hear(usage, sent.asked)
+        pending = sent.asked.call > self.course.calls
+        self._heard = self._heard or heard
+        self._last = None
+        if not pending:
+            self._plan_by_reports()
+            if at is not None and sent.asked.call == self.course.calls:
+                self._marking.pauses.answered = self._reported_at
+                self.course.answered(self._reported_at)
+            self._reported_at = None
+
+    def _before_answer(self, message: Chat) -> ChatWindow | None:
+        """The window of the call that this message is the answer of, if it comes with a usage."""
+        if not isinstance(message, Mapping) or message.get("role") != "assistant":
+            return None
+        return self.window() if message.get("usage") is not None and self.course.items else None
+
+    def _plan_by_reports(self) -> None:
+        """Count, and count on the cache, by the reports so far; for the calls from here on."""
+        if self._heard and self._scale != self.reports.calibration:
+            self._scale = self.reports.calibration
             self.course.recount()
-            self._last = None
+        self._heard = False
+        if self._planner is not None:
+            trust = self.reports.trust
+            self.course.planner = without_cache(self._planner) if trust.absent else self._planner
+            if trust.cold:
+                self.course.cool()
+        self._last = None
 
     def supply(self, key: str, text: str) -> None:
         """Answer a want of a window; the text is used from the next window on."""
@@ -200,6 +255,11 @@ class Context:
         """Tokens of a request of these messages and the tools, before any correction."""
         return request_tokens(self._counter, messages, [spec(one) for one in self.tools])
 
+    @property
+    def calibration(self) -> float:
+        """What the model's own count is divided by ours, by the latest report."""
+        return self.reports.calibration
+
     def corrected(self, tokens: int) -> int:
         """A count corrected by what the provider reported."""
         return round(tokens * self.calibration)
@@ -207,6 +267,10 @@ class Context:
     def tokens_of(self, message: Message) -> int:
         """Tokens of one message, by the corrected count."""
         return round(self._counter.message(message) * self.calibration)
+
+    def _weighed(self, message: Message) -> int:
+        """The same by the count that the course plans with."""
+        return round(self._counter.message(message) * self._scale)
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
@@ -232,54 +296,35 @@ class Context:
         entries = (*step.entries, *loose)
         if not entries:
             raise SequenceError("the list of messages is empty, or none of them says anything")
+        places, kept_long = self._marking.places()
         made = Made(
             entries,
             (*self.taken, *late),
             {**self.course.edits, **self.course.pending},
             step.wants,
-            self._break_places(),
+            places,
+            *self._expected(),
+            call=step.turn,
+            long=kept_long,
+            assumed=self._assumed(),
         )
         return ChatWindow(self, made, self._messages((*map(inserted, step.inserts), *loose)))
 
-    def _marked(self) -> Marks:
-        """The marks of the next call; those of the calls before are in `_marks`."""
-        course, before = self.course, self._marks
-        if self._rules is None or not course.items:
-            return before
-        pending = course.pending_entries
-        behind = course.pending_inserts
-        count = len(course.entries)
+    def _expected(self) -> tuple[int, bool]:
+        """How many of the entries the provider should have cached, and whether all sent are."""
+        course = self.course
+        first = min((at for at in course.pending_entries if at < course.sent), default=course.sent)
+        gap, ttl = self._marking.pauses.gap, self.prices.ttl_s
+        lapsed = gap is not None and ttl is not None and gap > ttl
+        if lapsed or not self.prices.caches:
+            return 0, False
+        return sum(one is not None for one in course.entries[:first]), first == course.sent
 
-        def shown(at: int) -> Message | None:
-            if at >= count:
-                return behind[at - count].item.message
-            entry = pending[at] if at in pending else course.entries[at]
-            return None if entry is None else entry.message
-
-        return marks(
-            Shown(shown, count + len(behind)),
-            self._rules,
-            before,
-            shared=min((before.count, *pending)),
-            tools=self._weight,
-            soon=course.edited_soon(_AHEAD),
-        )
-
-    def _next_marks(self) -> Marks:
-        """The same, without another look where the window that was asked for still holds."""
-        count, found = self._marked_for
-        held = self._last is not None and count == len(self.course.items)
-        return found if held else self._marked()
-
-    def _break_places(self) -> tuple[Place, ...]:
-        """The marks of the next call, by what stands in its list."""
-        self._marked_for = len(self.course.items), self._marked()
-        places = self._marked_for[1].places
-        if not places:
-            return ()
-        course, pending = self.course, self.course.pending_entries
-        gone = [at for at, entry in enumerate(course.entries) if pending.get(at, entry) is None]
-        return tuple((at - bisect_left(gone, at), part) for at, part in places)
+    def _assumed(self) -> tuple[str, ...]:
+        reports, times = self.reports, self._marking.pauses
+        trust = reports.trust.assumed if self._planner else ""  # else nothing is counted on
+        told = self._priced, times.assumed, reports.ignored, trust
+        return tuple(filter(None, told))
 
     def _messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
         """What is shown, as chat dicts; only what is new since the last window is made."""
@@ -333,12 +378,6 @@ def _unanswered(call: ToolCall) -> Entry:
     return Entry(item, message, "a call without a result", "repair")
 
 
-def marking(model: str | None) -> MarkRules | None:
-    """The rules for cache marks; where no model is named those of Anthropic, the strictest."""
-    provider, _, name = (model or "anthropic/claude").partition("/")
-    return mark_rules(provider, name)
-
-
 def _as_pin(which: object) -> str | int:
     if isinstance(which, str) or (
         isinstance(which, int) and not isinstance(which, bool) and which >= 0
@@ -354,22 +393,3 @@ def _reference(message: Message) -> str:
 
 def _recall_call(message: Message) -> str:
     return f'original: recall("{ref_of(message)}")'
-
-
-def _tokens_in(usage: Mapping[str, Any]) -> int:
-    """Input tokens out of a provider's usage, cached and written ones included."""
-    for key in ("prompt_tokens", "promptTokenCount"):
-        if key in usage:
-            return int(usage[key] or 0)
-    if "input_tokens" not in usage:
-        raise UsageError(
-            "a usage has prompt_tokens, input_tokens or promptTokenCount;"
-            f" this one has {', '.join(map(str, usage)) or 'nothing'}"
-        )
-    keys = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return sum(int(usage.get(key) or 0) for key in keys)
-
-
-def _prices_of(model: str | None) -> Prices:
-    """The prices of a model; where none is named, those of one without a prompt cache."""
-    return UNCACHED if model is None else prices_of(model)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.loop.reports import Asked
 from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.course import Want
@@ -64,7 +65,9 @@ class Shown:
 class Made:
     """What a window is made of: its entries, what was taken by then, the edits in force.
 
-    The edits stand by the position in the course, the marks by that in the list.
+    The edits stand by the position in the course, the marks by that in the list. The first
+    `shared` entries should be cached; `goes_on`: all that the call before was sent stands yet.
+    `call` is its number; `long` are the marks to be kept for the longer time.
     """
 
     entries: Sequence[Entry]
@@ -72,6 +75,11 @@ class Made:
     edits: Mapping[int, Edit]
     wants: tuple[Want, ...]
     places: tuple[Place, ...] = ()
+    shared: int = 0
+    goes_on: bool = False
+    call: int = 1
+    long: tuple[Place, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 class ChatWindow:
@@ -92,6 +100,36 @@ class ChatWindow:
     def wants(self) -> tuple[Want, ...]:
         """Texts that would make the window shorter; answer with `Context.supply`."""
         return self._made.wants
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed for this window where something is not known or makes no sense.
+
+        A model without prices, times that run backwards, a usage that was left aside, a cache
+        that did not hold what it should; a sentence each, empty where there is nothing to tell.
+        """
+        return self._made.assumed
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The call that this window is for, as a report of it is compared."""
+        made, counted = self._made, self._context.counted
+        shared = [entry.message for entry in made.entries[: made.shared]]
+        expected = counted(shared) if shared else 0
+        return Asked(made.call, self.counted, expected, made.goes_on)
+
+    @property
+    def long_breakpoints(self) -> tuple[Place, ...]:
+        """Those of the breakpoints that `wire` marks for the longer time: an hour at Anthropic.
+
+        The end of tools and system prompt, where pauses are to be expected in which the
+        provider would forget it otherwise.
+        """
+        shown = self._made.entries
+        return tuple(
+            (at, part if at < 0 else in_chat(shown[at].message, part))
+            for at, part in self._made.long
+        )
 
     @property
     def breakpoints(self) -> tuple[Place, ...]:
@@ -148,6 +186,7 @@ class ChatWindow:
                 max_output_tokens=1,
                 tools=tools,
                 breakpoints=self._made.places,
+                long_breakpoints=self._made.long,
                 cache_key=cache_key(messages, tools) if self._context.keyed else None,
             )
         )

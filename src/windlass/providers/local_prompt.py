@@ -116,7 +116,7 @@ def _ids(vocabulary: Vocabulary, turn: Turn) -> Iterable[int]:
 
 
 class LocalCounter:
-    """Counts with the local model's own tokenizer; remembers each message's count.
+    """Counts with the local model's own tokenizer; remembers each message's tokens.
 
     A request reports exactly `tools() + sum of message() + opening` prompt tokens.
     """
@@ -125,8 +125,10 @@ class LocalCounter:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._messages: dict[str, int] = {}
-        self.opening = len(prompt_ids(vocabulary, ()))
+        self._messages: dict[str, list[int]] = {}
+        self._tools: tuple[tuple[ToolSpec, ...], list[int]] = (), []
+        self._open = prompt_ids(vocabulary, ())
+        self.opening = len(self._open)
         """Tokens that open the answer, once a request: 3."""
 
     def text(self, text: str) -> int:
@@ -135,14 +137,32 @@ class LocalCounter:
 
     def message(self, message: Message) -> int:
         """Tokens a message adds to a request, its frame included."""
-        known = self._messages.get(message.key)
-        if known is None:
-            known = self._messages[message.key] = self._turn(message_turn(message))
-        return known
+        return len(self._ids_of(message))
 
     def tools(self, tools: Sequence[ToolSpec]) -> int:
         """Tokens of the turn that defines `tools`; 0 without tools."""
-        return self._turn(tools_turn(tools)) if tools else 0
+        return len(self._ids_of_tools(tools))
 
-    def _turn(self, turn: Turn) -> int:
-        return sum(1 for _ in _ids(self._vocabulary, turn))
+    def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
+        """The prompt of a request, as `prompt_ids`; each message is split once."""
+        head = sum(1 for _ in takewhile(lambda message: message.is_system, messages))
+        turns_of = [self._ids_of(message) for message in messages]
+        turns_of.insert(head, self._ids_of_tools(tools))
+        return [token for turn in (*turns_of, self._open) for token in turn]
+
+    def reply(self, message: Message) -> list[int]:
+        """The tokens of an answer behind its prompt, which opens its turn."""
+        return self._ids_of(message)[self.opening :]
+
+    def _ids_of(self, message: Message) -> list[int]:
+        known = self._messages.get(message.key)
+        if known is None:
+            known = self._messages[message.key] = [*_ids(self._vocabulary, message_turn(message))]
+        return known
+
+    def _ids_of_tools(self, tools: Sequence[ToolSpec]) -> list[int]:
+        if not tools:
+            return []
+        if self._tools[0] != tuple(tools):
+            self._tools = tuple(tools), [*_ids(self._vocabulary, tools_turn(tools))]
+        return self._tools[1]

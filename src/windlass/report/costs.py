@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.economics import input_dollars, is_local, priced_as, prices_of
+from windlass.engine.breaker import KEY
 from windlass.engine.record import BORN
 from windlass.history.base import Keeper, NodeType, Row
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -67,7 +68,9 @@ class SessionCost:
 
     `priced_as` tells of each model that ran at whose prices it is told: its own, where it
     is hosted. `billed`: whether any of it was really paid for. `search` are its searches of
-    the web, which stand in no phase's line (None: none were made).
+    the web, which stand in no phase's line (None: none were made). `windows` is what its windows
+    `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
+    (empty: none had a price, or the session has not ended).
     """
 
     phases: tuple[PhaseCost, ...]
@@ -75,6 +78,7 @@ class SessionCost:
     priced_as: Mapping[str, str]
     billed: bool
     search: SearchCost | None = None
+    windows: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(slots=True)
@@ -144,7 +148,15 @@ def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
             line.dollars = _sum(line.dollars, simulated if free else row.cost)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
     billed = any(not stream.free for stream in streams.values())
-    return SessionCost(tuple(phases.values()), total, names, billed, _searched(keeper, session_id))
+    ended = [one for one in keeper.outcomes(session_id) if one.phase is None]
+    return SessionCost(
+        tuple(phases.values()),
+        total,
+        names,
+        billed,
+        _searched(keeper, session_id),
+        ended[-1].details.get(KEY, {}) if ended else {},
+    )
 
 
 def _bill(stream: _Stream, name: str) -> Sequence[tuple[float | None, float | None]]:

@@ -53,7 +53,7 @@ class Explanation:
     decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
     names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
     what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary.
+    summary, a cache that is not counted on, and what was assumed for the call.
     """
 
     session_id: str
@@ -80,7 +80,7 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
         str(stored.row.metadata["text"])
         for stored in rows[:at]
         if stored.row.node_type == NodeType.DECISION
-        and stored.row.phase == call.phase
+        and stored.row.phase in (None, call.phase)
         and stored.row.metadata.get("kind") in _TOLD
     )
     decisions = tuple(_decisions(call, rows[:at], {edit.message_id: edit for edit in edits}))
@@ -91,11 +91,11 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
         selection=selection,
         differs=_differing(selection),
         planner=_planned(call, decisions),
-        notes=notes,
+        notes=(*notes, *(f"assumed: {one}" for one in call.details.get("assumed", ()))),
     )
 
 
-_TOLD = ("switched_off", "replan", "summary")
+_TOLD = ("breaker", "switched_off", "replan", "summary", "cache")
 """The decisions, by their kind, that tell why a window is as it is."""
 
 

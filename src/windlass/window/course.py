@@ -304,6 +304,11 @@ class Course:
         self._cooled = True
         self._draft = None
 
+    def answered(self, at: float | None) -> None:
+        """Say when the last call was answered, in seconds, where its answer did not."""
+        self._called = at
+        self._draft = None
+
     def supply(self, key: str, text: str) -> None:
         """Answer a want; the text is used from the next window on."""
         self.supplied[key] = text

@@ -28,8 +28,9 @@ from windlass.messages import Message, Opaque, Text, ToolCall, tool
 from windlass.window.entries import Item
 from windlass.wire.openai import from_openai
 
-OWN_KEYS: Final = frozenset({"id", "at"})
-"""Keys of a chat dict that are Windlass's: what the occurrence is called, and when it was said."""
+OWN_KEYS: Final = frozenset({"id", "at", "usage"})
+"""Keys of a chat dict that are Windlass's: what the occurrence is called, when it was said, and
+what the provider counted of the call that it answers."""
 
 NO_RESULT: Final = "[No result of this call was recorded.]"
 ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"

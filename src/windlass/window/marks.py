@@ -38,7 +38,8 @@ class MarkRules:
     `most` is how many a request may write; `lookback` how many blocks are looked at from a
     mark on, itself included (None: the mark's alone); `seen` how many marks are looked at
     where more may stand than are written; `minimum` the fewest tokens of an entry;
-    `replies`: whether blocks of an assistant can be marked.
+    `replies`: whether blocks of an assistant can be marked. `ttl_s` and `ttl_long_s` are how
+    many seconds an entry is kept, and can be (None: not told, or there is no such kind).
     """
 
     most: int
@@ -46,6 +47,8 @@ class MarkRules:
     minimum: int = 0
     seen: int = 0
     replies: bool = True
+    ttl_s: float | None = None
+    ttl_long_s: float | None = None
 
 
 def mark_rules(provider: str, model: str) -> MarkRules | None:
@@ -66,6 +69,8 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
         rules.seen,
         # In chat form, a router's too, an assistant's calls take no keys of the provider's.
         replies=provider == "anthropic",
+        ttl_s=rules.ttl_s,
+        ttl_long_s=rules.ttl_long_s,
     )
 
 
@@ -75,12 +80,14 @@ class Marks:
 
     `places` are the request's marks, in order. `known` are all places where a mark stood in
     this or an earlier request and before which nothing changed since: there may be an entry.
-    `count` is how many messages the request had.
+    `count` is how many messages the request had; `long` are those of the places whose entry is
+    to be kept for the longer time.
     """
 
     places: tuple[Place, ...] = ()
     known: tuple[Place, ...] = ()
     count: int = 0
+    long: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ def marks(
     shared: int,
     tools: Tools | None = None,
     soon: Sequence[int] = (),
+    long: bool = False,
 ) -> Marks:
     """The marks of a request.
 
@@ -125,6 +133,7 @@ def marks(
         shared: How many messages at the beginning are those of the request before.
         tools: What is to be known of its tools (None: it has none).
         soon: The positions at which later requests are likely to differ, the likeliest first.
+        long: Whether the head (tools and system prompt) is to be kept for the longer time.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
@@ -136,7 +145,8 @@ def marks(
     anew = [place for place in later if place and shared <= place[0] < before.count]
     branch = _branch(shown, rules, known, shared, end)
     head = _head(shown, rules, tools)
-    wanted = (end, branch, *anew, *fresh[:1], head, *later, *fresh[1:])
+    kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
+    wanted = (end, *kept_long, branch, *anew, *fresh[:1], head, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(wanted) if place is not None][: rules.most]
     chosen += _spread(shown, rules, range(shared, shown.count), chosen)
     new = sorted(one for one in chosen if not _holds(known, one))
@@ -144,7 +154,7 @@ def marks(
     held = (*known[:kept], *sorted({*known[kept:], *new}))
     # What is looked for at marks alone is marked again where it was marked before.
     places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
-    return Marks(places, held, shown.count)
+    return Marks(places, held, shown.count, kept_long)
 
 
 def _holds(places: Sequence[Place], place: Place) -> bool:
@@ -299,11 +309,17 @@ class Sent:
 
 
 def mark(
-    before: Sent | None, model: str, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    before: Sent | None,
+    model: str,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec] = (),
+    *,
+    long: bool = False,
 ) -> Sent:
     """The marks of a request to `model` (`provider/model`) after the one before it.
 
-    Another model or other tools share nothing with the request before.
+    Another model or other tools share nothing with the request before. `long`: whether the
+    head of the request is to be kept for the longer time.
     """
     provider, _, name = model.partition("/")
     rules = mark_rules(provider, name)
@@ -318,7 +334,12 @@ def mark(
             break
         shared += 1
     made = marks(
-        Shown(now.__getitem__, len(now)), rules, before.marks, shared=shared, tools=before.weight
+        Shown(now.__getitem__, len(now)),
+        rules,
+        before.marks,
+        shared=shared,
+        tools=before.weight,
+        long=long,
     )
     return Sent(model, now, offered, made, before.weight)
 

@@ -20,9 +20,10 @@ class Request:
 
     `breakpoints` are the places of cache marks, each a message and a part, from 0: through
     the message's parts, then its tool calls; a result is marked as a whole; message -1 is the
-    list of tools. A format that knows no marks leaves them out. `cache_key` is shared by the
-    requests that begin alike. The tools' schemas are kept with their keys sorted: they are
-    sent in front of everything, and a cache wants the same bytes.
+    list of tools. A format that knows no marks leaves them out. `long_breakpoints` are those of
+    them whose entries are to be kept for the longer time, where there is one. `cache_key` is
+    shared by the requests that begin alike. The tools' schemas are kept with their keys sorted:
+    they are sent in front of everything, and a cache wants the same bytes.
     """
 
     model: str
@@ -36,6 +37,7 @@ class Request:
     load: Callable[[str], bytes] | None = field(default=None, compare=False, repr=False)
     breakpoints: tuple[tuple[int, int], ...] = ()
     cache_key: str | None = None
+    long_breakpoints: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         tools = tuple(replace(spec, parameters=_ordered(spec.parameters)) for spec in self.tools)

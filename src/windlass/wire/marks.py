@@ -1,6 +1,7 @@
 """Cache marks in the providers' words: where a request says, and nothing else of it changed.
 
-Anthropic takes `cache_control` on a block, but not on thinking; OpenAI since GPT-5.6
+Anthropic takes `cache_control` on a block, but not on thinking, and with `ttl` for an hour; those
+for an hour stand before the others. OpenAI since GPT-5.6
 `prompt_cache_breakpoint` on a part of a system, user or tool message's content, and routers
 `cache_control` there for the models of vendors who want that. Which it is says `rules.py`.
 """
@@ -18,6 +19,7 @@ from windlass.wire.calls import CALL, is_foreign
 from windlass.wire.rules import Mark, cache_rules
 
 _EPHEMERAL: Final[Mapping[str, str]] = {"type": "ephemeral"}
+_HOUR: Final[Mapping[str, str]] = {"type": "ephemeral", "ttl": "1h"}
 _EXPLICIT: Final[Mapping[str, str]] = {"mode": "explicit"}
 _WITH: Final = "with"
 """The opaque kind by which a part of chat content has further keys; see `openai.py`."""
@@ -41,7 +43,7 @@ def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
     if tools := body.get("tools"):
         for part in places.get(-1, ()):
             if part < len(tools):
-                tools[part]["cache_control"] = dict(_EPHEMERAL)
+                tools[part]["cache_control"] = _control(request, (-1, part))
     blocks = [*body.get("system", ()), *(b for turn in body["messages"] for b in turn["content"])]
     start, head, opened = 0, True, False
     for at, message in enumerate(request.messages):
@@ -57,8 +59,12 @@ def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
         for part in places.get(at, ()):
             block = _block(message, own, part, request)
             if block is not None:
-                block["cache_control"] = dict(_EPHEMERAL)
+                block["cache_control"] = _control(request, (at, part))
     return body
+
+
+def _control(request: Request, place: tuple[int, int]) -> dict[str, str]:
+    return dict(_HOUR if place in request.long_breakpoints else _EPHEMERAL)
 
 
 def _yielding(message: Message, request: Request) -> list[int]:
@@ -100,7 +106,9 @@ def _block(
 
 def _mark(model: str) -> Mark | None:
     """The key of a mark for `model`; a router's models begin with their vendor."""
-    return cache_rules("openrouter" if "/" in model else "openai", model).mark
+    if "/" not in model:
+        return cache_rules("openai", model).mark
+    return cache_rules("openrouter", model).mark or cache_rules("litellm", model).mark
 
 
 def marked(request: Request) -> tuple[Message, ...]:
@@ -108,8 +116,7 @@ def marked(request: Request) -> tuple[Message, ...]:
     key = _mark(request.model) if request.breakpoints else None
     if key is None:
         return request.messages
-    value = _EXPLICIT if key == "prompt_cache_breakpoint" else _EPHEMERAL
-    sign = Opaque("openai", _WITH, json.dumps({key: value}))
+    explicit = key == "prompt_cache_breakpoint"
     messages = list(request.messages)
     for at, parts in _places(request).items():
         if not 0 <= at < len(messages) or messages[at].role == "assistant":
@@ -117,8 +124,13 @@ def marked(request: Request) -> tuple[Message, ...]:
         message = messages[at]
         takes = [n for n in parts if n < len(message.parts) and _takes(message, message.parts[n])]
         if takes:
-            both = ((one, sign) if n in takes else (one,) for n, one in enumerate(message.parts))
-            messages[at] = replace(message, parts=tuple(part for pair in both for part in pair))
+            made: list[Part] = []
+            for n, one in enumerate(message.parts):
+                made.append(one)
+                if n in takes:
+                    value = dict(_EXPLICIT) if explicit else _control(request, (at, n))
+                    made.append(Opaque("openai", _WITH, json.dumps({key: value})))
+            messages[at] = replace(message, parts=tuple(made))
     return tuple(messages)
 
 

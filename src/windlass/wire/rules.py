@@ -179,6 +179,7 @@ _CACHES: Final[Mapping[str, tuple[tuple[str, CacheRules], ...]]] = MappingProxyT
         ),
         "anthropic": (("claude", ANTHROPIC),),
         "gemini": ((r"gemini-(2\.5|[3-9])", GEMINI),),
+        "vertex_ai": (("claude", ANTHROPIC), (r"gemini-(2\.5|[3-9])", GEMINI)),
         "deepseek": (("", DEEPSEEK),),
         "x-ai": (("grok", GROK),),
         "moonshotai": (("kimi", GROK),),
@@ -199,10 +200,14 @@ _ROUTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 for name in ("anthropic", "openai", "deepseek", "x-ai", "moonshotai", "qwen")
             },
         },
-        # docs.litellm.ai, prompt caching: handed on to the vendor as it is.
+        # docs.litellm.ai, prompt caching: handed on to the vendor as it is, and the marks of a
+        # Claude to the clouds that have it (Bedrock, Vertex, Azure AI) in their own form.
         "litellm": {
             "xai": "x-ai",
+            "bedrock": "anthropic",
+            "azure_ai": "anthropic",
             **{name: name for name in ("anthropic", "openai", "gemini", "deepseek")},
+            **{name: name for name in ("vertex_ai", "openrouter")},
         },
     }
 )
@@ -220,6 +225,8 @@ def cache_rules(provider: str, model: str) -> CacheRules:
     if (vendors := _ROUTED.get(provider)) is not None:
         vendor, _, model = model.partition("/")
         provider = vendors.get(vendor.removeprefix("~"), "")  # `~` marks a vendor's newest
+        if provider in _ROUTED:
+            return cache_rules(provider, model)
     for pattern, rules in _CACHES.get(provider, ()):
         if re.search(pattern, model):
             return rules

@@ -1,0 +1,97 @@
+"""The breaker: windows that lost money over the last sessions are not made.
+
+Each session leaves in its outcome what its windows saved and what was spent on them (`Net`). A
+new one adds up those of the sessions before it, one question to the keeper. Sessions without
+windows, those that were switched off here among them, and those that were killed count as
+nothing; so a loss passes out of sight after so many sessions, and windows are tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from windlass.cascade.compile import compile_rule
+from windlass.cascade.model import Phase
+from windlass.engine.events import Noted
+from windlass.engine.state import Run
+from windlass.history.base import NodeType, Outcome
+
+KEY: Final = "windows"
+"""Of the details of a session's outcome: what its windows saved and cost."""
+LEAST: Final = 3
+"""Sessions with windows without which nothing is switched off: one may be chance."""
+_TOLERANCE: Final = 1e-6
+"""US dollars that are no loss yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tripped:
+    """Why windows are off: what the newest `sessions` lost with them, in US dollars.
+
+    `back_after` is the number of sessions without windows, this one counted, after which they
+    are made again.
+    """
+
+    sessions: int
+    lost: float
+    back_after: int
+
+    @property
+    def text(self) -> str:
+        """The same in a sentence, with the way back."""
+        return (
+            f"windows are off, everything is sent: in the last {self.sessions} sessions they cost"
+            f" ${self.lost:,.4f} more than they saved; they are tried again after"
+            f" {self.back_after} sessions, or at once with WINDLASS_BREAKER_SESSIONS=0"
+        )
+
+
+def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
+    """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
+    told = [one.details.get(KEY) if one else None for one in endings[:sessions]]
+    if _earns(told):
+        return None
+    lost = -sum(float(one["net"]) for one in told if one)
+    # Each session to come without windows pushes the oldest out of sight, once there are enough.
+    after = ([*[None] * count, *told][:sessions] for count in range(1, sessions + 1))
+    back_after = next(count for count, then in enumerate(after, start=1) if _earns(then))
+    return Tripped(len(told), lost, back_after)
+
+
+def _earns(told: Sequence[Mapping[str, Any] | None]) -> bool:
+    """Whether sessions that tell so of their windows lost nothing, or too few do."""
+    nets = [float(one["net"]) for one in told if one]
+    return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
+
+
+def check_breaker(run: Run) -> None:
+    """Switch the run's windows off where those of the last sessions lost money, and say so."""
+    sessions = run.settings.breaker_sessions
+    if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
+        return
+    # The run's own session is among the newest, and has not ended.
+    found = tripped(run.record.keeper.endings(sessions + 1)[1:], sessions)
+    if found is None:
+        return
+    run.settings = run.settings.decided("passthrough", value=True, origin="the breaker")
+    told = {"kind": "breaker", "text": found.text, "lost": found.lost, "sessions": found.sessions}
+    run.record.append(
+        [run.record.row(NodeType.DECISION, metadata={**told, "back_after": found.back_after})]
+    )
+    run.emit(Noted("", found.text))
+
+
+def _has_window(run: Run, phase: Phase) -> bool:
+    policy = compile_rule(run.cascade, phase, run.settings).policy
+    return policy is not None and policy.enabled
+
+
+def told_of_windows(run: Run) -> dict[str, object]:
+    """What a session's outcome says of its windows; nothing where none had a price."""
+    net = run.net
+    if not net.calls:
+        return {}
+    return {KEY: {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}}

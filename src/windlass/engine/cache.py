@@ -1,0 +1,154 @@
+"""What the prompt cache of a model should give of each call, and what it gave.
+
+Before a call: how long its head is to be cached, and whether anything is counted on. After it:
+the tokens that should have been read beside those that were, what the windows saved in the
+money of that cache, and what was assumed where something is not known or makes no sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from windlass.economics import input_dollars
+from windlass.engine.events import Noted
+from windlass.engine.meters import ModelCache, cache_of
+from windlass.engine.plan import Plan
+from windlass.engine.prefix import Weighed, pieces, weigh
+from windlass.engine.state import PhaseRun, Run
+from windlass.tokens import Reading
+from windlass.window.assemble import assemble
+from windlass.window.entries import show
+from windlass.window.marks import mark_rules
+from windlass.window.planner import Planner
+from windlass.window.trust import Trust, without_cache
+from windlass.wire.base import Reply
+from windlass.wire.usage import contradiction, possible
+
+
+def count_on(run: Run, phase: PhaseRun) -> None:
+    """Let the phase's next call be planned by what the provider reported of its cache."""
+    if phase.course is None or phase.planner is None:
+        return
+    trust = cache_of(run, phase.info).trust
+    phase.course.planner = without_cache(phase.planner) if trust.absent else phase.planner
+    if trust.cold:
+        phase.course.cool()
+
+
+def begin_call(run: Run, phase: PhaseRun, at: float) -> None:
+    """Decide, at the time of a call, how long its head is to be cached."""
+    cache = cache_of(run, phase.info)
+    cache.pauses.said(at, answer=False)
+    provider, _, model = phase.info.name.partition("/")
+    rules = mark_rules(provider, model)
+    if rules is None:
+        return
+    planner = phase.planner or Planner(cache.prices)
+    cache.lifetime = cache.lifetime.at_call(
+        cache.pauses.gap,
+        made=cache.calls,
+        calls=planner.calls(cache.calls + 1),
+        prices=cache.prices,
+        ttl_s=rules.ttl_s,
+        ttl_long_s=rules.ttl_long_s,
+    )
+
+
+def take_report(
+    run: Run, phase: PhaseRun, plan: Plan, reply: Reply, at: float
+) -> tuple[Reply, Mapping[str, Any]]:
+    """What the record tells of the cache at a call that was sent at `at` seconds.
+
+    Returns the reply, with a usage that is possible, and what to record of the call.
+    """
+    cache = cache_of(run, phase.info)
+    run.calls += 1
+    cache.calls += 1
+    trust = cache.trust if phase.planner is not None else None  # else nothing is counted on
+    assumed = [cache.assumed, cache.pauses.assumed] if phase.course is not None else []
+    if wrong := contradiction(reply.usage):
+        usage = possible(reply.usage)
+        assumed.append(
+            f"the usage that was reported contradicts itself: {wrong}; counted as"
+            f" {usage.tokens_in:,} in, {usage.tokens_cached:,} of them cached"
+        )
+        reply = replace(reply, usage=usage)
+
+    # What should have been read, and what was.
+    counter = phase.info.counter
+    sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
+    said = counter.reply(reply.message) if isinstance(counter, Reading) else ()
+    billed = cache.sent.bill(sent, at, [(str(token), 1) for token in said])
+    expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
+    assumed.append(trust.assumed if trust else "")
+    if not wrong:
+        _hear(run, phase, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
+    if cache.paid is not None:
+        whole = input_dollars(cache.paid, cache.whole.bill(_whole(phase, plan), at).units)
+        if phase.course is not None:
+            run.net.calls += 1
+            run.net.saved += whole - input_dollars(cache.paid, billed.units)
+
+    cache.pauses.said(run.record.clock(), answer=True)
+    details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
+    if cache.prices.caches:
+        reported = reply.usage.tokens_cached
+        details["cache"] = {"expected": expected, "reported": reported}
+        if trust is not None:
+            details["cache"]["planned_as"] = _planned_as(trust)
+    details["marks"] = _marks(run, cache)
+    return reply, details
+
+
+def _planned_as(trust: Trust) -> str:
+    return "without a cache" if trust.absent else "cold" if trust.cold else "warm"
+
+
+def _hear(
+    run: Run,
+    phase: PhaseRun,
+    cache: ModelCache,
+    reply: Reply,
+    *,
+    expected: int,
+    plan: Plan,
+    goes_on: bool,
+) -> None:
+    """Change what is counted on from now on, and tell where that is another thing."""
+    before = cache.trust
+    cache.trust = before.heard(
+        run.calls,
+        expected=expected,
+        total=plan.sent,
+        cached=reply.usage.tokens_cached,
+        tokens_in=reply.usage.tokens_in,
+        goes_on=goes_on,
+    )
+    was, now = _planned_as(before), _planned_as(cache.trust)
+    if was == now or phase.planner is None:
+        return
+    name = phase.phase.name
+    text = cache.trust.assumed or "the cache holds again, and is counted on"
+    told = f"phase {name!r}: {phase.info.name}: {text}"
+    run.record.decide(name, told, kind="cache", turn=phase.turn, planned_as=now)
+    run.emit(Noted(name, told))
+
+
+def _whole(phase: PhaseRun, plan: Plan) -> Weighed:
+    """The call as it would have been without a window."""
+    if phase.course is None:
+        return plan.weighed
+    entries = assemble(phase.blocks, show(phase.own, ""))
+    messages = [entry.item.message for entry in entries]
+    first = phase.info.tools_first
+    return weigh(phase.info.counter, messages, plan.tools, tools_first=first)
+
+
+def _marks(run: Run, cache: ModelCache) -> Mapping[str, Any] | None:
+    """The places of the request's cache marks, and why its head is kept so long."""
+    if run.sent is None or not run.sent.places:
+        return None
+    made = run.sent.marks
+    return {"places": made.places, "long": made.long, "lifetime": asdict(cache.lifetime)}

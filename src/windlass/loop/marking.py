@@ -1,0 +1,109 @@
+"""Where the cache marks of a growing conversation stand, and for how long the head is kept.
+
+Knows the course that decides what is shown, and the times of the messages; no wire format.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.messages import Message, ToolSpec
+from windlass.prices import Prices
+from windlass.window.course import Course
+from windlass.window.marks import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
+from windlass.window.pauses import Lifetime, Pauses
+from windlass.window.planner import Planner
+
+_AHEAD: Final = 3
+"""For how many calls ahead cache marks are set; a request has four of them."""
+
+
+def marking(model: str | None) -> MarkRules | None:
+    """The rules for cache marks; where no model is named those of Anthropic, the strictest."""
+    provider, _, name = (model or "anthropic/claude").partition("/")
+    return mark_rules(provider, name)
+
+
+class Marking:
+    """The marks of the calls made, and of the next.
+
+    Args:
+        model: `provider/model` (None: the rules are Anthropic's).
+        course: What is shown.
+        tools: The caller's, which stand in front of everything.
+        prices: What the cache charges, for how long the head is kept.
+    """
+
+    def __init__(
+        self, model: str | None, course: Course, tools: Sequence[ToolSpec], prices: Prices
+    ) -> None:
+        self._rules = marking(model)
+        self._course = course
+        self._weight = Tools.of(tools) if self._rules else None
+        self._prices = prices
+        self._calls = (course.planner or Planner(prices)).calls
+        self._made = Marks()
+        self._lifetime = Lifetime()
+        self._found = 0, Marks()
+        self.pauses = Pauses()
+
+    def call_made(self, *, asked: bool) -> None:
+        """The next call was made; `asked`: the window that was asked for last was its."""
+        count, found = self._found
+        held = asked and count == len(self._course.items)
+        self._made, self._lifetime = found if held else self._next(), self._next_lifetime()
+
+    def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+        """The marks of the next call by what stands in its list, and those to be kept for long."""
+        course, made = self._course, self._next()
+        self._found = len(course.items), made
+        if not made.places:
+            return (), ()
+        pending = course.pending_entries
+        gone = [at for at, entry in enumerate(course.entries) if pending.get(at, entry) is None]
+
+        def shown(places: tuple[Place, ...]) -> tuple[Place, ...]:
+            return tuple((at - bisect_left(gone, at), part) for at, part in places)
+
+        return shown(made.places), shown(made.long)
+
+    def _next(self) -> Marks:
+        """The marks of the next call; those of the calls before are in `_made`."""
+        course, before = self._course, self._made
+        if self._rules is None or not course.items:
+            return before
+        pending = course.pending_entries
+        behind = course.pending_inserts
+        count = len(course.entries)
+
+        def shown(at: int) -> Message | None:
+            if at >= count:
+                return behind[at - count].item.message
+            entry = pending[at] if at in pending else course.entries[at]
+            return None if entry is None else entry.message
+
+        return marks(
+            Shown(shown, count + len(behind)),
+            self._rules,
+            before,
+            shared=min((before.count, *pending)),
+            tools=self._weight,
+            soon=course.edited_soon(_AHEAD),
+            long=self._next_lifetime().long,
+        )
+
+    def _next_lifetime(self) -> Lifetime:
+        """How long the head of the next call is to be kept."""
+        rules, made = self._rules, self._course.calls
+        if rules is None:
+            return self._lifetime
+        return self._lifetime.at_call(
+            self.pauses.gap,
+            made=made,
+            calls=self._calls(made + 1),
+            prices=self._prices,
+            ttl_s=rules.ttl_s,
+            ttl_long_s=rules.ttl_long_s,
+        )

@@ -1,0 +1,98 @@
+"""The pauses between calls, and how long the head of the requests is to be cached because of them.
+
+A cache forgets what no request used for its lifetime t. Some keep an entry for a longer time T
+at a dearer write: Anthropic for an hour in place of five minutes. For the head of the requests
+(tools, system prompt), which every call sends, that pays where pauses longer than t are to be
+expected: with r, w and l the prices of a read, a write and a long write of a token, each
+such pause costs w - r where the entry is short, and nothing where it is long; the long write
+costs l - w more, once. So the head is written for long where
+
+    pauses to come * (w - r) > l - w,    pauses to come = pauses seen / calls made * N
+
+and N is the planner's number of calls to come. It is decided where the head must be written
+anyway (at the first call, and after a pause in which it was forgotten) and stays so until then.
+
+Pure: times are those that messages bring; no clock is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windlass.prices import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How the head of the requests is cached, and the sum behind it.
+
+    `long`: for the longer time. `pauses` are those seen so far that are longer than the short
+    time and no longer than the long one; `calls` those made when it was decided; `to_come` the
+    pauses that were expected then.
+    """
+
+    long: bool = False
+    pauses: int = 0
+    calls: int = 0
+    to_come: float = 0.0
+
+    def at_call(
+        self,
+        gap: float | None,
+        *,
+        made: int,
+        calls: float,
+        prices: Prices,
+        ttl_s: float | None,
+        ttl_long_s: float | None,
+    ) -> Lifetime:
+        """The same at the next call.
+
+        `gap` are the seconds since the last call was answered (None: not known), `made` the
+        calls made, `calls` N; the lifetimes are in seconds (None: there is no such kind).
+        """
+        if prices.write_long is None or ttl_s is None or ttl_long_s is None or not made:
+            return self
+        if gap is None or gap <= ttl_s:
+            return self
+        now = replace(self, pauses=self.pauses + 1) if gap <= ttl_long_s else self
+        if self.long and gap <= ttl_long_s:
+            return now  # it is still there
+        to_come = now.pauses / made * calls
+        pays = to_come * (prices.write - prices.read) > prices.write_long - prices.write
+        return Lifetime(pays, now.pauses, made, to_come)
+
+
+@dataclass(slots=True)
+class Pauses:
+    """When the last call was answered, and when the latest of what was said since was said.
+
+    Seconds from any moment; None: it is not known.
+    """
+
+    answered: float | None = None
+    asked: float | None = None
+
+    def said(self, at: float | None, *, answer: bool) -> None:
+        """Take the time of the next message (None: it has none)."""
+        if answer:
+            self.answered = at
+        elif at is not None:
+            self.asked = at
+
+    @property
+    def gap(self) -> float | None:
+        """Seconds between the last answer and the next call (None: not known)."""
+        if self.answered is None or self.asked is None:
+            return None
+        return self.asked - self.answered
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed where the times make no sense; empty: they do, or are not known."""
+        gap = self.gap
+        if gap is None or gap >= 0:
+            return ""
+        return f"the request is {-gap:g} s older than the answer before it: taken as no pause"

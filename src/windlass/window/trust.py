@@ -1,0 +1,84 @@
+"""How far a provider's cache can be counted on: what its reports say, call by call.
+
+A plan counts on what the call before was sent still being cached. Where a report shows much
+less, something else holds: the provider routes elsewhere, dropped the entry, or caches nothing.
+Then nothing is counted on until a report shows that the cache holds again.
+
+Pure: knows tokens expected and tokens reported, no prices, no messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from windlass.prices import Prices
+from windlass.window.planner import Planner
+
+SHARE: Final = 0.5
+"""A report falls short under this share of what was expected. Hits and misses are far apart
+(all or nothing, or an older entry), counts of unknown vocabularies are not exact."""
+GIVEN_UP: Final = 3
+"""So many calls in a row without what was expected, and no cache is counted on at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What the reports so far say.
+
+    `missed` are the calls in a row whose report fell short; `said` tells of the last of them,
+    in one clause (empty: the cache holds).
+    """
+
+    missed: int = 0
+    said: str = ""
+
+    @property
+    def cold(self) -> bool:
+        """Whether the next call is planned as though nothing were cached."""
+        return self.missed > 0
+
+    @property
+    def absent(self) -> bool:
+        """Whether calls are planned as though there were no cache at all."""
+        return self.missed >= GIVEN_UP
+
+    def heard(
+        self,
+        call: int,
+        *,
+        expected: float,
+        total: float,
+        cached: int,
+        tokens_in: int,
+        goes_on: bool,
+    ) -> Trust:
+        """What is to be thought after a report of the call with this number.
+
+        Of `total` tokens by our count `expected` should have been cached; the provider read
+        `cached` of `tokens_in`. Shares are compared, so that the two may count differently.
+        `goes_on`: the call began with all that the one before was sent. Where an edit changed
+        that, less than expected says nothing, because no entry need end there.
+        """
+        if expected <= 0 or total <= 0 or tokens_in <= 0:
+            return self
+        should = expected / total * tokens_in
+        if cached >= SHARE * should:
+            return Trust()
+        if not goes_on:
+            return self
+        said = f"call {call} read {cached:,} tokens from the cache where about {should:,.0f} were"
+        return Trust(self.missed + 1, f"{said} expected")
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed for the next call, in one sentence without its end; empty: nothing."""
+        if self.absent:
+            return f"no cache is counted on, for {self.missed} calls in a row: {self.said}"
+        return f"planned as cold: {self.said}" if self.cold else ""
+
+
+def without_cache(planner: Planner) -> Planner:
+    """The planner for a provider that caches nothing, at the same tiers."""
+    prices = planner.prices
+    return replace(planner, prices=Prices(1.0, 1.0, 0, 1, None, tiers=prices.tiers))

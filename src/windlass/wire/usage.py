@@ -1,0 +1,118 @@
+"""What a provider says it counted, in any of the formats' words; what contradicts itself is told.
+
+For usage that comes by way of somebody else's loop, or from a provider of somebody's own. The
+formats read their own answers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.wire.base import Usage
+from windlass.wire.calls import count, inside
+
+_TOLD: Final[tuple[tuple[str, str, str], ...]] = (
+    ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
+    ("promptTokenCount", "", "cachedContentTokenCount"),
+    ("prompt_token_count", "", "cached_content_token_count"),
+)
+"""The key of all input tokens, and where those of them stand that were read from a cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Input tokens of a call as its provider counted them.
+
+    `cached` of them were read from a cache (None: it says nothing of one).
+    """
+
+    tokens_in: int
+    cached: int | None
+
+
+def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
+    """What a usage says of the input.
+
+    It is ours, or an object in OpenAI's, Anthropic's or Gemini's words, or one of their SDKs'.
+    Raises ValueError in one clause where it says nothing of it, or contradicts itself.
+
+    >>> counted({"prompt_tokens": 90, "prompt_tokens_details": {"cached_tokens": 64}})
+    Counted(tokens_in=90, cached=64)
+    """
+    if isinstance(usage, Usage):
+        if wrong := contradiction(usage):
+            raise ValueError(wrong)
+        said = Counted(usage.tokens_in, usage.tokens_cached)
+    else:
+        said = _read(_as_mapping(usage))
+    if said.tokens_in < 1:
+        raise ValueError("it has no input tokens")
+    if said.cached is not None and said.cached > said.tokens_in:
+        raise ValueError(f"{said.cached:,} cached of {said.tokens_in:,} input tokens cannot be")
+    return said
+
+
+def _as_mapping(usage: object) -> Mapping[str, Any]:
+    dump = getattr(usage, "model_dump", None)
+    told = dump() if callable(dump) else usage
+    if not isinstance(told, Mapping):
+        raise ValueError(f"{type(usage).__name__} is no usage")  # noqa: TRY004  # one error for all
+    return told
+
+
+def _read(usage: Mapping[str, Any]) -> Counted:
+    for key, place, cached in _TOLD:
+        if usage.get(key) is not None:
+            details = inside(usage, place, dict) if place else usage
+            known = details.get(cached) is not None
+            return Counted(count(usage, key), count(details, cached) if known else None)
+    if usage.get("input_tokens") is None:
+        keys = ", ".join(map(str, usage)) or "nothing"
+        raise ValueError(
+            "a usage has prompt_tokens, input_tokens or promptTokenCount; this one has " + keys
+        )
+    tokens = count(usage, "input_tokens")
+    details = inside(usage, "input_tokens_details", dict)
+    if details.get("cached_tokens") is not None:  # OpenAI's Responses: of all that was sent
+        return Counted(tokens, count(details, "cached_tokens"))
+    keys_of = ("cache_read_input_tokens", "cache_creation_input_tokens")
+    known = any(usage.get(key) is not None for key in keys_of)
+    read, written = (count(usage, key) for key in keys_of)
+    return Counted(tokens + read + written, read if known else None)
+
+
+def contradiction(usage: Usage) -> str:
+    """What cannot be in a usage of ours, in one clause; empty where all can."""
+    named = {
+        "input": usage.tokens_in,
+        "output": usage.tokens_out,
+        "cached": usage.tokens_cached,
+        "written": usage.tokens_written,
+        "written for long": usage.tokens_written_long,
+    }
+    for name, tokens in named.items():
+        if tokens < 0:
+            return f"{tokens:,} {name} tokens cannot be"
+    if usage.tokens_cached + usage.tokens_written > usage.tokens_in:
+        return (
+            f"{usage.tokens_cached:,} cached and {usage.tokens_written:,} written of"
+            f" {usage.tokens_in:,} input tokens cannot be"
+        )
+    return ""
+
+
+def possible(usage: Usage) -> Usage:
+    """The usage without what cannot be: nothing below none, no more cached or written than sent."""
+    tokens_in = max(0, usage.tokens_in)
+    cached = min(max(0, usage.tokens_cached), tokens_in)
+    written = min(max(0, usage.tokens_written), tokens_in - cached)
+    return replace(
+        usage,
+        tokens_in=tokens_in,
+        tokens_out=max(0, usage.tokens_out),
+        tokens_cached=cached,
+        tokens_written=written,
+        tokens_written_long=min(max(0, usage.tokens_written_long), written),
+    )

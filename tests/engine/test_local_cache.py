@@ -1,0 +1,68 @@
+"""With the local model and its own tokenizer: what its cache gives is what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.engine.harness import cascade, phase
+from windlass.history.base import CallRecord
+from windlass.history.sqlite import SqliteKeeper
+
+ATTEMPTS = 10
+"""Each is a turn that calls the tool and one that answers."""
+OFF = 16
+"""Tokens by which a call may differ: the runtime reads the last ones anew."""
+
+
+def build_log(build: str) -> str:
+    """Read the log of a build.
+
+    Args:
+        build: Which.
+    """
+    return "\n".join(f"step {number} of {build[:8]} went as it always goes" for number in range(12))
+
+
+def never(output: str) -> dict[str, Any]:
+    """Refuses every output."""
+    return {"valid": False, "reason": "Look once more."}
+
+
+async def recorded(folder: Path, **options: Any) -> Sequence[CallRecord]:
+    """The calls of a phase of twenty turns under these options of its window."""
+    looked = phase(
+        "a",
+        tackle=["build_log"],
+        tool_choice="build_log",
+        rules={"loop_until": "never", "max_attempts": ATTEMPTS, "on_exhausted": "continue"},
+        intra_context=options,
+    )
+    result = await windlass.run(
+        cascade(looked, system="You look at builds.", max_output_tokens=24),
+        model="local/smollm2",
+        store=folder / "store",
+        root=folder,
+        tools=[build_log, never],
+    )
+    assert result.error is None
+    with SqliteKeeper.open_existing(folder / "store") as keeper:
+        return keeper.calls(result.session_id)
+
+
+@pytest.mark.local
+async def test_each_call_reads_what_was_expected(tmp_path: Path) -> None:
+    calls = await recorded(tmp_path, commit="at_once", compress_loops=False)
+    assert len(calls) == 2 * ATTEMPTS
+    told = [call.details["cache"] for call in calls]
+    for one in told:
+        assert one["reported"] == pytest.approx(one["expected"], abs=OFF)
+    # Edits were made in between, and what came behind them was read anew.
+    broken = [call for call in calls if call.details["prefix"]["broken_by"] is not None]
+    assert len(broken) >= ATTEMPTS // 2
+    shared = sum(one["expected"] for one in told) / sum(call.sent_tokens for call in calls)
+    assert shared > 0.5
