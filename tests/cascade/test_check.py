@@ -340,7 +340,11 @@ class TestWhateverComes:
         # No sentence of pydantic's own gets through.
         assert not any(re.search("Input|Value|String|should", mistake.text) for mistake in found)
 
-    @given(st.dictionaries(st.text(max_size=5) | st.sampled_from(["cascade_id", "phases"]), JSON))
+    @given(
+        st.dictionaries(
+            st.text(max_size=5) | st.sampled_from(["cascade_id", "phases", "<yes>", "<list>"]), JSON
+        )
+    )
     def test_any_dict_is_refused_in_sentences(self, data: dict[str, Any]) -> None:
         with pytest.raises(CascadeError):
             checked(data)

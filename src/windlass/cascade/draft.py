@@ -77,7 +77,10 @@ def validate(data: Any) -> Validated:
 
 def path_of(error: ErrorDetails) -> Path:
     """The key path of an error, without the forms that pydantic names in between."""
-    return tuple(step for step in error["loc"] if step not in TAGS)
+    steps = error["loc"]
+    # An unknown key may be called like a form.
+    key = steps[-1:] if error["type"] == "extra_forbidden" else ()
+    return tuple(step for step in steps[: len(steps) - len(key)] if step not in TAGS) + key
 
 
 def at(data: Any, path: Path) -> Any:
