@@ -80,7 +80,7 @@ $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 	@touch $@
 
 nightly: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity -k every_call tests/window/test_windows_properties.py
+	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity --timeout 0 -k every_call tests/window/test_windows_properties.py
 
 # litellm wants another openai than the tests of the wire formats, so it lives by itself.
 # Modules are compiled when they are used: litellm has thousands, and few are.
