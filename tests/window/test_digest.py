@@ -58,6 +58,10 @@ def seen_whole(said: list[Message], policy: Any, at: int = 2) -> int:
 
 
 class TestNames:
+    def test_the_number_of_a_line_sticks_to_no_name(self) -> None:
+        text = "   347→mod store_v2;\n  1715→\n   189→}\n"
+        assert list(whole_names(text)) == ["store_v2", "1715"]
+
     def test_whole_names_come_in_order_without_quotes_brackets_and_ends(self) -> None:
         text = 'see "/a/b/c.py:12": self.x.y, #W123; 2024-05-20. well-known ---- ____ x@y.com'
         assert list(whole_names(text)) == [
@@ -208,11 +212,28 @@ class TestDigest:
         assert seen_whole(said, Digest()) == 10
         assert seen_whole(said, Digest(named_within=0)) == 8
 
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("Edit", {"file_path": "src/main_loop.py", "old_string": "a", "new_string": "b"}),
+            ("str_replace_editor", {"command": "str_replace", "path": "src/main_loop.py"}),
+        ],
+    )
+    def test_what_an_edit_shows_of_its_file_is_no_read(
+        self, name: str, arguments: dict[str, Any]
+    ) -> None:
+        assert seen_whole(turns((name, arguments, FILLER), *idle(12)), Digest()) == 1
+
+    def test_a_view_by_an_editor_is_a_read(self) -> None:
+        view = ("str_replace_editor", {"command": "view", "path": "src/main_loop.py"}, FILLER)
+        assert seen_whole(turns(view, *idle(12)), Digest()) == 8
+
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 2
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(crowded_after=1)) == 1
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_waiting=900)) == 1
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_crowded=900)) == 1
 
     def test_keeps_within_its_share(self) -> None:
         data = json.dumps([{"id": f"user_{n}", "note": "word " * 9} for n in range(400)])

@@ -16,6 +16,7 @@ from windlass.window.encode import clean, decode, decode_rows, encode, encode_ro
 from windlass.window.encode.jsontext import NotPlain, Number, parse
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless
+from windlass.window.policies.masking import Masking
 
 FLIGHTS = [
     {
@@ -255,3 +256,42 @@ class TestLossless:
         course.policies = [Lossless()]
         course.append(Item("4", user("more"), "x"))
         assert course.window().messages[2].text == json.dumps(FLIGHTS * 3)
+
+
+def results(*values: Any, policy: Lossless | None = None, edits: Any = ()) -> list[str]:
+    """The results of calls in turn, as the call after the last one sees them."""
+    course = Course([*edits, policy or Lossless()])
+    said: list[Message] = [user("go")]
+    for number, value in enumerate(values):
+        call = ToolCall(f"c{number}", "get_order", "{}")
+        said += [assistant(calls=[call]), tool(call, json.dumps(value))]
+    for at, message in enumerate(said):
+        course.append(Item(str(at), message, "x"))
+    return [message.text for message in course.window().messages if message.role == "tool"]
+
+
+class TestLegends:
+    def test_how_to_read_it_is_told_once(self) -> None:
+        other = [{**flight, "id": f"{flight['id']}0"} for flight in FLIGHTS]
+        first, second = results(FLIGHTS * 2, other * 2)
+        assert first.startswith("[JSON without quotes; table: keys, then rows; key=value")
+        assert second.startswith("[JSON as above]\n[table ")
+        assert decode(first) == parse(json.dumps(FLIGHTS * 2))
+        assert decode(second) == parse(json.dumps(other * 2))
+
+    def test_a_liberty_that_was_not_told_is_told(self) -> None:
+        order = {f"the_field_{n}": f"its value {n}" for n in range(40)}
+        first, second, third = results(order, FLIGHTS * 2, order)
+        assert first.startswith("[JSON without quotes]\n")
+        assert second.startswith("[JSON without quotes; table: keys, then rows; key=value")
+        assert third.startswith("[JSON as above]\n")
+
+    def test_what_is_not_shown_any_more_tells_nothing(self) -> None:
+        first, second = results(FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(after=1, min_chars=1)])
+        assert "table" not in first
+        assert second.startswith("[JSON without quotes; table")
+
+    def test_what_stands_far_above_tells_nothing(self) -> None:
+        seen = results(FLIGHTS * 2, *["ok"] * 12, FLIGHTS * 3)
+        assert seen[-1].startswith("[JSON without quotes; table")
+        assert results(FLIGHTS * 2, *["ok"] * 11, FLIGHTS * 3)[-1].startswith("[JSON as above]")

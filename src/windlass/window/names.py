@@ -24,6 +24,8 @@ MAX_CHARS: Final = 200
 _SEPARATORS: Final = "\"'`(){}[]<>,;|&=$!*?\\^~%+"
 # As bytes, because translating and splitting bytes is twice as fast as matching words.
 _SPACED: Final = bytes.maketrans(_SEPARATORS.encode(), b" " * len(_SEPARATORS))
+GUTTER: Final = "→"
+"""Stands between the number of a line and the line, where a tool shows files so."""
 _TELLING: Final = re.compile(r"[0-9_/@#.]")
 _HEAD: Final = ":-"
 _TAIL: Final = ".:-/#@"
@@ -48,6 +50,7 @@ def whole_names(text: str) -> Mapping[str, None]:
 
 
 def _whole_names(text: str) -> Mapping[str, None]:
+    text = text.replace(GUTTER, " ")
     words = text.encode("utf-8", "replace").translate(_SPACED).decode("utf-8").split()
     # What is letters alone is no name; most words are, and this leaves them out in C.
     names = dict.fromkeys(map(_name_of, filterfalse(str.isalpha, dict.fromkeys(words))))

@@ -124,6 +124,9 @@ class Policy:
     most_waiting: int = _option(
         "count", "Larger results wait no longer than `see_results`, but files read with a tool."
     )
+    most_crowded: int = _option(
+        "count", "Larger results are digested at `see_results` though their digest is crowded."
+    )
     digest_above_chars: int = _option("count", "Results of fewer characters are not digested.")
     share_records: float = _option("share", "Share of records (JSON, lists) that a digest keeps.")
     most_records: int = _option("count", "The most characters a digest of records keeps.")

@@ -27,6 +27,7 @@ _DEFAULT: Final[Mapping[str, Any]] = {
     "see_crowded": 2,
     "see_named": 3,
     "most_waiting": 16_000,
+    "most_crowded": 8_000,
     "digest_above_chars": 200,
     "share_records": 0.5,
     "most_records": 4_000,
@@ -71,6 +72,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "see_crowded": 6,
         "see_named": 8,
         "most_waiting": 32_000,
+        "most_crowded": 32_000,
         "images_after": 4,
     },
     "spec": {

@@ -81,6 +81,7 @@ def _aged(policy: Policy) -> Iterator[course.Policy]:
             crowded_after=policy.see_crowded,
             named_within=policy.see_named,
             most_waiting=policy.most_waiting,
+            most_crowded=policy.most_crowded,
             min_chars=policy.digest_above_chars,
             share_records=policy.share_records,
             most_records=policy.most_records,

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from windlass.window.encode.clean import clean
-from windlass.window.encode.rows import decode_rows, encode_rows
+from windlass.window.encode.legend import is_head
+from windlass.window.encode.rows import ROWS_HEAD, decode_rows, encode_rows
 from windlass.window.encode.tables import decode, encode
 
-__all__ = ["clean", "decode", "decode_rows", "encode", "encode_rows"]
+__all__ = ["clean", "decode", "decode_rows", "encode", "encode_rows", "is_encoded"]
+
+
+def is_encoded(text: str) -> bool:
+    """Whether a text begins as `encode` and `encode_rows` begin theirs."""
+    head = text.partition("\n")[0]
+    return head == ROWS_HEAD or is_head(head)

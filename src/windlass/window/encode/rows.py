@@ -11,7 +11,8 @@ from typing import Final
 
 from windlass.window.encode.jsontext import NotPlain
 
-_HEAD: Final = "[Python tuples, one a line, without quotes]"
+ROWS_HEAD: Final = "[Python tuples, one a line, without quotes]"
+"""The first line of the form."""
 _CELL: Final = re.compile(
     r"b?'(?:[^'\\\n]|\\.)*'|b?\"(?:[^\"\\\n]|\\.)*\"|[A-Za-z_][\w.]*\((?:[^()'\"\n]|'[^'\\\n]*')*\)"
     r"|[-+\w.]+"
@@ -32,14 +33,14 @@ def encode_rows(text: str) -> str | None:
         return None
     if len(lines) < 2:  # noqa: PLR2004 - one is no list
         return None
-    encoded = "\n".join([_HEAD, *lines])
+    encoded = "\n".join([ROWS_HEAD, *lines])
     return encoded if len(encoded) < len(text) and decode_rows(encoded) == text else None
 
 
 def decode_rows(text: str) -> str:
     """The text that `encode_rows` was given. Raises NotPlain for any other."""
     head, *lines = text.split("\n")
-    if head != _HEAD:
+    if head != ROWS_HEAD:
         raise NotPlain("it does not begin with the line that says how to read it")
     rows = (list(_cells(line)) for line in lines)
     return f"[{', '.join(map(_tuple, rows))}]"

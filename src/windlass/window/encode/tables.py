@@ -1,6 +1,7 @@
 """JSON in fewer characters, for a model to read: plain quotes left out, like objects as tables.
 
-The form is JSON with three liberties, told in the first line of a text that takes them:
+The form is JSON with three liberties, told in the first line of a text that takes them
+(`legend`):
 plain texts and keys stand without quotes; a list of like objects is `[table` with their keys
 and then one line for each object; what all objects of a table have in common stands once,
 `key=value`, among the keys. `decode` reads it back: values, number texts and the order of
@@ -15,11 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from windlass.window.encode.jsontext import MAX_DEPTH, NUMBER, NotPlain, Number, Value, dumps, parse
+from windlass.window.encode.legend import is_head, legend
 
-_HEAD: Final = "[JSON without quotes"
-_TABLES: Final = "; table: keys, then rows"
-_COMMON: Final = "; key=value: in every row"
-_GROUPS: Final = "; ---: next list"
 _TABLE: Final = "table "
 _LISTS: Final = "lists "
 _NEXT: Final = "---"
@@ -49,7 +47,7 @@ def encode(text: str) -> str | None:
 def decode(text: str) -> Value:
     """The value that `encode` was given. Raises NotPlain for any other text."""
     head, _, body = text.partition("\n")
-    if not head.startswith(_HEAD):
+    if not is_head(head):
         raise NotPlain("it does not begin with the line that says how to read it")
     reader = _Reader(body)
     value = reader.value()
@@ -81,8 +79,7 @@ class _Writer:
         self._tables = self._common = self._groups = False
 
     def head(self) -> str:
-        told = _TABLES * self._tables + _COMMON * self._common + _GROUPS * self._groups
-        return f"{_HEAD}{told}]"
+        return legend(tables=self._tables, common=self._common, groups=self._groups)
 
     def value(self, value: Any, depth: int) -> str:
         if depth > MAX_DEPTH:

@@ -17,7 +17,7 @@ from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.course import Proposal
 from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name, names_left, words_of
 from windlass.window.draft import Draft
-from windlass.window.kinds import Kind, kind_of, plain_name
+from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
 
 HEAD: Final = "[{name} result, {chars:,} chars; {back}]"
@@ -47,6 +47,8 @@ class Digest:
         named_within: A file that was read stays while one of so many newest turns names it.
         most_waiting: Characters from which on a result waits for nothing after `after` calls,
             but a file that a tool of its own read.
+        most_crowded: Characters from which on a result does not wait for being crowded: the
+            larger it is, the more every call costs that still reads it whole.
         min_chars: Results of fewer characters stay.
         share_records: The share of the characters of JSON, tables, listings and other data
             that a digest may keep.
@@ -66,12 +68,13 @@ class Digest:
     crowded_after: int = 2
     named_within: int = 3
     most_waiting: int = 16_000
+    most_crowded: int = 8_000
     min_chars: int = 200
     share_records: float = 0.5
     most_records: int = 4_000
     share_text: float = 0.3
     most_text: int = 2_000
-    least: int = 600
+    least: int = 400
     keep_errors: bool = True
     error_chars: int = 400
     task: bool = True
@@ -98,7 +101,7 @@ class Digest:
     def _waits(self, draft: Draft, at: int, text: str) -> int:
         """In how many calls it is to be looked at again; 0: it is to be shortened now."""
         call, seen = draft.call(at), draft.seen(at)
-        if _kind(draft, at, text) == "file" and call is not None:
+        if call is not None and _is_read(draft, call, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
             if by_itself or len(text) <= self.most_waiting:
                 left = (self.reads_after if by_itself else self.shell_reads_after) - seen
@@ -107,7 +110,7 @@ class Digest:
                 named = _named(draft, at, call, self.named_within)
                 if named:
                     return named
-        if seen < self.crowded_after and len(text) <= self.most_waiting:
+        if seen < self.crowded_after and len(text) <= min(self.most_crowded, self.most_waiting):
             room = self._room(_kind(draft, at, text), len(text))
             held = draft.held(names_said(text), but=at)
             left_names = names_left(text, held.__contains__)
@@ -152,6 +155,18 @@ def retold(message: Message, text: str) -> Iterable[Part]:
         elif not told:
             told = True
             yield Text(text)
+
+
+def _is_read(draft: Draft, call: ToolCall, at: int, text: str) -> bool:
+    """Whether a result is a file, or part of one, that may be quoted.
+
+    What a tool shows of a file that it just changed is none: the call itself says what the
+    change was, and stays in view.
+    """
+    if _kind(draft, at, text) != "file":
+        return False
+    told = touched(call, draft.facts(call.name))
+    return told.reads is not None or told.writes is None
 
 
 def _kind(draft: Draft, at: int, text: str) -> Kind:

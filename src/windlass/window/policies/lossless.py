@@ -2,11 +2,13 @@
 
 Data comes as JSON without quotes and with tables, output of programs as a terminal would
 leave it. Files and diffs stay letter for letter: what will be patched must be quoted exactly.
+How the JSON is to be read is told once: a result near one that still tells it in view says
+"as above".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -14,10 +16,13 @@ from typing import Final
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.course import Facts, Proposal
 from windlass.window.draft import Draft
-from windlass.window.encode import clean, encode, encode_rows
+from windlass.window.encode import clean, encode, encode_rows, is_encoded
+from windlass.window.encode.legend import as_above, explains, legend_of
 from windlass.window.kinds import DATA, Kind, kind_of
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
+_NEAR_TURNS: Final = 12
+"""How far above a result the one may stand that tells how to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +50,50 @@ class Lossless:
                 continue
             call = draft.call(at)
             facts = draft.facts(call.name) if call else None
-            parts = tuple(self._part(part, call, facts) for part in message.parts)
+            parts = [self._part(part, call, facts) for part in message.parts]
             if any(one is not other for one, other in zip(parts, message.parts, strict=True)):
-                shorter = message.with_parts(*parts)
-                yield Proposal(
-                    (at,), "encode", "the same in fewer characters", partial(_ready, shorter)
-                )
+                write = partial(self._write, at=at, parts=parts)
+                yield Proposal((at,), "encode", "the same in fewer characters", write)
 
     def _part(self, part: Part, call: ToolCall | None, facts: Facts | None) -> Part:
+        """The part as it is said shorter; the same one where there is no shorter way."""
         if not isinstance(part, Text) or len(part.text) > self.max_chars:
             return part
         kind = kind_of(call, part.text, facts)
         text: str | None = None
         if kind in DATA and len(part.text) >= self.min_chars:
             text = encode(part.text) or encode_rows(part.text)
-            if text is not None and len(text) > (1 - self.min_saving) * len(part.text):
-                text = None
         elif kind in _OUTPUT and self.clean_output:
             text = clean(part.text)
         return part if text is None or text == part.text or not text else Text(text)
 
+    def _write(self, draft: Draft, at: int, parts: Sequence[Part]) -> Message | None:
+        """The message with what saves enough, its legends read against what is shown by now."""
+        message = draft.item(at).message
+        kept = [
+            self._worth(_without_legend(new, draft, at), old)
+            for new, old in zip(parts, message.parts, strict=True)
+        ]
+        same = all(one is other for one, other in zip(kept, message.parts, strict=True))
+        return None if same else message.with_parts(*kept)
 
-def _ready(message: Message, _draft: Draft) -> Message:
-    return message
+    def _worth(self, new: Part, old: Part) -> Part:
+        """The new part, if it saves enough; output that was only cleaned always does."""
+        if not isinstance(new, Text) or not isinstance(old, Text) or not is_encoded(new.text):
+            return new
+        return new if len(new.text) <= (1 - self.min_saving) * len(old.text) else old
+
+
+def _without_legend(part: Part, draft: Draft, at: int) -> Part:
+    """The part, without how to read it where one that is shown above tells it."""
+    said = legend_of(part.text) if isinstance(part, Text) else None
+    if said is None or not isinstance(part, Text):
+        return part
+    for turns in range(_NEAR_TURNS + 1):
+        for near in draft.born(turns):
+            entry = draft.entry(near) if near < at else None
+            for other in entry.message.parts if entry else ():
+                told = legend_of(other.text) if isinstance(other, Text) else None
+                if told is not None and explains(told, said):
+                    return Text(as_above(part.text))
+    return part
