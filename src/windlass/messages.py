@@ -25,6 +25,7 @@ Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -32,7 +33,7 @@ def canonical_json(value: Any) -> str:
 
     ASCII, because a lone surrogate then still has bytes and so a hash.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(value)
 
 
 def clean_text(text: str) -> str:
@@ -52,7 +53,7 @@ def _clean(value: object, *names: str) -> None:
     """Replace lone surrogates in the named fields of a frozen `value` that is being made."""
     for name in names:
         text = getattr(value, name)
-        if text is not None and not _is_encodable(text):
+        if text is not None and not (text.isascii() or _is_encodable(text)):
             object.__setattr__(value, name, clean_text(text))
 
 
@@ -164,18 +165,19 @@ class Message:
 
     def __post_init__(self) -> None:
         _clean(self, "tool_call_id", "name")
-        if self.parts == (Text(""),) and not self.tool_calls:
+        lone = self.parts[0] if len(self.parts) == 1 and not self.tool_calls else None
+        if isinstance(lone, Text) and not lone.text:
             object.__setattr__(self, "parts", ())
 
     @property
     def text(self) -> str:
         """All text of the message, pieces joined by newlines; nothing of its other parts."""
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """The message's pictures, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Picture))
+        return tuple([part for part in self.parts if isinstance(part, Picture)])
 
     @property
     def is_system(self) -> bool:
@@ -197,10 +199,10 @@ class Message:
         """The first 16 hex digits of `key`, for people and for queries."""
         return self.key[:16]
 
-    @property
+    @cached_property
     def chars(self) -> int:
         """Characters of text, and of tool-call arguments (pictures count nothing)."""
-        return len(self.text) + sum(len(call.arguments) for call in self.tool_calls)
+        return len(self.text) + sum([len(call.arguments) for call in self.tool_calls])
 
     def with_parts(self, *parts: Part) -> Message:
         """The same message saying something else; calls and ids stay."""

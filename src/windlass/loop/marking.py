@@ -47,6 +47,9 @@ class Marking:
         self._made = Marks()
         self._lifetime = Lifetime()
         self._found = 0, Marks()
+        self._gone: set[int] = set()
+        """The positions that are not shown any more."""
+        self._looked = 0
         self.pauses = Pauses()
 
     def call_made(self, *, asked: bool) -> None:
@@ -61,11 +64,15 @@ class Marking:
         self._found = len(course.items), made
         if not made.places:
             return (), ()
-        pending = course.pending_entries
-        gone = [at for at, entry in enumerate(course.entries) if pending.get(at, entry) is None]
+        for at in course.changes[self._looked :]:
+            if course.entries[at] is None:
+                self._gone.add(at)
+        self._looked = len(course.changes)
+        now = [at for at, entry in course.pending_entries.items() if entry is None]
+        gone = sorted({*self._gone, *now})
 
         def shown(places: tuple[Place, ...]) -> tuple[Place, ...]:
-            return tuple((at - bisect_left(gone, at), part) for at, part in places)
+            return tuple([(at - bisect_left(gone, at), part) for at, part in places])
 
         return shown(made.places), shown(made.long)
 

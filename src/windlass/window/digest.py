@@ -9,11 +9,13 @@ not messages, and not when a text is shortened.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import filterfalse
+from itertools import compress, filterfalse
+from operator import not_
 from typing import Final
 
+from windlass.window.memo import Memo
 from windlass.window.names import MIN_CHARS, names_said
 
 _FILES: Final = (
@@ -62,16 +64,26 @@ _RARE: Final = 6
 _TASK_CHARS: Final = 20_000
 
 
-@lru_cache(maxsize=1 << 14)
-def kind_of_name(name: str) -> str:
-    """What a name is by its shape: one of `ORDER`."""
-    # The two commonest shapes at a glance; the expressions say the same of them.
+def _kind_of_name(name: str) -> str:
+    # The commonest shapes at a glance; the expressions say the same of them.
     if len(name) < _UUID_CHARS and name.isidentifier() and name.isascii():
         return "snake" if "_" in name else "code"
-    if "/" in name and ":" not in name and not name[0].isdecimal():
-        return "path"
+    if ":" not in name:
+        if "/" in name and not name[0].isdecimal():
+            return "path"
+        if name.isdecimal():
+            return "number"
+    elif name[0] != "#" and name[-1].isdecimal() and "://" not in name:
+        file, _, line = name.rpartition(":")
+        stem, dot, ending = file.rpartition(".")
+        if stem and dot and line.isdecimal() and ending.isalnum():
+            return "place"
     found = _SHAPE.match(name)
     return (found and found.lastgroup) or "code"
+
+
+kind_of_name: Final = Memo(_kind_of_name).of
+"""What a name is by its shape: one of `ORDER`."""
 
 
 def names_left(text: str, held: Callable[[str], bool]) -> list[str]:
@@ -127,9 +139,7 @@ def words_of(task: str) -> frozenset[str]:
     return frozenset(word for word, count in counts.items() if count <= _RARE)
 
 
-@lru_cache(maxsize=1 << 14)
-def _words_in(name: str) -> tuple[str, ...]:
-    return tuple(_WORD.findall(name.casefold()))
+_words_in: Final = Memo(lambda name: tuple(_WORD.findall(name.casefold()))).of
 
 
 def digest(
@@ -153,22 +163,30 @@ def digest(
     """
     told = error_lines(text, min(errors, room)) if errors else ""
     room -= len(told)
-    of_kind: dict[str, list[tuple[int, str]]] = {kind: [] for kind in order}
-    for at, name in enumerate(names_left(text, held)):
-        of_kind[kind_of_name(name)].append((at, name))
+    kept = " ".join(_chosen(names_left(text, held), room, told, order, task))
+    return f"{told}\n{kept}" if told and kept else told or kept
+
+
+def _chosen(
+    names: Sequence[str], room: int, shown: str, order: tuple[str, ...], task: Collection[str]
+) -> list[str]:
+    """Those of the names that are worth the room, in their order; `shown` is told already."""
+    of_kind: dict[str, list[str]] = {kind: [] for kind in order}
+    for kind, name in zip(map(kind_of_name, names), names, strict=True):
+        of_kind[kind].append(name)
     alien = frozenset(task).isdisjoint
-    chosen: list[tuple[int, str]] = []
-    shown = told
+    chosen: set[str] = set()
     for left in of_kind.values():
         if room <= MIN_CHARS:
             break  # no name is as short
-        if task and sum([len(name) + 1 for _, name in left]) > room:
-            left.sort(key=lambda one: alien(_words_in(one[1])))
-        for at, name in left:
+        if task and sum(map(len, left)) + len(left) > room:
+            others = list(map(alien, map(_words_in, left)))
+            left[:] = *compress(left, map(not_, others)), *compress(left, others)
+        for name in left:
             if len(name) < room and name not in shown:
                 shown += " " + name
                 room -= len(name) + 1
-                chosen.append((at, name))
-    chosen.sort()
-    names = " ".join(name for _, name in chosen)
-    return f"{told}\n{names}" if told and names else told or names
+                chosen.add(name)
+                if room <= MIN_CHARS:
+                    break
+    return list(filter(chosen.__contains__, names))

@@ -47,6 +47,8 @@ class Draft:
         self.pins: dict[int, float] = {}
         self.wants: list[Want] = []
         self.saved = 0
+        self._asked: tuple[Iterable[str], int, frozenset[str]] | None = None
+        """The last question who holds names, and its answer: it is often asked twice."""
         self.turn = course.calls + 1
         self.fresh = range(course.sent, len(course.items))
         if course.uses_names:
@@ -118,7 +120,9 @@ class Draft:
 
     def held(self, names: Iterable[str], *, but: int) -> frozenset[str]:
         """Those of the names that something shown holds, other than the message at `but`."""
-        return self._course.names.held(names, self._said, but)
+        if self._asked is None or self._asked[0] is not names or self._asked[1] != but:
+            self._asked = names, but, self._course.names.held(names, self._said, but)
+        return self._asked[2]
 
     def holders(self, name: str) -> int:
         """How many messages that are shown hold the name."""
@@ -128,11 +132,6 @@ class Draft:
         """Those of the names that something shown holds, other than the messages of the span."""
         found = self._course.names.among(names, self._said, set(span))
         return frozenset(name for name, count in found.items() if count > 0)
-
-    def names_at(self, at: int) -> frozenset[str]:
-        """The names in what is shown at the position; none where the course counts no names."""
-        said = self._said.get(at)
-        return self._course.names.names_at(at) if said is None else said.names
 
     def fixed(self, at: int) -> bool:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
@@ -264,6 +263,7 @@ class Draft:
 
     def _commit(self, edit: Edit, places: Sequence[int]) -> None:
         self.decided.append(edit)
+        self._asked = None
         for at in places:
             entry = self.entry(at)
             assert entry is not None
@@ -306,8 +306,10 @@ def _stands_for(message: Message, now: Message) -> bool:
 def _signed(message: Message) -> tuple[Opaque, ...]:
     """What of the message its provider signed, and wants back as it was or not at all."""
     return tuple(
-        part
-        for part in message.parts
-        if isinstance(part, Opaque)
-        and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
+        [
+            part
+            for part in message.parts
+            if isinstance(part, Opaque)
+            and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
+        ]
     )

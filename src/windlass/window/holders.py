@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Final
 
@@ -29,7 +30,7 @@ class Said:
         self._message = message
 
     @cached_property
-    def names(self) -> frozenset[str]:
+    def names(self) -> AbstractSet[str]:
         """The names in it; none where nothing is shown."""
         return NONE if self._message is None else names_in(self._message)
 
@@ -56,7 +57,7 @@ class Holders:
             oldest = next(iter(self._young))
             self._counts.update(self._young.pop(oldest).names)
 
-    def _recount(self, old: frozenset[str], new: frozenset[str]) -> None:
+    def _recount(self, old: AbstractSet[str], new: AbstractSet[str]) -> None:
         counts = self._counts
         for name in old - new:
             left = counts[name] - 1
@@ -68,11 +69,6 @@ class Holders:
 
     def __contains__(self, at: int) -> bool:
         return at in self._said
-
-    def names_at(self, at: int) -> frozenset[str]:
-        """The names in what is shown at the position."""
-        said = self._said.get(at)
-        return NONE if said is None else said.names
 
     def among(
         self, names: Iterable[str], instead: Mapping[int, Said], but: Collection[int] = ()

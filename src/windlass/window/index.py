@@ -7,8 +7,9 @@ a reference, or a read is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from typing import Final
 
 from windlass.messages import Message
@@ -78,7 +79,7 @@ class LineIndex:
             return
         numbers = _numbers(lines) if entry.because == "repeat" else range(1, len(lines) + 1)
         self._shown[at] = _Shown(entry.message, lines, numbers)
-        keys = list(_keys(lines))
+        keys = _keys(text)
         for key in self._runs.keys() & keys:
             places = self._before.setdefault(key, [])
             if len(places) == _PLACES - 1:
@@ -95,18 +96,22 @@ class LineIndex:
                 return at
         return None
 
-    def runs(self, draft: Draft, lines: Sequence[str]) -> Iterator[Run]:
-        """The longest runs of the lines that one message shows, in order, none overlapping."""
+    def runs(self, draft: Draft, text: str, lines: Sequence[str]) -> Iterator[Run]:
+        """The longest runs of the text's lines that one message shows, in order, none overlapping.
+
+        `lines` are those of the text.
+        """
         start = 0
-        keys = list(_keys(lines)) if self._runs else []
+        keys: Sequence[int] = _keys(text) if self._runs else ()
         if self._runs.keys().isdisjoint(keys):
             return
+        shows = cache(partial(self.shows, draft))
         while start < len(keys):
             newest = self._runs.get(keys[start])
             best = None
             if newest is not None:
                 places = (newest, *reversed(self._before.get(keys[start], ())))
-                best = self._best(draft, lines, start, places)
+                best = self._best(shows, lines, start, places)
             if best is None:
                 start += 1
                 continue
@@ -119,11 +124,16 @@ class LineIndex:
         return entry is not None and entry.message is self._shown[at].message
 
     def _best(
-        self, draft: Draft, lines: Sequence[str], start: int, places: Sequence[int]
+        self,
+        shows: Callable[[int], bool],
+        lines: Sequence[str],
+        start: int,
+        places: Sequence[int],
     ) -> Run | None:
         best: Run | None = None
-        for at, place in (divmod(one, _LINES) for one in places):
-            if not self.shows(draft, at):
+        for one in places:
+            at, place = divmod(one, _LINES)
+            if not shows(at):
                 continue
             shown = self._shown[at]
             count = _common(lines, start, shown.lines, place)
@@ -134,10 +144,14 @@ class LineIndex:
         return best
 
 
-def _keys(lines: Sequence[str]) -> Iterator[int]:
-    """What each `RUN` lines, from each start on, are found by."""
-    hashes = [hash(line) for line in lines]
-    return map(hash, zip(*(hashes[start:] for start in range(RUN)), strict=False))
+@lru_cache(maxsize=8)
+def _keys(text: str) -> Sequence[int]:
+    """What each `RUN` lines of a text, from each start on, are found by.
+
+    Asked when the text is new, and again when it was sent.
+    """
+    hashes = list(map(hash, text.split("\n")))
+    return tuple(map(hash, zip(*(hashes[start:] for start in range(RUN)), strict=False)))
 
 
 def _common(one: Sequence[str], start: int, other: Sequence[str], place: int) -> int:

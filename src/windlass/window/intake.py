@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -315,12 +315,20 @@ def _check_json(value: Any, where: str, level: int = 0) -> bool:
         for key in value:
             if not isinstance(key, str):
                 raise SequenceError(f"{where}: the key {key!r} is not text")
-        halves = [_check_json(one, where, level + 1) for one in (*value, *value.values())]
-        return any(halves)
+        return _check_all((*value, *value.values()), where, level)
     if isinstance(value, list | tuple):
-        halves = [_check_json(one, where, level + 1) for one in value]
-        return any(halves)
+        return _check_all(value, where, level)
     raise SequenceError(f"{where}: holds a {type(value).__name__}, which is no JSON")
+
+
+def _check_all(values: Sequence[Any], where: str, level: int) -> bool:
+    # Plain texts, which are most of what is said, pass without a call.
+    halves = [
+        _check_json(one, where, level + 1)
+        for one in values
+        if not (isinstance(one, str) and one.isascii())
+    ]
+    return any(halves)
 
 
 def _is_whole(text: str) -> bool:

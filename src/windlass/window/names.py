@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from itertools import accumulate, filterfalse
+from itertools import filterfalse
 from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window.memo import Memo
 from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
@@ -26,15 +28,13 @@ _SEPARATORS: Final = "\"'`(){}[]<>,;|&=$!*?\\^~%+"
 _SPACED: Final = bytes.maketrans(_SEPARATORS.encode(), b" " * len(_SEPARATORS))
 GUTTER: Final = "→"
 """Stands between the number of a line and the line, where a tool shows files so."""
-_TELLING: Final = re.compile(r"[0-9_/@#.]")
+_TELLING: Final = frozenset("0123456789_/@#.")
 _HEAD: Final = ":-"
 _TAIL: Final = ".:-/#@"
 _EDGES: Final = "._:-/#@"
 _MIN_CORE: Final = 2
 _JOINTS: Final = re.compile(r"[/.:@#]")
 _MAX_JOINTS: Final = 12
-_MEMO: Final = 1 << 14
-"""Words remembered, for speed alone: a session says the same ones over and over."""
 _MEMO_TEXTS: Final = 64
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
@@ -52,57 +52,63 @@ def whole_names(text: str) -> Mapping[str, None]:
 def _whole_names(text: str) -> Mapping[str, None]:
     text = text.replace(GUTTER, " ")
     words = text.encode("utf-8", "replace").translate(_SPACED).decode("utf-8").split()
-    # What is letters alone is no name; most words are, and this leaves them out in C.
-    names = dict.fromkeys(map(_name_of, filterfalse(str.isalpha, dict.fromkeys(words))))
-    names.pop("", None)
+    # What is letters alone, or letters and dashes, is no name; most words are: left out in C.
+    telling = filterfalse(_TELLING.isdisjoint, filterfalse(str.isalpha, dict.fromkeys(words)))
+    names: dict[str, None] = {}
+    for word in telling:
+        if MIN_CHARS <= len(word) <= MAX_CHARS:
+            if word[0].isalnum() and word[-1].isalnum():  # nothing stands around it
+                names[word] = None
+                continue
+            name = word.lstrip(_HEAD).rstrip(_TAIL)
+            if is_name(name) and len(name.strip(_EDGES)) >= _MIN_CORE:
+                names[name] = None
     return MappingProxyType(names)
 
 
 _remembered = lru_cache(maxsize=_MEMO_TEXTS)(_whole_names)
 
 
-@lru_cache(maxsize=_MEMO)
-def _name_of(word: str) -> str:
-    """The name that a word is without what stands around it; empty: it is none."""
-    if not MIN_CHARS <= len(word) <= MAX_CHARS:
-        return ""
-    if word[0].isalnum() and word[-1].isalnum():  # nothing stands around it
-        return word if _TELLING.search(word) else ""
-    name = word.lstrip(_HEAD).rstrip(_TAIL)
-    return name if is_name(name) and len(name.strip(_EDGES)) >= _MIN_CORE else ""
-
-
-@lru_cache(maxsize=_MEMO)
-def parts(name: str) -> tuple[str, ...]:
-    """What a name holds that is a name by itself: heads and tails at its joints, and between."""
+def _parts(name: str) -> tuple[str, ...]:
     pieces = _JOINTS.split(name)
-    if not 1 < len(pieces) <= _MAX_JOINTS + 1:
+    joints = len(pieces) - 1
+    if not 1 <= joints <= _MAX_JOINTS:
         return ()
-    # Where each joint stands: before it are the pieces so far, and the joints between them.
-    joints = list(accumulate(map(len, pieces[:-1]), lambda end, length: end + 1 + length))
-    held = [name[:joint] for joint in joints]
-    held += [name[joint + 1 :] for joint in joints]
-    held += pieces[1:-1]
-    found = [
-        part
-        for part in held
-        if len(part) >= MIN_CHARS and not part.isalpha() and _TELLING.search(part)
-    ]
+    held = pieces[1:-1]
+    joint = -1
+    for piece in pieces[:-1]:
+        joint += len(piece) + 1
+        held.append(name[:joint])
+        held.append(name[joint + 1 :])
     path, colon, rest = name.partition(":")
     if colon and not rest.startswith("//"):
-        found += parts(path)
-    return tuple(found)
+        held += _PARTS.of(path)
+    return tuple(filterfalse(str.isalpha, held))
+
+
+_PARTS: Final = Memo(_parts)
+
+
+def parts(name: str) -> frozenset[str]:
+    """What a name holds that is a name by itself: heads and tails at its joints, and between."""
+    return frozenset(filter(is_name, _PARTS.of(name)))
 
 
 def is_name(text: str) -> bool:
     """Whether a text without separators is a name."""
-    return len(text) >= MIN_CHARS and not text.isalpha() and _TELLING.search(text) is not None
+    return len(text) >= MIN_CHARS and not _TELLING.isdisjoint(text)
 
 
-def names_of(text: str) -> frozenset[str]:
-    """The names in a text, and the parts of each."""
+def names_of(text: str) -> AbstractSet[str]:
+    """The names in a text, and what stands between the joints of each.
+
+    Some of that is too short or too plain to be a name: nobody asks for it, and to leave it
+    out takes longer than to hold it.
+    """
     whole = whole_names(text)
-    return frozenset(whole).union(*map(parts, whole))
+    names = set(whole)
+    names.update(*map(_PARTS.of, filterfalse(str.isidentifier, whole)))  # the others have none
+    return names
 
 
 def unescaped(text: str) -> str:
@@ -123,10 +129,12 @@ def names_said(text: str) -> Mapping[str, None]:
     return whole_names(unescaped(text) if text[:1] in ("{", "[") else text)
 
 
-def names_in(message: Message) -> frozenset[str]:
+def names_in(message: Message) -> AbstractSet[str]:
     """The names in a message: its text, and the arguments of its calls."""
     text = message.text
     said = names_of(unescaped(text) if text[:1] in ("{", "[") else text)
     if not message.tool_calls:
         return said
-    return said.union(*(names_of(unescaped(call.arguments)) for call in message.tool_calls))
+    return frozenset(said).union(
+        *(names_of(unescaped(call.arguments)) for call in message.tool_calls)
+    )

@@ -15,7 +15,8 @@ this is what OpenAI's asks for one twice as wide."""
 
 def size(message: Message) -> int:
     """Tokens of a message by a neutral count: characters / 4, 4 a message, 1,105 a picture."""
-    chars = message.chars + sum(len(call.name) for call in message.tool_calls)
-    chars += sum(len(part.data) for part in message.parts if isinstance(part, Opaque))
+    # No generators: this is asked of every message several times.
+    chars = message.chars + sum([len(call.name) for call in message.tool_calls])
+    chars += sum([len(part.data) for part in message.parts if isinstance(part, Opaque)])
     pictures = PICTURE_TOKENS * len(message.pictures)
     return chars // CHARS_A_TOKEN + MESSAGE_TOKENS + pictures

@@ -7,6 +7,7 @@ where it was, so that line numbers hold.
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Final
 
 _ESCAPES: Final = re.compile(
@@ -28,6 +29,10 @@ def clean(text: str) -> str:
             if not changed:
                 break
     # Line by line: a pattern for white space before a line's end is tried anew at each blank.
+    if "\r" not in text:
+        if " \n" not in text and "\t\n" not in text:
+            return text.rstrip(_BLANK)
+        return "\n".join(map(str.rstrip, text.split("\n"), repeat(_BLANK)))
     lines = (line.rstrip(_BLANK) for line in text.split("\n"))
     return "\n".join(_last_state(line) if "\r" in line else line for line in lines)
 

@@ -94,7 +94,7 @@ class Repeats:
             return part
         shown: list[str] = []
         done = 0
-        for run in _runs(draft, indexes, lines):
+        for run in _runs(draft, indexes, part.text, lines):
             told = _reference(run, _told(draft, run.at))
             gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(told)
             if run.count >= self.min_lines and gain > self.min_gain:
@@ -134,12 +134,12 @@ def _shown(draft: Draft, at: int) -> Message:
     return entry.message
 
 
-def _runs(draft: Draft, indexes: tuple[LineIndex, ...], lines: list[str]) -> list[Run]:
+def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str, lines: list[str]) -> list[Run]:
     """The runs that any of the indexes finds; the first index goes first."""
     runs: list[Run] = []
     taken = bytearray(len(lines))
     for index in indexes:
-        for run in index.runs(draft, lines):
+        for run in index.runs(draft, text, lines):
             end = run.start + run.count
             if taken.find(1, run.start, end) < 0:
                 taken[run.start : end] = b"\1" * run.count
