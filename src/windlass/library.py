@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from windlass.engine.events import Event
     from windlass.engine.result import Result
     from windlass.engine.state import Run
-    from windlass.history.sqlite import SqliteKeeper
+    from windlass.history.base import Keeper
     from windlass.providers.base import ModelInfo, Provider, Wait
     from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
@@ -53,7 +53,8 @@ async def run(
         cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
         input: What templates see as `input`.
         model: `provider/model` for every phase, whatever the cascade says.
-        store: The folder of the history; default `WINDLASS_STORE`, else `./.windlass`.
+        store: The folder of the history, or its address (`clickhouse://…`); default
+            `WINDLASS_STORE`, else `./.windlass`.
         root: The only folder that file tools may touch; default the current folder.
         search_folder: The folder of texts that `web_search` looks in.
         tools: Functions, modules or dotted paths to register beside the builtins.
@@ -145,12 +146,11 @@ class Rows(list[dict[str, Any]]):
         return pd.DataFrame(list(self))
 
 
-def open_store(settings: Settings, *, existing: bool = False) -> SqliteKeeper:
+def open_store(settings: Settings, *, existing: bool = False) -> Keeper:
     """The store that the settings name; `existing`: raise UsageError where there is none."""
-    from windlass.history.sqlite import SqliteKeeper
+    from windlass.history.places import open_place
 
-    folder = settings.store
-    return SqliteKeeper.open_existing(folder) if existing else SqliteKeeper(folder)
+    return open_place(settings.store, environ, existing=existing)
 
 
 def _ignore(event: Event) -> None:
@@ -197,7 +197,7 @@ def prepare(
     *,
     registry: Registry,
     settings: Settings,
-    keeper: SqliteKeeper,
+    keeper: Keeper,
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
     on_event: Callable[[Event], None],
     session_id: str | None = None,
@@ -242,7 +242,7 @@ def _near(folder: Path, root: Path) -> Path:
     return folder.relative_to(root) if folder.is_relative_to(root) else folder
 
 
-def _is_known(keeper: SqliteKeeper, session_id: str) -> bool:
+def _is_known(keeper: Keeper, session_id: str) -> bool:
     try:
         keeper.start(session_id)
     except UsageError:

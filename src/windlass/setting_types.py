@@ -63,6 +63,39 @@ def path(value: Any, folder: Path) -> Path:
     return folder / Path(value).expanduser()
 
 
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """A store that is no folder of SQLite. `folder` is what paths in it are relative to."""
+
+    url: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return self.url
+
+
+STORE_SCHEMES: Final = ("clickhouse", "chdb")
+
+
+def store(value: Any, folder: Path) -> Path | StoreAddress:
+    """A folder, or an address: `clickhouse://…`, `chdb://…`."""
+    if isinstance(value, StoreAddress):
+        return value
+    if not isinstance(value, str) or "://" not in value:
+        return path(value, folder)
+    url = value.strip()
+    scheme, _, rest = url.partition("://")
+    if scheme not in STORE_SCHEMES:
+        known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
+        raise UsageError(f"store: {scheme!r} is no kind of store; expected a folder, or {known}")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and ":" in user:
+        raise UsageError(
+            "store: the address holds a password; leave it out and set WINDLASS_CLICKHOUSE_PASSWORD"
+        )
+    return StoreAddress(url, folder.absolute())
+
+
 def texts(value: Any, _: Path) -> tuple[str, ...]:
     """Names: a list of them, or one text with commas."""
     if isinstance(value, str):

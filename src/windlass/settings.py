@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from windlass import setting_types as types
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.prices import Override
-from windlass.setting_types import ProviderSettings, TableError
+from windlass.setting_types import ProviderSettings, StoreAddress, TableError
 
 if TYPE_CHECKING:
     from windlass.servers import McpServer
@@ -44,7 +44,9 @@ class _Known:
 
 
 _KNOWN: Final[Mapping[str, _Known]] = {
-    "store": _Known(types.path, ".windlass", "folder that the history is kept in"),
+    "store": _Known(
+        types.store, ".windlass", "where the history is kept: a folder, clickhouse://…, chdb://…"
+    ),
     "model": _Known(types.text, "local/smollm2", "model where none is named, as provider/name"),
     "price_as": _Known(
         types.text,
@@ -209,9 +211,9 @@ class Settings:
         return tuple(rows.values())
 
     @property
-    def store(self) -> Path:
-        """Folder that the history is kept in."""
-        value: Path = self["store"].value
+    def store(self) -> Path | StoreAddress:
+        """Where the history is kept: a folder, or an address."""
+        value: Path | StoreAddress = self["store"].value
         return value
 
     @property

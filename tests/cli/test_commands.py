@@ -9,8 +9,10 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
+from tests.history.builders import a_session
 from windlass.cascade.schema import json_schema
 from windlass.cli.run import print_costs
+from windlass.history.sqlite import SqliteKeeper
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings
 
@@ -26,6 +28,7 @@ COMMANDS = (
     "config",
     "policies",
     "explain",
+    "migrate",
 )
 
 
@@ -346,3 +349,30 @@ class TestSearch:
             "beside them, searches of the web by gemini/gemini-2.5-flash: 2 searches, 1,234 tokens"
             " sent, 56 out, $0.0400\n"
         )
+
+
+class TestStores:
+    def test_the_tables_of_a_cluster_are_printed(self, windlass: CommandLine) -> None:
+        said = windlass("schema", "clickhouse", "--cluster", "main", "--vectors", "256")
+        assert said.code == 0
+        assert "ENGINE = Distributed('main'" in said.out
+        assert "vector_similarity('hnsw', 'cosineDistance', 256)" in said.out
+        assert "ON CLUSTER" not in windlass("schema", "clickhouse").out
+
+    def test_a_wrong_schema_is_told(self, windlass: CommandLine) -> None:
+        said = windlass("schema", "clickhose")
+        assert (said.code, "did you mean 'clickhouse'" in said.complaint) == (2, True)
+        assert "for tables" in windlass("schema", "--cluster", "x").complaint
+        assert "from 1" in windlass("schema", "clickhouse", "--ttl-days", "0").complaint
+
+    def test_a_history_moves_to_another_folder(self, windlass: CommandLine, tmp_path: Path) -> None:
+        with SqliteKeeper(tmp_path / "a") as keeper:
+            for batch in a_session():
+                keeper.append(batch)
+        said = windlass("migrate", str(tmp_path / "a"), str(tmp_path / "b"))
+        assert "1 sessions, 6 rows (6 of them new there)" in said.out
+        assert windlass("verify", "--store", str(tmp_path / "b")).code == 0
+        same = windlass("migrate", str(tmp_path / "a"), str(tmp_path / "a"))
+        assert (same.code, "are one store" in same.complaint) == (2, True)
+        none = windlass("migrate", str(tmp_path / "c"), str(tmp_path / "b"))
+        assert (none.code, "there is no store" in none.complaint) == (2, True)

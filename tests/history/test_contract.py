@@ -30,7 +30,6 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import (
     Message,
     Opaque,
@@ -49,12 +48,12 @@ def without_bytes(given: Row) -> Row:
 
 
 class TestRoundTrip:
-    def test_the_class_is_a_keeper(self, keeper: SqliteKeeper) -> None:
+    def test_the_class_is_a_keeper(self, keeper: Keeper) -> None:
         checked: Keeper = keeper
         assert checked is keeper
 
     @pytest.mark.req("AC-8", "CI-39")
-    def test_every_field_of_a_row_comes_back(self, keeper: SqliteKeeper) -> None:
+    def test_every_field_of_a_row_comes_back(self, keeper: Keeper) -> None:
         data = png()
         told = Row(
             node_type=NodeType.FOLLOW_UP,
@@ -90,7 +89,7 @@ class TestRoundTrip:
         assert keeper.picture(seen(data).sha256) == data
 
     @pytest.mark.parametrize("text", ["", "short", LONG, "ünïcode ✓", "nul \0 inside", "\ud800"])
-    def test_every_kind_of_message_comes_back(self, keeper: SqliteKeeper, text: str) -> None:
+    def test_every_kind_of_message_comes_back(self, keeper: Keeper, text: str) -> None:
         said = Message(
             "assistant",
             (
@@ -106,12 +105,12 @@ class TestRoundTrip:
         assert [stored.row.message for stored in keeper.rows("s")] == [said, answer]
         assert keeper.message(said.key) == said
 
-    def test_a_picture_that_brings_its_own_bytes_is_kept(self, keeper: SqliteKeeper) -> None:
+    def test_a_picture_that_brings_its_own_bytes_is_kept(self, keeper: Keeper) -> None:
         shown = picture(png(3), name="a.png")
         keeper.append(Batch("s", start=start(), rows=[row(user(shown))]))
         assert keeper.picture(shown.sha256) == png(3)
 
-    def test_how_the_last_sessions_ended_comes_newest_first(self, keeper: SqliteKeeper) -> None:
+    def test_how_the_last_sessions_ended_comes_newest_first(self, keeper: Keeper) -> None:
         assert keeper.endings(5) == []
         told = [
             Outcome("completed", 1.0, details={"n": 1}),
@@ -127,7 +126,7 @@ class TestRoundTrip:
         assert keeper.endings(9) == told[::-1]
         assert keeper.endings(2) == told[:0:-1]
 
-    def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: SqliteKeeper) -> None:
+    def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: Keeper) -> None:
         batches = a_session()
         for batch in batches:
             keeper.append(batch)
@@ -141,7 +140,7 @@ class TestRoundTrip:
         assert keeper.start("s1") == start()
 
     def test_a_store_that_is_opened_again_says_the_same(
-        self, open_keeper: Callable[[], SqliteKeeper]
+        self, open_keeper: Callable[[], Keeper]
     ) -> None:
         batches = a_session()
         with open_keeper() as keeper:
@@ -153,13 +152,13 @@ class TestRoundTrip:
             assert keeper.calls("s1") == [call for batch in batches for call in batch.calls]
             assert list(keeper.verify()) == []
 
-    def test_rows_of_one_phase_only(self, keeper: SqliteKeeper) -> None:
+    def test_rows_of_one_phase_only(self, keeper: Keeper) -> None:
         rows = [row(user(str(at)), phase=f"p{at % 2}") for at in range(500)]
         keeper.append(Batch("s", start=start(), rows=rows))
         assert [one.seq for one in keeper.rows("s", phase="p1")] == list(range(2, 501, 2))
         assert len(list(keeper.rows("s"))) == 500
 
-    def test_reading_may_go_on_while_others_append(self, keeper: SqliteKeeper) -> None:
+    def test_reading_may_go_on_while_others_append(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("one"))]))
         reading = keeper.rows("s")
         next(reading)
@@ -170,7 +169,7 @@ class TestRoundTrip:
 class TestIdentity:
     @pytest.mark.req("AC-9")
     def test_each_occurrence_has_its_own_id_and_the_body_is_stored_once(
-        self, keeper: SqliteKeeper
+        self, keeper: Keeper
     ) -> None:
         said = user("yes")
         first = keeper.append(Batch("s", start=start(), rows=[row(said), row(said)]))
@@ -185,7 +184,7 @@ class TestIdentity:
         assert said.key.startswith(short)
         assert len(said.key) == 64
 
-    def test_messages_that_differ_in_anything_are_stored_apart(self, keeper: SqliteKeeper) -> None:
+    def test_messages_that_differ_in_anything_are_stored_apart(self, keeper: Keeper) -> None:
         said = [
             user("a"),
             assistant("a"),
@@ -196,7 +195,7 @@ class TestIdentity:
         ids = keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
         assert len(set(ids)) == 5
 
-    def test_an_edit_names_an_occurrence_that_is_there(self, keeper: SqliteKeeper) -> None:
+    def test_an_edit_names_an_occurrence_that_is_there(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
         wrong = EditRecord(f"{user('a').content_hash}-2", "drop", "mask", "old")
         with pytest.raises(StoreError, match="there is no message"):
@@ -216,7 +215,7 @@ class TestIdentity:
 
 
 class TestWindows:
-    def grow(self, keeper: SqliteKeeper, calls: int) -> list[CallRecord]:
+    def grow(self, keeper: Keeper, calls: int) -> list[CallRecord]:
         keeper.append(Batch("s", start=start()))
         shown: list[tuple[str, Message]] = []
         given = []
@@ -232,12 +231,12 @@ class TestWindows:
             keeper.append(Batch("s", calls=[given[-1]]))
         return given
 
-    def test_each_call_has_its_whole_window(self, keeper: SqliteKeeper) -> None:
+    def test_each_call_has_its_whole_window(self, keeper: Keeper) -> None:
         given = self.grow(keeper, 35)
         assert keeper.calls("s") == given
         assert [one for one in keeper.verify() if one.severity == "damage"] == []
 
-    def test_windows_do_not_grow_with_the_square_of_the_calls(self, keeper: SqliteKeeper) -> None:
+    def test_windows_do_not_grow_with_the_square_of_the_calls(self, keeper: Keeper) -> None:
         self.grow(keeper, 60)
         found = keeper.query(
             "SELECT max(length(window_json)) AS longest FROM calls WHERE number > 30"
@@ -245,7 +244,7 @@ class TestWindows:
         assert found[0]["longest"] < 250
 
     def test_another_writer_in_between_is_noticed(
-        self, open_keeper: Callable[[], SqliteKeeper], keeper: SqliteKeeper
+        self, open_keeper: Callable[[], Keeper], keeper: Keeper
     ) -> None:
         self.grow(keeper, 3)
         with open_keeper() as other:
@@ -261,7 +260,7 @@ class TestWindows:
         assert keeper.calls("s")[-1] == last
         assert [one for one in keeper.verify() if one.severity == "damage"] == []
 
-    def test_a_window_of_unknown_messages_is_refused(self, keeper: SqliteKeeper) -> None:
+    def test_a_window_of_unknown_messages_is_refused(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start()))
         with pytest.raises(StoreError, match="there is no message"):
             keeper.append(Batch("s", calls=[call([("0123456789abcdef-1", user("a"))])]))
@@ -274,7 +273,7 @@ class TestWindows:
 
 
 class TestSessions:
-    def test_are_listed_newest_first_with_their_sums(self, keeper: SqliteKeeper) -> None:
+    def test_are_listed_newest_first_with_their_sums(self, keeper: Keeper) -> None:
         for batch in a_session("old"):
             keeper.append(batch)
         keeper.append(Batch("new", start=start(2_000.0)))
@@ -285,24 +284,24 @@ class TestSessions:
         assert (old.cost, old.started, old.ended) == (0.01, 1_000.0, 1_003.0)
         assert keeper.sessions(limit=1) == [new]
 
-    def test_an_unknown_one_is_refused_with_recent_names(self, keeper: SqliteKeeper) -> None:
+    def test_an_unknown_one_is_refused_with_recent_names(self, keeper: Keeper) -> None:
         keeper.append(Batch("sales-1", start=start()))
         with pytest.raises(UsageError, match="did you mean 'sales-1'"):
             keeper.start("sales-2")
         assert list(keeper.rows("sales-2")) == []
 
-    def test_begin_once_and_only_with_a_start(self, keeper: SqliteKeeper) -> None:
+    def test_begin_once_and_only_with_a_start(self, keeper: Keeper) -> None:
         with pytest.raises(StoreError, match="must carry its start"):
             keeper.append(Batch("s", rows=[row(user("a"))]))
         keeper.append(Batch("s", start=start()))
         with pytest.raises(StoreError, match="in the store already"):
             keeper.append(Batch("s", start=start()))
 
-    def test_nothing_to_write_writes_nothing(self, keeper: SqliteKeeper) -> None:
+    def test_nothing_to_write_writes_nothing(self, keeper: Keeper) -> None:
         assert keeper.append(Batch("s")) == ()
         assert keeper.sessions() == []
 
-    def test_odd_names_are_taken_as_they_are(self, keeper: SqliteKeeper, tmp_path: Path) -> None:
+    def test_odd_names_are_taken_as_they_are(self, keeper: Keeper, tmp_path: Path) -> None:
         for name in ("../../etc", "a/b", "a_b", "", "é", "x" * 400):
             keeper.append(Batch(name, start=start(), rows=[picture_row(png(), phase="../up")]))
             ((_, path),) = keeper.picture_names(name, "../up")
@@ -332,7 +331,7 @@ class TestWholeOrNotAtAll:
             Batch("s", rows=[said, row(user("d"), pictures={seen(b"x").sha256: b"x"})]),
         )
 
-    def test_a_batch_that_cannot_be_written_leaves_nothing(self, keeper: SqliteKeeper) -> None:
+    def test_a_batch_that_cannot_be_written_leaves_nothing(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
         before = keeper.query("SELECT * FROM unified_logs")
         for why, batch in self.failing():
@@ -343,7 +342,7 @@ class TestWholeOrNotAtAll:
             assert keeper.state("s") == [], why
         assert [one.what for one in keeper.verify() if one.severity == "damage"] == []
 
-    def test_after_a_refusal_the_next_batch_is_counted_right(self, keeper: SqliteKeeper) -> None:
+    def test_after_a_refusal_the_next_batch_is_counted_right(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
         with pytest.raises(StoreError):
             keeper.append(Batch("s", rows=[row(user("a")), row(trace_id="first")]))
@@ -354,7 +353,7 @@ class TestWholeOrNotAtAll:
 class TestPictures:
     @pytest.mark.req("CI-36")
     def test_of_a_phase_get_visible_names_in_order_and_one_blob_each(
-        self, keeper: SqliteKeeper, tmp_path: Path
+        self, keeper: Keeper, tmp_path: Path
     ) -> None:
         folder = tmp_path / "store"
         keeper.append(Batch("s", start=start(), rows=[picture_row(png(1)), picture_row(png(2))]))
@@ -373,12 +372,12 @@ class TestPictures:
         sha, path = names[0]
         assert path.samefile(folder / "blobs" / sha[:2] / sha)
 
-    def test_that_are_only_shown_get_no_visible_name(self, keeper: SqliteKeeper) -> None:
+    def test_that_are_only_shown_get_no_visible_name(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[picture_row(png(), keep_pictures=False)]))
         assert keeper.picture_names("s", "chart") == []
         assert keeper.picture(seen(png()).sha256) == png()
 
-    def test_once_stored_need_no_bytes_again(self, keeper: SqliteKeeper) -> None:
+    def test_once_stored_need_no_bytes_again(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[picture_row(png())]))
         keeper.append(Batch("t", start=start(), rows=[row(user("again", seen(png())))]))
         assert [one for one in keeper.verify() if one.severity == "damage"] == []
@@ -388,7 +387,7 @@ class TestToolResults:
     @pytest.mark.req("CI-36", "CE-31")
     @pytest.mark.parametrize("text", ["short", LONG])
     def test_become_a_file_with_the_full_bytes(
-        self, keeper: SqliteKeeper, tmp_path: Path, text: str
+        self, keeper: Keeper, tmp_path: Path, text: str
     ) -> None:
         said = tool("c1", text)
         keeper.append(Batch("s", start=start(), rows=[row(said)]))
@@ -398,14 +397,14 @@ class TestToolResults:
         assert keeper.store_tool_result("s", "r1", said.key) == path
         assert list(keeper.verify()) == []
 
-    def test_a_reference_stands_for_one_result_only(self, keeper: SqliteKeeper) -> None:
+    def test_a_reference_stands_for_one_result_only(self, keeper: Keeper) -> None:
         said = [tool("c1", "a"), tool("c1", "b")]
         keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
         keeper.store_tool_result("s", "r1", said[0].key)
         with pytest.raises(StoreError, match="must not be given twice"):
             keeper.store_tool_result("s", "r1", said[1].key)
 
-    def test_an_unknown_message_or_session_is_refused(self, keeper: SqliteKeeper) -> None:
+    def test_an_unknown_message_or_session_is_refused(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
         with pytest.raises(StoreError, match="there is no message"):
             keeper.store_tool_result("s", "r1", "0" * 64)

@@ -10,8 +10,7 @@ import pytest
 from tests.history.builders import LONG, a_session, png, row, seen, start
 from windlass.errors import StoreError, UsageError
 from windlass.history import pruning
-from windlass.history.base import Batch, Pruned
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.base import Batch, Keeper, Pruned
 from windlass.messages import tool, user
 
 DAY = 86_400.0
@@ -26,7 +25,7 @@ def files(store: Path) -> set[str]:
 
 
 @pytest.fixture
-def store(keeper: SqliteKeeper) -> Path:
+def store(keeper: Keeper) -> Path:
     """Two sessions that share bodies and a picture; each has one of its own."""
     for name, shade in (("s1", 1), ("s2", 2)):
         for batch in a_session(name, shade=shade):
@@ -39,7 +38,7 @@ def store(keeper: SqliteKeeper) -> Path:
 
 
 @pytest.mark.req("AC-112")
-def test_removes_a_session_and_what_no_other_uses(keeper: SqliteKeeper, store: Path) -> None:
+def test_removes_a_session_and_what_no_other_uses(keeper: Keeper, store: Path) -> None:
     before = files(store)
     kept = list(keeper.rows("s1"))
     told = keeper.prune(session_id="s2", now=0.0)
@@ -61,7 +60,7 @@ def test_removes_a_session_and_what_no_other_uses(keeper: SqliteKeeper, store: P
 
 
 @pytest.mark.req("AC-112")
-def test_a_dry_run_tells_the_same_and_changes_nothing(keeper: SqliteKeeper, store: Path) -> None:
+def test_a_dry_run_tells_the_same_and_changes_nothing(keeper: Keeper, store: Path) -> None:
     before = files(store), list(keeper.rows("s2"))
     told = keeper.prune(session_id="s2", now=0.0, dry_run=True)
     assert told.bytes > len(LONG)
@@ -70,7 +69,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(keeper: SqliteKeeper, stor
 
 
 @pytest.mark.req("AC-112")
-def test_age_is_that_of_the_last_row(keeper: SqliteKeeper) -> None:
+def test_age_is_that_of_the_last_row(keeper: Keeper) -> None:
     for name, at in (("old", 0.0), ("young", 80 * DAY), ("empty", 5.0)):
         keeper.append(Batch(name, start=start(0.0 if name != "empty" else at)))
         if name != "empty":
@@ -82,7 +81,7 @@ def test_age_is_that_of_the_last_row(keeper: SqliteKeeper) -> None:
 
 
 def test_what_a_crash_left_behind_goes_with_the_next(
-    keeper: SqliteKeeper, store: Path, monkeypatch: pytest.MonkeyPatch
+    keeper: Keeper, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
@@ -99,7 +98,7 @@ def test_what_a_crash_left_behind_goes_with_the_next(
 
 
 def test_a_pruned_session_cannot_be_appended_to(
-    keeper: SqliteKeeper, open_keeper: Callable[[], SqliteKeeper], store: Path
+    keeper: Keeper, open_keeper: Callable[[], Keeper], store: Path
 ) -> None:
     with open_keeper() as other:
         other.prune(session_id="s2", now=0.0)
@@ -111,7 +110,7 @@ def test_a_pruned_session_cannot_be_appended_to(
 
 
 def test_bodies_that_a_prune_elsewhere_took_are_written_again(
-    keeper: SqliteKeeper, open_keeper: Callable[[], SqliteKeeper], store: Path
+    keeper: Keeper, open_keeper: Callable[[], Keeper], store: Path
 ) -> None:
     said = tool("c", "only s2 " + LONG)
     with open_keeper() as other:
@@ -121,7 +120,7 @@ def test_bodies_that_a_prune_elsewhere_took_are_written_again(
     assert list(keeper.verify()) == []
 
 
-def test_needs_an_age_or_a_known_session(keeper: SqliteKeeper) -> None:
+def test_needs_an_age_or_a_known_session(keeper: Keeper) -> None:
     with pytest.raises(UsageError, match="either an age or a session"):
         keeper.prune(now=0.0)
     with pytest.raises(UsageError, match="either an age or a session"):

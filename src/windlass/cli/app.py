@@ -21,7 +21,11 @@ app = typer.Typer(
 
 Store = Annotated[
     str | None,
-    typer.Option("--store", help="Folder of the history (default: WINDLASS_STORE or ./.windlass)."),
+    typer.Option(
+        "--store",
+        help="The history: a folder, clickhouse://… or chdb://… "
+        "(default: WINDLASS_STORE or ./.windlass).",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 File = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")]
@@ -197,11 +201,38 @@ def prune(
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON Schema of cascades, for editors."""
-    from windlass.cli.files import schema_command
+def migrate(
+    source: Annotated[str, typer.Argument(help="The store to copy: a folder or an address.")],
+    target: Annotated[str, typer.Argument(help="The store to copy to.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a history to another store and prove that it arrived; may be repeated."""
+    from windlass.cli.stores import migrate_command
 
-    schema_command()
+    migrate_command(source, target, as_json=as_json)
+
+
+@app.command()
+def schema(
+    of: Annotated[
+        str, typer.Argument(help="cascade (JSON Schema) or clickhouse (statements).")
+    ] = "cascade",
+    *,
+    cluster: Annotated[
+        str | None, typer.Option(help="clickhouse: Replicated and Distributed tables on it.")
+    ] = None,
+    ttl_days: Annotated[
+        int | None, typer.Option(help="clickhouse: sessions vanish so many days after they began.")
+    ] = None,
+    vectors: Annotated[
+        int | None, typer.Option(help="clickhouse: index embeddings of so many dimensions.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of cascades, for editors; or the tables of a store in ClickHouse."""
+    from windlass.cli.stores import schema_command
+
+    schema_command(of, cluster=cluster, ttl_days=ttl_days, vectors=vectors)
 
 
 @app.command()

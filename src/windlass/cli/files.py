@@ -1,4 +1,4 @@
-"""Commands about files and the store itself: check, schema, config, verify, prune."""
+"""Commands about files and the store itself: check, config, verify, prune."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import StoreError, UsageError
+from windlass.history.base import Finding
 from windlass.history.verify import verify_store
 from windlass.library import importable, load_cascade, open_store
 from windlass.settings import Settings
@@ -41,13 +42,6 @@ def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> No
         out.print(told, markup=False)
 
 
-def schema_command() -> None:
-    """Print the JSON Schema of cascades."""
-    from windlass.cascade.schema import json_schema
-
-    print_json(json_schema())
-
-
 def config_command(flags: Mapping[str, Any], *, as_json: bool) -> None:
     """Print each setting with its value and origin."""
     settings = Settings.read(flags, environ, Path.cwd())
@@ -65,10 +59,7 @@ def config_command(flags: Mapping[str, Any], *, as_json: bool) -> None:
 def verify_command(store: str | None, *, as_json: bool) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    if not settings.store.is_dir():
-        raise UsageError(f"there is no store in {str(settings.store)!r}")
-    # Not through the keeper: a store may be too damaged to be opened.
-    findings = list(verify_store(settings.store))
+    findings = _findings(settings)
     damage = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
         print_json(findings)
@@ -82,6 +73,17 @@ def verify_command(store: str | None, *, as_json: bool) -> None:
             f"the store {str(settings.store)!r} is damaged in {len(damage)}"
             f" place{'s' if len(damage) != 1 else ''}; what is whole can still be read"
         )
+
+
+def _findings(settings: Settings) -> list[Finding]:
+    store = settings.store
+    if isinstance(store, Path):
+        if not store.is_dir():
+            raise UsageError(f"there is no store in {str(store)!r}")
+        # Not through the keeper: a store may be too damaged to be opened.
+        return list(verify_store(store))
+    with open_store(settings, existing=True) as keeper:
+        return list(keeper.verify())
 
 
 def prune_command(

@@ -18,12 +18,12 @@ from windlass.report.show import CallView, SessionView, view_call, view_session
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
-    from windlass.history.sqlite import SqliteKeeper
+    from windlass.history.base import Keeper
 
 _PREVIEW = 600
 
 
-def open_existing(store: str | None) -> SqliteKeeper:
+def open_existing(store: str | None) -> Keeper:
     """The store that the flag, the variable or the file names. Raises UsageError: none there."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
     return open_store(settings, existing=True)

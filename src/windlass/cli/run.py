@@ -126,7 +126,7 @@ def run_command(
             cascade,
             values,
             model=flags.get("model"),
-            store=settings.store,
+            store=flags.get("store"),
             root=settings.root,
             search_folder=settings.search_folder,
             on_event=watcher,

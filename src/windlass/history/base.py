@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from windlass.messages import Message, canonical_json
 
@@ -238,6 +238,13 @@ def request_hash(keys: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> str
 class Keeper(Protocol):
     """A place that keeps histories. Raises StoreError when it cannot."""
 
+    folder: Path
+    """The folder of its visible files, on this machine."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
     def append(self, batch: Batch) -> tuple[str | None, ...]:
         """Write a batch, durably, and return the occurrence id of each row's message.
 
@@ -302,6 +309,10 @@ class Keeper(Protocol):
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a shortened result."""
+        ...
+
+    def results(self, session_id: str) -> Sequence[tuple[str, str]]:
+        """(Reference, key) of the results that `store_tool_result` made files of, by reference."""
         ...
 
     def verify(self) -> Iterator[Finding]:

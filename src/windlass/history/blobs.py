@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -72,12 +72,17 @@ class Blobs:
         """Whether a file of that name is there; its bytes are not looked at."""
         return os.path.exists(f"{self.root}/{sha256[:2]}/{sha256}")  # noqa: PTH110 - called for every body of every batch
 
-    def write(self, blobs: Mapping[str, bytes]) -> None:
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> None:
         """Store blobs by name; when this returns they survive a loss of power.
 
         The caller vouches that each name is the SHA-256 of its bytes. What is there
-        already stays, unless its size is wrong (a copy cut short by other hands).
+        already stays, unless its size is wrong (a copy cut short by other hands); with
+        `renew` it becomes as young as what is written now.
         """
+        if renew:
+            for sha in blobs:
+                with suppress(FileNotFoundError):
+                    self.renew(sha)
         missing = {sha: data for sha, data in blobs.items() if not self._is_stored(sha, data)}
         if not missing:
             return
@@ -178,6 +183,18 @@ class Blobs:
     def size(self, sha256: str) -> int:
         """The size of a blob in bytes."""
         return self.path(sha256).stat().st_size
+
+    def written(self, sha256: str) -> float:
+        """When the blob was written or renewed, in seconds since 1970."""
+        return self.path(sha256).stat().st_mtime
+
+    def renew(self, sha256: str) -> None:
+        """Make the blob as young as one just written."""
+        os.utime(self.path(sha256))
+
+    def digest(self, sha256: str) -> str:
+        """The SHA-256 that the bytes of the blob really have."""
+        return file_digest(self.path(sha256))
 
     def remove(self, sha256: str) -> None:
         """Remove a blob; one that is not there is no error."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -109,6 +109,11 @@ def remove_files(db: sqlite3.Connection, blobs: Blobs, folder: Path, now: float)
         name
         for (name,) in db.execute("SELECT name FROM images UNION SELECT name FROM tool_results")
     }
+    remove_visible(folder, names)
+
+
+def remove_visible(folder: Path, names: Collection[str]) -> None:
+    """Remove every visible file that is not among `names`, and folders left empty."""
     for path in visible_files(folder):
         if path.relative_to(folder).as_posix() not in names:
             path.unlink(missing_ok=True)

@@ -45,7 +45,8 @@ def only_select(db: sqlite3.Connection) -> None:
     db.set_authorizer(decide)
 
 
-def _is_select(sql: str) -> bool:
+def is_select(sql: str) -> bool:
+    """Whether the text begins with SELECT, WITH or VALUES, comments aside."""
     at = 0
     while found := _COMMENTS.match(sql, at):
         at = found.end()
@@ -80,7 +81,7 @@ def select(
     names. Raises UsageError for anything but one SELECT and for what SQLite refuses;
     sqlite3.Error where the store itself fails.
     """
-    if not _is_select(sql):
+    if not is_select(sql):
         raise UsageError("only one SELECT can be run here: the record is never changed by SQL")
     try:
         cursor = db.execute(sql, tuple(params))

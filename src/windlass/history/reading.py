@@ -11,13 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
-from windlass.history.appending import Known
 from windlass.history.base import (
     CallRecord,
     EditRecord,
@@ -28,7 +27,9 @@ from windlass.history.base import (
     StateChange,
     StoredRow,
 )
+from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import Blobs
+from windlass.history.numbering import Known
 from windlass.messages import Message, from_dict
 
 _PORTION: Final = 200
@@ -66,7 +67,7 @@ def damaged(what: str) -> StoreError:
 # ---- messages -----------------------------------------------------------------------
 
 
-def decode(key: str, body: str | None, blobs: Blobs) -> Message:
+def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
     """The message of a body row. Raises StoreError when it is not what `key` is the hash of."""
     try:
         data = blobs.read(key, check=False) if body is None else str(body).encode()
@@ -85,7 +86,7 @@ def message(db: sqlite3.Connection, blobs: Blobs, key: str) -> Message:
     return decode(key, found[0], blobs)
 
 
-def picture(blobs: Blobs, sha256: str) -> bytes:
+def picture(blobs: BlobPlace, sha256: str) -> bytes:
     """The bytes of a picture. Raises StoreError where they are missing or changed."""
     try:
         return blobs.read(sha256)
@@ -122,18 +123,26 @@ def rows(
             {"session": session, "after": after, "phase": phase, "portion": _PORTION},
         )
         for body, _, seq, _, *values in portion:
-            key, occurrence = values[packing.OCCURRENCE - 1], values[packing.OCCURRENCE]
+            key = values[packing.OCCURRENCE - 1]
             found = None if key is None else decode(key, body, blobs)
-            yield StoredRow(
-                seq=seq,
-                session_id=session_id,
-                id=None if key is None else packing.occurrence_id(key, occurrence),
-                key=key,
-                row=packing.log_row(values, found),
-            )
+            yield stored_row(session_id, seq, values, found)
             after = seq
         if len(portion) < _PORTION:
             return
+
+
+def stored_row(
+    session_id: str, seq: int, values: Sequence[Any], message: Message | None
+) -> StoredRow:
+    """A row as readers get it; `values` are its columns from `trace_id` on."""
+    key, occurrence = values[packing.OCCURRENCE - 1], values[packing.OCCURRENCE]
+    return StoredRow(
+        seq=seq,
+        session_id=session_id,
+        id=None if key is None else packing.occurrence_id(key, occurrence),
+        key=key,
+        row=packing.log_row(values, message),
+    )
 
 
 def windows(
@@ -143,12 +152,21 @@ def windows(
 
     Raises StoreError where a window cannot be put together.
     """
+    columns = ", ".join(packing.CALL_COLUMNS)
+    return unpacked(
+        db.execute(
+            f"SELECT {columns} FROM calls WHERE session_no = ? ORDER BY number", (session,)
+        ).fetchall()
+    )
+
+
+def unpacked(
+    stored: Iterable[tuple[Any, ...]],
+) -> Iterator[tuple[tuple[Any, ...], tuple[Shown, ...], tuple[str, ...]]]:
+    """`windows` of the rows of a session's calls, in order."""
     shown: tuple[Shown, ...] = ()
     bodies: tuple[str, ...] = ()
-    columns = ", ".join(packing.CALL_COLUMNS)
-    for values in db.execute(
-        f"SELECT {columns} FROM calls WHERE session_no = ? ORDER BY number", (session,)
-    ).fetchall():
+    for values in stored:
         number = values[1]
         base, entries, window_json, bodies_json = values[9:13]
         try:
@@ -173,7 +191,7 @@ def calls(db: sqlite3.Connection, blobs: Blobs, session: int) -> list[CallRecord
     messages: dict[str, Message] = {}
     found: list[CallRecord] = []
     for values, shown, keys in windows(db, session):
-        trace, model, request, sent, full, tools = values[3:9]
+        tools = values[8]
         if tools not in tool_lists:
             stored = db.execute(
                 "SELECT tools_json FROM tool_lists WHERE sha256 = ?", (tools,)
@@ -184,20 +202,29 @@ def calls(db: sqlite3.Connection, blobs: Blobs, session: int) -> list[CallRecord
         for key in keys:
             if key not in messages:
                 messages[key] = message(db, blobs, key)
-        found.append(
-            CallRecord(
-                trace_id=trace,
-                model=model,
-                shown=shown,
-                request_hash=request,
-                tools=tool_lists[tools],
-                sent_tokens=sent,
-                full_tokens=full,
-                bodies=tuple(messages[key] for key in keys),
-                details=json.loads(values[13]),
-            )
-        )
+        bodies = tuple(messages[key] for key in keys)
+        found.append(call_record(values, shown, tool_lists[tools], bodies))
     return found
+
+
+def call_record(
+    values: tuple[Any, ...],
+    shown: tuple[Shown, ...],
+    tools: tuple[Any, ...],
+    bodies: tuple[Message, ...],
+) -> CallRecord:
+    """A call of its columns, its window, its tools and the bodies it brought."""
+    return CallRecord(
+        trace_id=values[3],
+        model=values[4],
+        shown=shown,
+        request_hash=values[5],
+        tools=tools,
+        sent_tokens=values[6],
+        full_tokens=values[7],
+        bodies=bodies,
+        details=json.loads(values[13]),
+    )
 
 
 def edits(db: sqlite3.Connection, blobs: Blobs, session: int) -> list[EditRecord]:
@@ -271,6 +298,13 @@ def picture_names(
         (session, packing.text(phase)),
     )
     return [(sha, folder / name) for sha, name in stored]
+
+
+def results(db: sqlite3.Connection, session: int) -> list[tuple[str, str]]:
+    """(Reference, key) of a session's stored results, by reference."""
+    return db.execute(
+        "SELECT ref, key FROM tool_results WHERE session_no = ? ORDER BY ref", (session,)
+    ).fetchall()
 
 
 def sessions(db: sqlite3.Connection, limit: int | None) -> list[SessionInfo]:

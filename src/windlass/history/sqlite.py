@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing, pruning, query, reading
-from windlass.history.appending import Known, Writer, prepare
+from windlass.history.appending import Writer, prepare
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -38,6 +38,7 @@ from windlass.history.connect import FILE, Synchronous, store_errors
 from windlass.history.connect import reading as open_reading
 from windlass.history.connect import writing as open_writing
 from windlass.history.migrations import migrate
+from windlass.history.numbering import Known
 from windlass.history.verify import verify_store
 from windlass.messages import Message
 
@@ -291,6 +292,12 @@ class SqliteKeeper:
             if session is None:
                 return []
             return reading.picture_names(db, self.folder, session, phase)
+
+    def results(self, session_id: str) -> Sequence[tuple[str, str]]:
+        """(Reference, key) of the results that have a visible file, by reference."""
+        with self._use() as db:
+            session = reading.session_no(db, session_id)
+            return [] if session is None else reading.results(db, session)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT with bound parameters, on a connection that cannot write.

@@ -12,22 +12,21 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError
-from windlass.history import packing, pruning, reading
+from windlass.history import packing, pruning
 from windlass.history.appending import SESSION_COLUMNS
-from windlass.history.base import Finding, request_hash
+from windlass.history.base import Finding
 from windlass.history.blobs import Blobs, file_digest
 from windlass.history.connect import FILE
 from windlass.history.connect import reading as open_reading
 from windlass.history.migrations import APPLICATION_ID, STEPS, version
+from windlass.history.proof import SessionProof, first_digest
 from windlass.messages import Message, from_dict
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
@@ -66,6 +65,46 @@ def verify_store(folder: Path) -> Iterator[Finding]:
         yield from _Proof(db, blobs, folder, listed).findings()
 
 
+class _Reader:
+    """A session of a SQLite store, as `proof.py` asks for it."""
+
+    def __init__(self, db: sqlite3.Connection, session: int) -> None:
+        self.db = db
+        self.session = session
+
+    def _columns(self, table: str, columns: tuple[str, ...], order: str) -> sqlite3.Cursor:
+        return self.db.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE session_no = ? ORDER BY {order}",
+            (self.session,),
+        )
+
+    def log(self) -> sqlite3.Cursor:
+        """Its rows in order."""
+        return self._columns("log", packing.LOG_COLUMNS, "seq")
+
+    def table(self, name: str) -> sqlite3.Cursor:
+        """The rows of one of the other tables."""
+        return self._columns(name, _OTHER_TABLES[name], "number")
+
+    def digests(self) -> dict[int, str]:
+        """The digest of each batch."""
+        return dict(self._columns("batches", ("number", "digest"), "number").fetchall())
+
+    def images(self) -> sqlite3.Cursor:
+        """The pictures its phases made."""
+        return self._columns("images", ("seq", "sha256", "name"), "seq, number")
+
+    def made(self) -> set[str]:
+        """The bodies that calls and edits brought."""
+        return {key for (key,) in self._columns("made_bodies", ("key",), "key")}
+
+    def tools(self, sha256: str) -> str | None:
+        """The JSON of a tool list."""
+        stored = self.db.execute("SELECT tools_json FROM tool_lists WHERE sha256 = ?", (sha256,))
+        found = stored.fetchone()
+        return None if found is None else str(found[0])
+
+
 class _Proof:
     """One reading of a store, in one snapshot of its database."""
 
@@ -90,14 +129,16 @@ class _Proof:
         sessions: list[tuple[Any, ...]] = []
         yield from self._guarded("table sessions", self._sessions(sessions))
         for session, *values in sessions:
-            where = f"session {values[0]!r}"
-            keys: dict[str, str] = {}
-            yield from self._guarded(f"{where}, log", self._log(session, where, keys))
-            yield from self._guarded(f"{where}, batches", self._batches(session, where, values))
-            yield from self._guarded(f"{where}, calls", self._calls(session, where, keys))
-            yield from self._guarded(f"{where}, edits", self._edits(session, where, keys))
-            yield from self._guarded(f"{where}, outcomes", self._outcomes(session, where))
-            yield from self._guarded(f"{where}, images", self._images(session, where))
+            proof = SessionProof(
+                f"session {values[0]!r}",
+                _Reader(self.db, session),
+                first_digest(values),
+                self.bodies,
+                self.pictures,
+                {},
+            )
+            for where, check in proof.checks(self._link):
+                yield from self._guarded(where, check)
         yield from self._guarded("storage/tool_results", self._tool_results())
         yield from self._guarded("visible files", self._visible_files())
 
@@ -191,150 +232,7 @@ class _Proof:
             found.append(values)
             yield from ()
 
-    def _log(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
-        counts: Counter[str] = Counter()
-        expected = 1
-        for seq, key, occurrence in self.db.execute(
-            "SELECT seq, key, occurrence FROM log WHERE session_no = ? ORDER BY seq", (session,)
-        ):
-            if seq != expected:
-                lost = (
-                    f"row {expected} is"
-                    if seq == expected + 1
-                    else f"rows {expected} to {seq - 1} are"
-                )
-                yield Finding(where, f"{lost} missing")
-            expected = seq + 1
-            if key is None:
-                continue
-            if key not in self.bodies:
-                yield Finding(f"{where}, row {seq}", f"its message {key} is missing")
-            counts[key[:16]] += 1
-            keys[packing.occurrence_id(key, occurrence)] = key
-            if occurrence != counts[key[:16]]:
-                yield Finding(
-                    f"{where}, row {seq}",
-                    f"is counted as occurrence {occurrence} of its message, but is number "
-                    f"{counts[key[:16]]}",
-                )
-                counts[key[:16]] = occurrence
-
-    def _batches(self, session: int, where: str, values: list[Any]) -> Iterator[Finding]:
-        parts: defaultdict[int, dict[str, list[Any]]] = defaultdict(
-            lambda: {"log": [], **{table: [] for table in _OTHER_TABLES}}
-        )
-        for table, columns in _OTHER_TABLES.items():
-            for row in self._columns(table, columns, session, "number"):
-                parts[row[2]][table].append(row)
-        digests = dict(
-            self.db.execute(
-                "SELECT number, digest FROM batches WHERE session_no = ? ORDER BY number",
-                (session,),
-            ).fetchall()
-        )
-        for number, rows in groupby(
-            self._columns("log", packing.LOG_COLUMNS, session, "seq"), itemgetter(2)
-        ):
-            parts[number]["log"].extend(rows)
-        before = packing.digest(*values)
-        last = max([0, *digests, *parts])
-        if not last:
-            yield Finding(where, "has no batch")
-        for number in range(1, last + 1):
-            part = parts[number]
-            seqs = [row[1] for row in part["log"]]
-            span = f" (rows {seqs[0]} to {seqs[-1]})" if seqs else ""
-            if number not in digests:
-                yield Finding(f"{where}, batch {number}{span}", "is missing from batches")
-                continue
-            if packing.digest(before, *part.values()) != digests[number]:
-                yield Finding(
-                    f"{where}, batch {number}{span}",
-                    "is not what was appended: a row of it was changed, added or removed",
-                )
-            before = digests[number]
-
-    def _columns(
-        self, table: str, columns: tuple[str, ...], session: int, order: str
-    ) -> sqlite3.Cursor:
-        return self.db.execute(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE session_no = ? ORDER BY {order}",
-            (session,),
-        )
-
-    def _calls(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
-        tools: dict[str, list[Any]] = {}
-        traces = {
-            trace
-            for (trace,) in self.db.execute(
-                "SELECT trace_id FROM log WHERE session_no = ?", (session,)
-            )
-        }
-        made = {
-            key
-            for (key,) in self.db.execute(
-                "SELECT key FROM made_bodies WHERE session_no = ?", (session,)
-            )
-        }
-        for values, shown, bodies in reading.windows(self.db, session):
-            call = f"{where}, call {values[1]}"
-            if values[3] not in traces:
-                yield Finding(call, f"has no row {values[3]!r} for its reply", "note")
-            sent: list[str] = []
-            for entry in shown:
-                key = keys.get(entry.message_id)
-                if key is None:
-                    yield Finding(call, f"shows {entry.message_id!r}, which is not in the session")
-                    continue
-                sent.append(entry.shown_as or key)
-            for key in {*sent, *bodies} - self.bodies:
-                yield Finding(call, f"shows message {key}, which is missing")
-            edited = {entry.shown_as for entry in shown if entry.shown_as is not None}
-            for key in (edited | set(bodies)) - made:
-                yield Finding(call, f"shows message {key}, which made_bodies does not list")
-            if values[8] not in tools:
-                stored = self.db.execute(
-                    "SELECT tools_json FROM tool_lists WHERE sha256 = ?", (values[8],)
-                ).fetchone()
-                if stored is None:
-                    continue  # foreign_key_check has said so
-                tools[values[8]] = json.loads(stored[0])
-            if len(sent) == len(shown) and request_hash(sent, tools[values[8]]) != values[5]:
-                yield Finding(call, "its request_hash is not that of its window and tools")
-
-    def _edits(self, session: int, where: str, keys: dict[str, str]) -> Iterator[Finding]:
-        for number, message_id in self.db.execute(
-            "SELECT number, message_id FROM edits WHERE session_no = ? ORDER BY number", (session,)
-        ):
-            if message_id not in keys:
-                yield Finding(
-                    f"{where}, edit {number}", f"is of {message_id!r}, which is not in the session"
-                )
-
-    def _outcomes(self, session: int, where: str) -> Iterator[Finding]:
-        for number, trace in self.db.execute(
-            "SELECT number, output_trace FROM outcomes o WHERE session_no = ?1 "
-            "AND output_trace IS NOT NULL AND NOT EXISTS (SELECT 1 FROM log l "
-            "WHERE l.session_no = ?1 AND l.trace_id = o.output_trace)",
-            (session,),
-        ):
-            yield Finding(f"{where}, outcome {number}", f"its output, row {trace!r}, is missing")
-
     # ---- visible names --------------------------------------------------------------
-
-    def _images(self, session: int, where: str) -> Iterator[Finding]:
-        named: defaultdict[int, list[str]] = defaultdict(list)
-        for seq, sha, name in self.db.execute(
-            "SELECT seq, sha256, name FROM images WHERE session_no = ? ORDER BY seq, number",
-            (session,),
-        ):
-            named[seq].append(sha)
-            yield from self._link(sha, name)
-        for seq, key in self.db.execute(
-            "SELECT seq, key FROM log WHERE session_no = ? AND keep_pictures", (session,)
-        ):
-            if key in self.bodies and named[seq] != self.pictures.get(key, []):
-                yield Finding(f"{where}, row {seq}", "its pictures are not those listed in images")
 
     def _tool_results(self) -> Iterator[Finding]:
         for key, name in self.db.execute("SELECT DISTINCT key, name FROM tool_results"):

@@ -1,0 +1,1 @@
+"""The keeper for those who outgrow one machine: ClickHouse, a server's or in process."""

@@ -1,0 +1,207 @@
+"""A history from one store to another, with the proof that it arrived.
+
+Sessions are copied row by row, in order, and never changed: what the target has of a session
+must be the beginning of what the source has, and only the rest is appended. So a copy that was
+interrupted goes on where it stopped, and one that is complete copies nothing. Afterwards both
+stores are read back and compared, session by session: counts, and a hash over everything.
+
+Knows keepers by their protocol only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeVar
+
+from windlass.errors import StoreError
+from windlass.history import packing
+from windlass.history.base import Batch, Keeper, Row, SessionInfo, StoredRow
+from windlass.messages import Message, canonical_json
+
+_Item = TypeVar("_Item")
+
+_ROWS: Final = 200
+"""Rows that go into one batch."""
+
+_BYTES: Final = 16_000_000
+"""Bytes of texts and pictures that go into one batch (a single row may have more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One session: its numbers in both stores, how much was new, and the hash of it all."""
+
+    session_id: str
+    rows: int
+    new_rows: int
+    calls: int
+    edits: int
+    pictures: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a session has besides its rows."""
+
+    calls: Sequence[Any]
+    edits: Sequence[Any]
+    state: Sequence[Any]
+    outcomes: Sequence[Any]
+
+
+def migrate(
+    source: Keeper, target: Keeper, *, on_session: Callable[[int, int, str], None] | None = None
+) -> Iterator[Copied]:
+    """Copy every session of `source`, oldest first, and yield each once it is proven.
+
+    `on_session` hears of each before it is copied: its number, how many there are, its name.
+    Raises StoreError where the target has another session of the same name, or where what
+    arrived is not what was sent.
+    """
+    listed = list(reversed(source.sessions()))
+    there = {info.session_id for info in target.sessions()}
+    for number, info in enumerate(listed, 1):
+        if on_session is not None:
+            on_session(number, len(listed), info.session_id)
+        yield _copy(source, target, info, known=info.session_id in there)
+
+
+def _copy(source: Keeper, target: Keeper, info: SessionInfo, *, known: bool) -> Copied:
+    name = info.session_id
+    start = source.start(name)
+    if not known:
+        target.append(Batch(name, start=start))
+    elif target.start(name) != start:
+        raise _differs(name, "how it began")
+    parts = _parts(source, name)
+    done = _parts(target, name)
+    rest = Batch(
+        name,
+        calls=_rest(name, "calls", parts.calls, done.calls),
+        edits=_rest(name, "edits", parts.edits, done.edits),
+        state=_rest(name, "state", parts.state, done.state),
+        outcomes=_rest(name, "outcomes", parts.outcomes, done.outcomes),
+    )
+    new_rows = 0
+    for portion in _portions(_new_rows(source, target, name)):
+        target.append(Batch(name, rows=[_with_bytes(source, stored) for stored in portion]))
+        new_rows += len(portion)
+    target.append(rest)
+    for ref, key in source.results(name):
+        target.store_tool_result(name, ref, key)
+    told = fingerprint(source, name)
+    arrived = fingerprint(target, name)
+    if arrived != told:
+        raise StoreError(
+            f"session {name!r} did not arrive whole (source {told}, target {arrived}): run "
+            "`windlass verify` on both stores"
+        )
+    return replace(told, new_rows=new_rows)
+
+
+def _parts(keeper: Keeper, name: str) -> _Parts:
+    return _Parts(keeper.calls(name), keeper.edits(name), keeper.state(name), keeper.outcomes(name))
+
+
+def _rest(name: str, what: str, source: Sequence[_Item], target: Sequence[_Item]) -> list[_Item]:
+    """What the target lacks. Raises StoreError where it has something else."""
+    if list(source[: len(target)]) != list(target):
+        raise _differs(name, f"its {what}")
+    return list(source[len(target) :])
+
+
+def _new_rows(source: Keeper, target: Keeper, name: str) -> Iterator[StoredRow]:
+    there = target.rows(name)
+    for stored in source.rows(name):
+        other = next(there, None)
+        if other is None:
+            yield stored
+        elif other != stored:
+            raise _differs(name, f"row {stored.seq}")
+    if next(there, None) is not None:
+        raise _differs(name, "the number of its rows")
+
+
+def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
+    portion: list[StoredRow] = []
+    size = 0
+    for stored in rows:
+        message = stored.row.message
+        # A picture's size is not known before it is read; a large one is a few megabytes.
+        weight = 0 if message is None else message.chars + 2_000_000 * len(message.pictures)
+        if portion and (len(portion) >= _ROWS or size + weight > _BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(stored)
+        size += weight
+    if portion:
+        yield portion
+
+
+def _with_bytes(source: Keeper, stored: StoredRow) -> Row:
+    row = stored.row
+    shas = {picture.sha256 for picture in row.message.pictures} if row.message else set[str]()
+    return replace(row, pictures={sha: source.picture(sha) for sha in shas if sha})
+
+
+def fingerprint(keeper: Keeper, name: str) -> Copied:
+    """Counts of a session, and a hash over all that a keeper gives back of it.
+
+    SHA-256 over the canonical JSON of its start, rows with ids, calls, edits, state,
+    outcomes and stored results, each in order; pictures are read, so that their hashes hold.
+    """
+    digest = hashlib.sha256()
+
+    def take(value: Any) -> None:
+        digest.update(canonical_json(_plain(value)).encode("ascii") + b"\n")
+
+    take(keeper.start(name))
+    rows = 0
+    pictures: set[str] = set()
+    for stored in keeper.rows(name):
+        rows += 1
+        take([stored.seq, stored.id, stored.key, packing.log_values(stored.row)])
+        message = stored.row.message
+        if message is not None:
+            pictures.update(picture.sha256 for picture in message.pictures if picture.sha256)
+    for sha in pictures:
+        keeper.picture(sha)
+    parts = _parts(keeper, name)
+    for part in (parts.calls, parts.edits, parts.state, parts.outcomes, keeper.results(name)):
+        take([len(part)])
+        for one in part:
+            take(one)
+    return Copied(
+        session_id=name,
+        rows=rows,
+        new_rows=0,
+        calls=len(parts.calls),
+        edits=len(parts.edits),
+        pictures=len(pictures),
+        hash=digest.hexdigest(),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value of the protocol as JSON: messages by their key, dataclasses by their fields."""
+    match value:
+        case Message():
+            return value.key
+        case str() | int() | float() | None:
+            return value
+        case dict():
+            return {str(name): _plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case _:
+            return [_plain(getattr(value, field.name)) for field in fields(value)]
+
+
+def _differs(name: str, what: str) -> StoreError:
+    return StoreError(
+        f"the target has a session {name!r} already, and it differs in {what}: migrate to an "
+        "empty store, or prune that session there; nothing of it was changed"
+    )

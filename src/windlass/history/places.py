@@ -1,0 +1,160 @@
+"""Where a history is: a folder, or an address of ClickHouse, and the keeper that opens it.
+
+    ./.windlass                                              SQLite and a folder of files
+    clickhouse://user@host:8123/database?blobs=s3://bucket/prefix
+    chdb://folder?database=windlass                          the engine in this process
+
+The password never stands in an address: it is in the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.setting_types import StoreAddress
+
+if TYPE_CHECKING:
+    from windlass.history.base import Keeper
+    from windlass.history.clickhouse.client import Target
+    from windlass.history.clickhouse.tables import Shape
+
+PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
+
+_OPTIONS: Final = {
+    "clickhouse": ("blobs", "files", "secure", "ttl_days", "vectors"),
+    "chdb": ("blobs", "files", "database", "ttl_days", "vectors"),
+}
+_DATABASE: Final = "windlass"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address, read. Folders are absolute.
+
+    `blobs` is an object store's address or a folder; `files` the folder of visible files.
+    """
+
+    target: Target
+    blobs: str
+    files: Path
+    shape: Shape
+
+
+def open_place(
+    store: Path | StoreAddress, environ: Mapping[str, str], *, existing: bool = False
+) -> Keeper:
+    """The keeper of a store; `existing`: raise UsageError where there is none.
+
+    Raises UsageError for a wrong address, and for a library that is not installed.
+    """
+    if isinstance(store, Path):
+        from windlass.history.sqlite import SqliteKeeper
+
+        return SqliteKeeper.open_existing(store) if existing else SqliteKeeper(store)
+    from windlass.history.blob_places import open_blobs
+    from windlass.history.clickhouse.client import Client
+    from windlass.history.clickhouse.keeper import ClickHouseKeeper
+
+    place = read_address(store)
+    return ClickHouseKeeper(
+        Client(place.target, environ.get(PASSWORD)),
+        open_blobs(place.blobs, place.files),
+        place.files,
+        shape=place.shape,
+        existing=existing,
+    )
+
+
+def read_address(store: StoreAddress) -> Place:
+    """The parts of an address. Raises UsageError that names what is wrong with it."""
+    from windlass.history.clickhouse.client import Target
+    from windlass.history.clickhouse.tables import Shape
+
+    parts = urlsplit(store.url)
+    options = _options(parts, store)
+    shape = Shape(
+        ttl_days=_number(options, "ttl_days", store), vectors=_number(options, "vectors", store)
+    )
+    if parts.scheme == "chdb":
+        path = unquote(parts.netloc + parts.path)
+        if not path:
+            raise _wrong(store, "it names no folder; expected chdb://folder")
+        folder = (store.folder / Path(path).expanduser()).absolute()
+        database = options.get("database", _DATABASE)
+        target = Target(store.url, database, path=str(folder / "engine"))
+        files = _folder(store, options.get("files"), folder)
+        return Place(target, options.get("blobs", str(files / "blobs")), files, shape)
+    database = unquote(parts.path.strip("/"))
+    if not parts.hostname or not database or "/" in database:
+        expected = "clickhouse://user@host:8123/database?blobs=PLACE"
+        raise _wrong(store, f"it must name a host and a database; expected {expected}")
+    if "blobs" not in options:
+        raise _wrong(
+            store,
+            "it does not say where pictures and large bodies lie; add ?blobs= with a folder that "
+            "all machines share, or an object store such as s3://bucket/prefix",
+        )
+    secure = _switch(options, store)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise _wrong(store, f"its port is wrong ({error})") from None
+    target = Target(
+        store.url.partition("?")[0],
+        database,
+        host=parts.hostname,
+        port=port or (8443 if secure else 8123),
+        user=unquote(parts.username or "default"),
+        secure=secure,
+    )
+    files = _folder(store, options.get("files"), store.folder / ".windlass")
+    blobs = options["blobs"]
+    if "://" not in blobs:
+        blobs = str(_folder(store, blobs, store.folder))
+    return Place(target, blobs, files, shape)
+
+
+def _options(parts: SplitResult, store: StoreAddress) -> dict[str, str]:
+    known = _OPTIONS[parts.scheme]
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            raise _wrong(store, f"unknown option {name!r}; {did_you_mean(name, known)}")
+        if not value:
+            raise _wrong(store, f"its option {name} is empty")
+        found[name] = value
+    return found
+
+
+def _number(options: Mapping[str, str], name: str, store: StoreAddress) -> int | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not value.isdecimal() or not 1 <= int(value) <= 100_000:  # noqa: PLR2004 - a slip of the pen
+        raise _wrong(store, f"{name} must be a whole number from 1 to 100,000, not {value!r}")
+    return int(value)
+
+
+def _switch(options: Mapping[str, str], store: StoreAddress) -> bool:
+    match options.get("secure", "false").lower():
+        case "true" | "1" | "yes":
+            return True
+        case "false" | "0" | "no":
+            return False
+        case value:
+            raise _wrong(store, f"secure must be true or false, not {value!r}")
+
+
+def _folder(store: StoreAddress, value: str | None, default: Path) -> Path:
+    if value is None:
+        return default.absolute()
+    return (store.folder / Path(value).expanduser()).absolute()
+
+
+def _wrong(store: StoreAddress, what: str) -> UsageError:
+    return UsageError(f"the store {store.url!r} cannot be used: {what}")

@@ -1,0 +1,87 @@
+"""The contract tests' keepers: the engine in process, and over the real client and HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests of commands
+
+from tests_apart.clickhouse.server import PASSWORD, USER
+from windlass.history.base import Keeper
+from windlass.history.blobs import Blobs
+from windlass.history.clickhouse.client import Client, Target
+from windlass.history.clickhouse.keeper import ClickHouseKeeper
+
+_databases = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a server with the real engine, for all tests."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests_apart.clickhouse.server", str(tmp_path_factory.mktemp("db"))],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    yield int(server.stdout.readline())
+    server.stdin.close()
+    server.wait(30)
+    server.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of the engine in process: a process can have one only."""
+    return str(tmp_path_factory.mktemp("inside") / "engine")
+
+
+def at_port(port: int, database: str) -> Target:
+    """The test server's database."""
+    shown = f"clickhouse://{USER}@127.0.0.1:{port}/{database}"
+    return Target(shown, database, host="127.0.0.1", port=port, user=USER)
+
+
+@pytest.fixture
+def database(port: int) -> str:
+    """A database of its own on the server."""
+    name = f"test{next(_databases)}"
+    client = Client(at_port(port, "default"), PASSWORD)
+    client.command(f"CREATE DATABASE {name}")
+    client.close()
+    return name
+
+
+@pytest.fixture(params=["server", "in process"])
+def open_keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Keeper]:
+    """Opens the test's one store; each call is a keeper of its own."""
+    if request.param == "server":
+        target = at_port(request.getfixturevalue("port"), request.getfixturevalue("database"))
+        password = PASSWORD
+    else:
+        engine = request.getfixturevalue("engine")
+        target = Target(f"chdb://{engine}", f"test{next(_databases)}", path=engine)
+        password = None
+
+    def make() -> ClickHouseKeeper:
+        folder = tmp_path / "store"
+        return ClickHouseKeeper(
+            Client(target, password), Blobs(folder / "blobs"), folder, grace_s=0
+        )
+
+    return make
+
+
+@pytest.fixture
+def keeper(open_keeper: Callable[[], Keeper]) -> Iterator[Keeper]:
+    """A keeper of a fresh store."""
+    with open_keeper() as opened:
+        yield opened

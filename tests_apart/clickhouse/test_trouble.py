@@ -1,0 +1,393 @@
+"""Servers that fail: nothing acknowledged is lost, nothing is there twice, and words say why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.history.builders import LONG, a_session, row, start
+
+from tests_apart.clickhouse.conftest import at_port
+from tests_apart.clickhouse.server import PASSWORD, USER
+from windlass.errors import StoreError, UsageError
+from windlass.history.base import Batch
+from windlass.history.blobs import Blobs
+from windlass.history.clickhouse import client as of_client
+from windlass.history.clickhouse import writing
+from windlass.history.clickhouse.client import Client, EngineError, LostConnectionError, Target
+from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.tables import Shape
+from windlass.messages import user
+
+
+@pytest.fixture
+def client(port: int, database: str) -> Iterator[Client]:
+    made = Client(at_port(port, database), PASSWORD)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def make(port: int, database: str, tmp_path: Path) -> Callable[..., ClickHouseKeeper]:
+    def keeper(shape: Shape | None = None) -> ClickHouseKeeper:
+        made = Client(at_port(port, database), PASSWORD)
+        folder = tmp_path / "store"
+        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, shape=shape, grace_s=0)
+
+    return keeper
+
+
+@pytest.fixture
+def keeper(make: Callable[..., ClickHouseKeeper]) -> Iterator[ClickHouseKeeper]:
+    with make() as made:
+        made.append(Batch("s", start=start()))
+        yield made
+
+
+@pytest.fixture
+def trouble(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Makes the server misbehave; it is well again afterwards."""
+    monkeypatch.setattr(of_client, "_WAITS_S", (0.01, 0.01))
+
+    def make(how: str) -> None:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/trouble?{how}").close()
+
+    yield make
+    make("kind=")
+
+
+def texts(keeper: ClickHouseKeeper) -> list[str]:
+    return [stored.row.message.text for stored in keeper.rows("s") if stored.row.message]
+
+
+def damage(keeper: ClickHouseKeeper) -> list[str]:
+    return [f"{one.where}: {one.what}" for one in keeper.verify() if one.severity == "damage"]
+
+
+class TestLostConnections:
+    @pytest.mark.parametrize("kind", ["before", "after"])
+    @pytest.mark.parametrize("table", ["bodies", "record"])
+    def test_once_is_mended_unseen(
+        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str, table: str
+    ) -> None:
+        trouble(f"kind={kind}&table={table}")
+        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+        assert name == f"{user('a').content_hash}-1"
+        keeper.append(Batch("s", rows=[row(user("b"))]))
+        assert texts(keeper) == ["a", "b"]
+        assert damage(keeper) == []
+
+    @pytest.mark.parametrize("kind", ["before", "after"])
+    def test_for_good_is_told_and_the_append_may_be_repeated(
+        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str
+    ) -> None:
+        batch = Batch("s", rows=[row(user("a"), tokens_in=5)])
+        trouble(f"kind={kind}&times=0")
+        with pytest.raises(LostConnectionError, match=r"was lost before.*may be done again"):
+            keeper.append(batch)
+        trouble("kind=")
+        assert keeper.append(batch) == (f"{user('a').content_hash}-1",)
+        assert texts(keeper) == ["a"]
+        assert keeper.query("SELECT sum(tokens_in) AS n FROM unified_logs") == [{"n": 5}]
+        keeper.append(Batch("s", rows=[row(user("b"))]))
+        assert texts(keeper) == ["a", "b"]
+        assert damage(keeper) == []
+
+    def test_a_session_whose_beginning_was_lost_may_begin_again(
+        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+    ) -> None:
+        batch = Batch("t", start=start(), rows=[row(user("a"))])
+        trouble("kind=after&times=0")
+        with pytest.raises(LostConnectionError):
+            keeper.append(batch)
+        trouble("kind=")
+        assert keeper.append(batch) == (f"{user('a').content_hash}-1",)
+        assert len(list(keeper.rows("t"))) == 1
+        with pytest.raises(StoreError, match="in the store already"):
+            keeper.append(batch)
+
+    def test_another_batch_after_a_lost_answer_counts_on(
+        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+    ) -> None:
+        trouble("kind=after&times=0")
+        with pytest.raises(LostConnectionError):
+            keeper.append(Batch("s", rows=[row(user("a"))]))
+        trouble("kind=")
+        assert keeper.append(Batch("s", rows=[row(user("a"))])) == (f"{user('a').content_hash}-2",)
+        assert damage(keeper) == []
+
+    def test_a_batch_dropped_in_the_middle_is_never_seen(
+        self,
+        keeper: ClickHouseKeeper,
+        trouble: Callable[[str], None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(writing, "INSERT_ROWS", 10)
+        batch = Batch("s", rows=[row(user(f"m{at}")) for at in range(35)])
+        trouble("kind=before&skip=2&times=0")  # two of four inserts arrive
+        with pytest.raises(LostConnectionError):
+            keeper.append(batch)
+        trouble("kind=")
+        assert keeper._client.select("SELECT count() FROM record WHERE early") == [(20,)]
+        assert keeper.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 0}]
+        assert texts(keeper) == []
+        assert damage(keeper) == []
+        keeper.append(batch)
+        assert len(texts(keeper)) == 35
+        assert keeper.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 35}]
+        keeper.append(Batch("s", rows=[row(user(f"n{at}")) for at in range(25)]))
+        assert damage(keeper) == []
+        keeper.prune(older_than_s=1e9, now=0.0)
+        early = keeper._client.select("SELECT uniq(write), count() FROM record WHERE early")
+        assert early == [(2, 30 + 20 + 2)], "what never came to its commit is gone"
+        assert len(texts(keeper)) == 60
+
+    def test_a_server_that_writes_repeated_inserts_twice_is_found_out(
+        self, keeper: ClickHouseKeeper, client: Client, trouble: Callable[[str], None]
+    ) -> None:
+        client.command("ALTER TABLE record MODIFY SETTING non_replicated_deduplication_window = 0")
+        trouble("kind=after")
+        with pytest.raises(StoreError, match=r"twice.*non_replicated_deduplication_window"):
+            keeper.append(Batch("s", rows=[row(user("a"))]))
+        assert any("more than once" in what for what in damage(keeper))
+
+
+class TestSeveralWriters:
+    def test_of_one_session_count_on_from_each_other(
+        self, keeper: ClickHouseKeeper, make: Callable[..., ClickHouseKeeper]
+    ) -> None:
+        failures: list[BaseException] = []
+
+        def write(name: str) -> None:
+            try:
+                with make() as other:
+                    for _ in range(6):
+                        other.append(Batch("s", rows=[row(user("same")), row(user(name))]))
+            except BaseException as error:  # noqa: BLE001 - told below
+                failures.append(error)
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        ids = [stored.id for stored in keeper.rows("s")]
+        assert len(set(ids)) == 36
+        assert f"{user('same').content_hash}-18" in ids
+        assert damage(keeper) == []
+
+    def test_only_one_of_them_begins_a_session(
+        self, make: Callable[..., ClickHouseKeeper], keeper: ClickHouseKeeper
+    ) -> None:
+        begun: list[str] = []
+
+        def begin(name: str) -> None:
+            with make() as other:
+                try:
+                    other.append(Batch("t", start=start(), rows=[row(user(name))]))
+                except StoreError:
+                    return
+                begun.append(name)
+
+        threads = [threading.Thread(target=begin, args=(name,)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [stored.row.message for stored in keeper.rows("t")] == [user(one) for one in begun]
+        assert len(begun) == 1
+
+    def test_a_pruned_name_may_come_again_and_again(self, keeper: ClickHouseKeeper) -> None:
+        for turn in range(4):
+            keeper.prune(session_id="s", now=0.0)
+            keeper.append(Batch("s", start=start(), rows=[row(user(f"turn {turn}"))]))
+            assert texts(keeper) == [f"turn {turn}"]
+        assert damage(keeper) == []
+
+
+class TestWrongAddresses:
+    def opened(self, target: Target, password: str | None, tmp_path: Path) -> None:
+        ClickHouseKeeper(Client(target, password), Blobs(tmp_path), tmp_path)
+
+    @pytest.mark.parametrize("password", ["wr0ng-s3cret", None])
+    def test_a_wrong_password(
+        self, port: int, database: str, tmp_path: Path, password: str | None
+    ) -> None:
+        with pytest.raises(UsageError, match=r"refuses.*WINDLASS_CLICKHOUSE_PASSWORD") as caught:
+            self.opened(at_port(port, database), password, tmp_path)
+        assert USER in str(caught.value)
+        assert "s3cret" not in str(caught.value)
+        assert ("not set" in str(caught.value)) is (password is None)
+
+    def test_an_unknown_database(self, port: int, database: str, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=f"CREATE DATABASE.*did you mean '{database}'"):
+            self.opened(at_port(port, database + "x"), PASSWORD, tmp_path)
+
+    def test_no_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(of_client, "_WAITS_S", (0.01,))
+        target = Target("clickhouse://x@127.0.0.1:1/d", "d", host="127.0.0.1", port=1, user="x")
+        with pytest.raises(StoreError, match=r"no ClickHouse answers at .*127.0.0.1:1"):
+            self.opened(target, None, tmp_path)
+
+    def test_a_database_of_something_else(
+        self, client: Client, make: Callable[..., ClickHouseKeeper]
+    ) -> None:
+        client.command("CREATE TABLE record (a Int32) ENGINE = MergeTree ORDER BY a")
+        with pytest.raises(StoreError, match="of something else"):
+            make()
+
+    def test_a_newer_store(self, client: Client, make: Callable[..., ClickHouseKeeper]) -> None:
+        make().close()
+        client.command("ALTER TABLE record MODIFY COMMENT 'windlass history, version 99'")
+        with pytest.raises(StoreError, match=r"newer Windlass \(its version 99"):
+            make()
+
+    def test_a_second_process_at_one_engine(self, tmp_path: Path) -> None:
+        code = """if True:
+            import sys
+            from windlass.errors import StoreError
+            from windlass.history.clickhouse.client import Client, Target
+            client = Client(Target("chdb://kept", "d", path=sys.argv[1]), None)
+            try:
+                client.open()
+            except StoreError as error:
+                print(error)
+            else:
+                print("open", flush=True)
+                sys.stdin.read()
+                client.close()
+        """
+        command = [sys.executable, "-c", code, str(tmp_path / "engine")]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline() == "open\n"
+            second = subprocess.run(command, check=True, capture_output=True, text=True)
+            first.communicate()
+        assert "is open in another process" in second.stdout
+        assert "use a ClickHouse server or a folder" in second.stdout
+        assert first.returncode == 0
+
+    def test_a_second_engine_in_one_process(self, engine: str, tmp_path: Path) -> None:
+        here = Client(Target("chdb://here", "d", path=engine), None)
+        here.open()
+        with pytest.raises(StoreError, match="one folder open in a process"):
+            Client(Target("chdb://there", "d", path=str(tmp_path / "e")), None).open()
+        here.close()
+
+
+class TestFeatures:
+    def test_a_missing_one_is_named(self, client: Client) -> None:
+        with pytest.raises(EngineError, match=r"lacks a setting .*no_such_thing"):
+            client.command(
+                "CREATE TABLE t (a Int32) ENGINE = MergeTree ORDER BY a SETTINGS no_such_thing = 1"
+            )
+        with pytest.raises(EngineError, match=r"lacks a function .*no_such_function"):
+            client.select("SELECT no_such_function(1)")
+
+    def test_inserts_join_others_only_where_repeats_are_told_apart(
+        self, keeper: ClickHouseKeeper
+    ) -> None:
+        assert keeper._client._insert_settings["async_insert"] == 1
+        assert keeper._client._insert_settings["wait_for_async_insert"] == 1
+
+    def test_an_index_that_lies_behind_loses_nothing(
+        self, keeper: ClickHouseKeeper, client: Client
+    ) -> None:
+        client.command("ALTER TABLE record DROP INDEX content_hash_idx")
+        keeper.append(Batch("s", rows=[row(user("old"))]))
+        client.command(
+            "ALTER TABLE record ADD INDEX content_hash_idx content_hash TYPE bloom_filter(0.01)"
+        )
+        keeper.append(Batch("s", rows=[row(user("new"))]))
+        for said in (user("old"), user("new")):
+            found = keeper.query(
+                "SELECT content_json FROM unified_logs WHERE content_hash = ?",
+                [said.content_hash],
+            )
+            assert found == [{"content_json": f'"{said.text}"'}]
+
+    def test_sessions_expire_whole(
+        self, make: Callable[..., ClickHouseKeeper], client: Client
+    ) -> None:
+        with make() as keeper:
+            for batch in a_session("old"):
+                keeper.append(batch)
+            young = Batch("young", start=start(4e9), rows=[row(user("a"))])
+            keeper.append(young)
+            with pytest.raises(UsageError, match=r"do not expire after 30 days: run (.*), or"):
+                make(Shape(ttl_days=30))
+            client.command("ALTER TABLE record MODIFY TTL day + INTERVAL 30 DAY")
+            client.command("OPTIMIZE TABLE record FINAL")
+            assert [one.session_id for one in keeper.sessions()] == ["young"]
+            assert list(keeper.rows("old")) == []
+            assert damage(keeper) == []
+        make(Shape(ttl_days=30)).close()
+
+    def test_tables_are_made_to_expire(
+        self, make: Callable[..., ClickHouseKeeper], client: Client
+    ) -> None:
+        make(Shape(ttl_days=30)).close()
+        make(Shape(ttl_days=30)).close()
+        found = client.select("SELECT name FROM system.tables WHERE engine_full LIKE '%TTL%30%'")
+        assert {name for (name,) in found} >= {"record", "bodies", "context_cards"}
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        ("statement", "expected"),
+        [
+            ("UPDATE cost = 0.02 WHERE kind = 'row' AND number = 3", "is not what was appended"),
+            ("DELETE WHERE kind = 'row' AND number = 2", "row 2 is missing"),
+            ("DELETE WHERE kind = 'commit' AND batch = 2", "is missing from batches"),
+            (
+                "UPDATE content_json = '\"else\"' WHERE kind = 'row' AND number = 2",
+                "shows other words than its message has",
+            ),
+            ("DELETE WHERE kind = 'tools'", "which are missing"),
+            ("DELETE WHERE kind = 'image'", "its pictures are not those listed in images"),
+            ("DELETE WHERE kind = 'made'", "which made_bodies does not list"),
+            ("DELETE WHERE kind = 'start'", "has rows, and no beginning"),
+        ],
+    )
+    def test_by_other_hands_is_named(
+        self,
+        make: Callable[..., ClickHouseKeeper],
+        client: Client,
+        statement: str,
+        expected: str,
+    ) -> None:
+        with make() as keeper:
+            for batch in a_session():
+                keeper.append(batch)
+            assert list(keeper.verify()) == []
+            client.command(f"ALTER TABLE record {statement} SETTINGS mutations_sync = 2")
+            assert expected in "\n".join(damage(keeper))
+
+    def test_of_bodies_and_blobs_is_named(
+        self, make: Callable[..., ClickHouseKeeper], client: Client, tmp_path: Path
+    ) -> None:
+        with make() as keeper:
+            for batch in a_session():
+                keeper.append(batch)
+            client.command(
+                "ALTER TABLE bodies UPDATE body = replace(body, 'sold', 'sank') "
+                "WHERE body LIKE '%sold%' SETTINGS mutations_sync = 2"
+            )
+            assert "its text is not what its key is the hash of" in "\n".join(damage(keeper))
+            (blob,) = (
+                path
+                for path in (tmp_path / "store/blobs").rglob("*")
+                if path.is_file() and path.stat().st_size > len(LONG)
+            )
+            blob.unlink()
+            assert f"blob {blob.name}: is missing" in damage(keeper)
+            with pytest.raises(StoreError, match="windlass verify"):
+                list(keeper.rows("s1"))
