@@ -29,6 +29,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "context_selective_demo.json": {"inventory": "data/inventory.csv"},
     "context_messages_demo.json": {"inventory": "data/inventory.csv"},
     "context_inject_demo.json": {"data": "data/sales.csv"},
+    "memory_bank.json": {
+        "lesson": "A cached prefix with Anthropic lives five minutes; each use begins them anew.",
+        "question": "how long does a cached prefix live?",
+    },
 }
 """From the file of a cascade to the input that its templates ask for."""
 

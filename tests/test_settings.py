@@ -92,6 +92,7 @@ class TestPriority:
             "auto_context_llm_selection_enabled": "default",
             "providers": "default",
             "prices": "default",
+            "headings": "default",
             "mcp_servers": "default",
         }
         assert settings.tools == ("one", "two:three")
@@ -477,3 +478,24 @@ class TestServersAndHosts:
             "b": {"url": "https://h/mcp?***", "headers": {"X-Plain": "***"}},
         }
         assert "hunter2" not in str(read(here).rows())
+
+
+class TestHeadings:
+    @pytest.mark.req("ADR-36")
+    def test_are_a_table_of_the_sections_of_a_context(self, here: Path) -> None:
+        assert read(here).headings == {}
+        write(here, '[headings]\nfresh = "# Found"\ntask = "# To do"\n')
+        assert read(here).headings == {"fresh": "# Found", "task": "# To do"}
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("[headings]\nfound = 'x'", "unknown setting 'headings.found'"),
+            ("[headings]\nfresh = 3", "headings.fresh must be text, not 3"),
+            ("headings = 'x'", r"headings must be a table \[headings\]"),
+        ],
+    )
+    def test_what_is_wrong_is_told_with_its_line(self, here: Path, text: str, told: str) -> None:
+        write(here, text)
+        with pytest.raises(UsageError, match=told):
+            read(here)

@@ -4,7 +4,8 @@
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   └── CascadeError                        one or many mistakes in a cascade file
     ├── ContextError                            the context of a call could not be built
-    │   └── SequenceError                       a list of messages no provider would accept
+    │   ├── SequenceError                       a list of messages no provider would accept
+    │   └── MatchingFailed                      the memory could not be searched, twice
     ├── TaskError                               a phase or an attempt failed
     │   └── PhaseFailed
     │       └── OutputInvalid               its output never matched its `output_schema`
@@ -79,6 +80,10 @@ class ContextError(WindlassError):
 
 class SequenceError(ContextError):
     """A list of messages breaks a provider's rule: names the position and the rule."""
+
+
+class MatchingFailed(ContextError):
+    """The memory could not be searched for what belongs to a task, also not at a second try."""
 
 
 class TaskError(WindlassError):

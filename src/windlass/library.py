@@ -174,12 +174,15 @@ def _waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
 
 
 def make_registry(settings: Settings, tools: Tools) -> Registry:
-    """Builtins, `recall`, plugins, and the user's own tools; a cascade adds its own."""
+    """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
+    from windlass.engine.callouts import callout
     from windlass.engine.recall import recall
+    from windlass.memory.tools import remember, search_memory
     from windlass.tools.registry import builtin, make_tool
 
     registry = builtin()
-    registry.register(make_tool(recall))
+    for own in (callout, recall, remember, search_memory):
+        registry.register(make_tool(own))
     registry.load_entry_points()
     for item in (*settings.tools, *tools):
         if not isinstance(item, str):
@@ -205,8 +208,11 @@ def prepare(
     """A run of a checked cascade with everything in its hands, and nothing done yet."""
     from windlass.engine.record import Recorder
     from windlass.engine.state import Run
+    from windlass.history.base import BANK
     from windlass.history.packing import path_part
 
+    if session_id is not None and session_id.startswith(BANK):
+        raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
     if session_id is not None and _is_known(keeper, session_id):
         raise UsageError(
             f"session {session_id!r} is in the store already; give the new one another name,"

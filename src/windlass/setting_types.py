@@ -210,6 +210,10 @@ _PRICE: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
 }
 
 
+_HEADINGS: Final = ("task", "inherited", "previous_outputs", "fresh")
+"""The sections of a task's context."""
+
+
 def _table(
     name: str, value: Any, folder: Path, keys: Mapping[str, Callable[[Any, Path], Any]]
 ) -> dict[str, Any]:
@@ -228,6 +232,12 @@ def _table(
         except ValueError as error:
             raise UsageError(f"{name}.{key} must be {error}, not {said!r}") from None
     return read
+
+
+def headings(value: Any, folder: Path) -> dict[str, str]:
+    """The table `[headings]`."""
+    with _reading("headings"):
+        return _table("headings", value, folder, dict.fromkeys(_HEADINGS, text))
 
 
 class TableError(UsageError):

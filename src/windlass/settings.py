@@ -84,6 +84,7 @@ _KNOWN: Final[Mapping[str, _Known]] = {
     "auto_context_llm_selection_enabled": _Known(
         types.switch, default=True, help="false: no model is asked what to choose"
     ),
+    "headings": _Known(types.headings, {}, "what stands above the sections of a task's context"),
     "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
     "prices": _Known(types.prices, {}, "prices that go before those of the table"),
     "mcp_servers": _Known(types.mcp_servers, {}, "MCP servers whose tools phases may name"),
@@ -325,6 +326,12 @@ class Settings:
     def auto_context_llm_selection_enabled(self) -> bool:
         """Whether a model may be asked what to choose."""
         value: bool = self["auto_context_llm_selection_enabled"].value
+        return value
+
+    @property
+    def headings(self) -> Mapping[str, str]:
+        """What stands above the sections of a task's context, where it is not the usual."""
+        value: Mapping[str, str] = self["headings"].value
         return value
 
     @property

@@ -98,6 +98,8 @@ def phases(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, Any]:
             | st.builds(lambda n: {"limit": n, "on_exceed": "fail"}, COUNTS),
             tool_choice=st.sampled_from(["auto", "none"]),
             intra_context=window_options(),
+            callouts=st.dictionaries(NAMES, st.sampled_from(["^DECISION:", "a|b"]), max_size=2),
+            memory=memories(),
             tackle=st.just("manifest") | st.lists(st.sampled_from(TOOLS), unique=True),
             **settings(),
         )
@@ -137,6 +139,12 @@ def window_options() -> st.SearchStrategy[Any]:
     )
 
 
+def memories() -> st.SearchStrategy[Any]:
+    """What `memory` may say."""
+    banks = st.lists(NAMES, min_size=1, max_size=3, unique=True)
+    return NAMES | banks | st.fixed_dictionaries({"read": banks}, optional={"write": banks})
+
+
 def servers() -> st.SearchStrategy[dict[str, Any]]:
     """MCP servers, by a command or by an address."""
     values = st.dictionaries(st.sampled_from(["PORT", "API_KEY"]), st.just("${X}"))
@@ -162,6 +170,7 @@ def cascades(draw: st.DrawFn) -> dict[str, Any]:
                 commit=st.just("at_once"),
                 intra_phase=window_options(),
             ),
+            memory=memories(),
             mcp_servers=st.dictionaries(NAMES, servers(), max_size=2),
             **settings(),
         )

@@ -292,8 +292,6 @@ class TestLater:
             "context_in",
             "context_out",
             "inter_phase",
-            "memory",
-            "callouts",
         ],
     )
     def test_keys_of_later_versions_are_told_from_unknown_ones(self, key: str) -> None:

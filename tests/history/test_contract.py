@@ -123,7 +123,8 @@ class TestRoundTrip:
             keeper.append(Batch(name, outcomes=[Outcome("completed", 0.5, "a")]))
             if ended is not None:
                 keeper.append(Batch(name, outcomes=[ended]))
-        assert keeper.endings(9) == told[::-1]
+        keeper.append(Batch("memory:notes", start=start(), outcomes=[Outcome("completed", 9.0)]))
+        assert keeper.endings(9) == told[::-1], "a bank is no run"
         assert keeper.endings(2) == told[:0:-1]
 
     def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: Keeper) -> None:

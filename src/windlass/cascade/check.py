@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from windlass.cascade import sentences
 from windlass.cascade.draft import Draft, at
 from windlass.cascade.load import Loaded, in_order, of
+from windlass.cascade.memory import memory_of, without_bank
 from windlass.cascade.model import (
     REACHES,
     Cascade,
@@ -203,7 +204,7 @@ class _Checker:
             yield self.mistake(path if short else (*path, "phase"), problem)
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the draft.
         filtered = self.written((*path, "images_filter")) or source.images_filter
-        if "images_count" in source.model_fields_set and filtered in {"all", "last"}:
+        if "images_count" in source.model_fields_set and filtered in ("all", "last"):
             text = f"counts for images_filter 'last_n' only, and images_filter is {filtered!r}"
             yield self.mistake((*path, "images_count"), text)
         if source.condition is not None:
@@ -331,9 +332,10 @@ class _Checker:
 
     def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
         base: Path = ("phases", index)
+        banks = memory_of(self.cascade, phase)
         if phase.tackle != "manifest":
             for position, name in enumerate(phase.tackle):
-                text = self.unknown_tool(name)
+                text = self.unknown_tool(name) or without_bank(banks, name)
                 if text:
                     yield self.mistake((*base, "tackle", position), text)
         choice = phase.tool_choice

@@ -27,8 +27,9 @@ from pydantic import (
 )
 
 from windlass.cascade.auto import AutoContext, Switch, yes_or_object
+from windlass.cascade.memory import MemoryOf
 from windlass.cascade.origin import Origin
-from windlass.cascade.values import working_pattern, working_schema
+from windlass.cascade.values import Callouts, working_pattern, working_schema
 from windlass.parts import ONCE, Count, Name, Names, Part, Text, YesNo, without_repeats
 from windlass.rules import ImagesFilter, Include, MessagesFilter
 from windlass.servers import McpServers
@@ -256,6 +257,12 @@ class Phase(GenerationSettings):
     turns: Count | None = None
     """How many turns `context_strategy: recent` carries into the phase (default 2)."""
 
+    callouts: Callouts = Field(default_factory=dict)
+    """Names, each with a pattern: replies and results of this phase that match are called out."""
+
+    memory: MemoryOf | None = None
+    """The memory banks of this phase, in place of the cascade's."""
+
     intra_context: Switch | None = None
     """How the phase's calls are shortened as it grows: true, false, or options, which go before
     the cascade's `auto_context`."""
@@ -309,6 +316,9 @@ class Cascade(GenerationSettings):
         | None
     ) = None
     """Windows for every phase: true or {} for the defaults, or an object with options."""
+
+    memory: MemoryOf | None = None
+    """The memory banks that phases may use: names, or an object with `read` and `write`."""
 
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""

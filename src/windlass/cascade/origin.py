@@ -11,13 +11,14 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def place_of(path: Path) -> str:
-    """A key path as people write it: `phases[3].context.from[0]`."""
+    """A key path as people write it: `phases[3].context.from[0]`, on one line whatever it holds."""
     text = ""
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{step}" if text else step
+            said = step if step.isprintable() else repr(step)
+            text += f".{said}" if text else said
     return text
 
 

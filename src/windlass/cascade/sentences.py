@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import auto, model
 from windlass.cascade.draft import at, path_of
+from windlass.cascade.memory import Memory
 from windlass.cascade.origin import Path, place_of
 from windlass.errors import did_you_mean
 from windlass.parts import SENTENCE, Part
@@ -28,6 +29,7 @@ PARTS: Final[Mapping[str, type[Part]]] = {
     "inject_from": model.Source,
     "context_ttl": model.ContextTtl,
     "output_extraction": model.OutputExtraction,
+    "memory": Memory,
     "max_input_tokens": model.MaxInputTokens,
     "auto_context": auto.AutoContext,
     "intra_phase": auto.INTRA,
@@ -49,8 +51,6 @@ LATER: Final[Mapping[str, str]] = {
     "mode": f"{_SELECTION}, or leave 'context' out for a snowball",
     "anchors": _SELECTION,
     "selection": _SELECTION,
-    "memory": "put what the model must know into 'system' or the input",
-    "callouts": "put what must not be forgotten into the state with the tool set_state",
 }
 """Keys of later versions, and what helps until then."""
 
@@ -79,6 +79,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "compress": "true, false, or an object such as {'above_chars': 1500}",
     "decay": "true, false, or an object such as {'full': 4, 'fold': 6}",
     "output_extraction": "an object with 'pattern' and 'store_as'",
+    "memory": "the name of a bank, a list of them, or an object such as {'read': ['notes']}",
+    "callouts": "an object such as {'decision': '^DECISION:'}",
 }
 
 

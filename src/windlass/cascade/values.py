@@ -6,9 +6,11 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from windlass.parts import refuse
+from pydantic import AfterValidator
+
+from windlass.parts import Text, refuse
 
 
 def working_pattern(pattern: str) -> str:
@@ -27,6 +29,22 @@ def working_pattern(pattern: str) -> str:
             f" but has {found}; write (?:...) for brackets that are no group"
         )
     return pattern
+
+
+def working_patterns(patterns: dict[str, str]) -> dict[str, str]:
+    """Regular expressions that compile, by the name of what they mark."""
+    for name, pattern in patterns.items():
+        if not name.strip():
+            raise refuse("a callout needs a name, such as 'decision'")
+        try:
+            re.compile(pattern, re.MULTILINE)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise refuse(f"{name!r}: {pattern!r} is not a regular expression: {error}") from error
+    return patterns
+
+
+Callouts: TypeAlias = Annotated[dict[str, Text], AfterValidator(working_patterns)]
+"""Regular expressions by the name that a message gets in which they are found."""
 
 
 def working_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from windlass import __version__
+from windlass.cli.memory import memory
 
 app = typer.Typer(
     name="windlass",
@@ -18,6 +19,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(memory, name="memory")
 
 Store = Annotated[
     str | None,
@@ -143,6 +146,23 @@ def explain(
     from windlass.cli.explain import explain_command
 
     explain_command(session, call, store, as_json=as_json)
+
+
+@app.command()
+def callout(
+    session: Session,
+    ref: Annotated[
+        str, typer.Argument(help="A message: its id, its hash or the beginning of it, a tool.")
+    ],
+    name: Annotated[str, typer.Argument(help="What it is to be called.")],
+    *,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mark a message as important: windows keep it whole, later phases find it by its name."""
+    from windlass.cli.callouts import callout_command
+
+    callout_command(session, ref, name, store, as_json=as_json)
 
 
 @app.command()

@@ -119,6 +119,7 @@ def _sum(told: Mapping[str, Any]) -> str:
 def _row(place: int, one: Decision) -> list[str]:
     changed = one.action in ("shortened", "folded", "not shown")
     why = f"{one.reason}\n{one.reference}" if changed else one.reason
+    why += f"\ncalled out: {one.callout}" if one.callout else ""
     return [
         str(place),
         one.role,

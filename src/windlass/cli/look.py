@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from windlass.cli.output import money, out, print_json, print_table, shorten
+from windlass.history.base import BANK, SessionInfo
 from windlass.library import open_store
 from windlass.messages import Message, Picture
 from windlass.messages import Text as TextPart
@@ -19,8 +20,10 @@ from windlass.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.history.base import Keeper
+    from windlass.history.callouts import Callout
 
 _PREVIEW = 600
+_BEGINNING = 80
 
 
 def open_existing(store: str | None) -> Keeper:
@@ -33,7 +36,7 @@ def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
     """List sessions, newest first."""
     keeper = open_existing(store)
     try:
-        found = keeper.sessions(limit=limit)
+        found = _runs(keeper, limit)
     finally:
         keeper.close()
     if as_json:
@@ -61,6 +64,17 @@ def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
         out.print(f"\nwindlass show {found[0].session_id}")
     else:
         out.print("no sessions yet")
+
+
+def _runs(keeper: Keeper, limit: int) -> list[SessionInfo]:
+    """The newest sessions that are runs of cascades and not memory banks."""
+    wanted = limit
+    while True:
+        listed = keeper.sessions(limit=wanted)
+        found = [one for one in listed if not one.session_id.startswith(BANK)]
+        if len(found) >= limit or len(listed) < wanted:
+            return found[:limit]
+        wanted += limit
 
 
 def show_command(
@@ -118,10 +132,25 @@ def _print_session(view: SessionView) -> None:
         ],
         right=[0, 2, 3, 5, 6, 7, 8, 9, 10],
     )
+    if view.callouts:
+        print_table(
+            "\ncallouts",
+            ["name", "message", "role", "said in", "by", "text"],
+            [callout_row(one) for one in view.callouts],
+            whole=[1],
+        )
     for note in view.notes:
         out.print(Text(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim"))
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
+
+
+def callout_row(one: Callout) -> list[str]:
+    """A callout as a row: its name, the message's id, role, place, who marked it, its beginning."""
+    row, message = one.stored.row, one.stored.row.message
+    text = " ".join(message.text.split())[:_BEGINNING] if message else ""
+    where = f"{row.phase or '-'}:{row.turn or 0}"
+    return [one.name, one.message_id, message.role if message else "", where, one.by, text]
 
 
 def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
@@ -141,6 +170,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
         where = f"{seen.phase or '-'}, turn {seen.turn or 0}"
         edited = f"  EDITED: {seen.because}" if seen.because else ""
         head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
+        head += f"  called out: {seen.callout}" if seen.callout else ""
         out.print(Text(head, style="bold"))
         out.print(Text(f"    because: {seen.reason} ({where}){edited}", style="cyan"))
         _print_body(seen.message, limit, view.pictures)

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from windlass.engine.callouts import mark_matches
 from windlass.engine.events import ToolEnded, ToolStarted
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
@@ -102,6 +103,8 @@ def _record(
         )
         for call, output in answered
     ]
-    phase.own += run.record.append(rows)
+    results = run.record.append(rows)
+    phase.own += results
+    mark_matches(run, phase, results)
     forced = phase.generation.tool_choice
     phase.forced_done |= any(forced in ("required", call.name) for call, _ in answered)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from windlass.cascade.memory import memory_of, without_bank
 from windlass.engine.events import Noted
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
@@ -27,7 +28,9 @@ async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str
     descriptions share most words with the instructions are taken, and the record
     says so.
     """
-    specs = [run.registry.get(name).spec for name in run.registry.names()]
+    banks = memory_of(run.cascade, work.phase)
+    known = [name for name in run.registry.names() if without_bank(banks, name) is None]
+    specs = [run.registry.get(name).spec for name in known]
     menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)
     names = [spec.name for spec in specs]
     schema = {

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
+from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.extract import extract
 from windlass.engine.manifest import choose_tools
+from windlass.engine.memory import door
 from windlass.engine.prefix import position_report
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
@@ -142,6 +145,8 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         context=context,
         newest_within=_newest_within(rule, generation, info),
     )
+    refresh(run, work)
+    work.context = replace(context, callout=partial(call_out, run, work), memory=door(run, phase))
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off)
     work.tools = await _tools(run, work, instructions)

@@ -84,7 +84,8 @@ class Run:
     the originals of shortened tool results lie; `closed` is the store, where nothing else is
     open to tools. `edits` are the committed edits of messages born in the session, by
     occurrence. `search` is the provider's search of the web that `web_search` has, if it has
-    one. `sent` is where the cache marks of the last request were; `assumed` are models of
+    one. `callouts` are the names of messages that were marked as important, by id.
+    `sent` is where the cache marks of the last request were; `assumed` are models of
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
     the number of calls.
@@ -106,6 +107,7 @@ class Run:
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    callouts: dict[str, str] = field(default_factory=dict[str, str])
     previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     sent: Sent | None = None
     assumed: set[str] = field(default_factory=set[str])
@@ -173,6 +175,7 @@ class PhaseRun:
     a sliding context. `replanned`: a provider found the phase too long, and it slides
     from then on. `repaired`: the attempt has had its turn to mend an output that does
     not match the schema. `forced_done`: a tool that the phase forces has been called.
+    `kept` are the messages that were called out and stay whole, with their tokens.
     `course` decides what each call sees (None: all of it), `planner` when, where the cache
     holds; `fed` messages of `own` it has
     been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
@@ -194,6 +197,7 @@ class PhaseRun:
     context: ToolContext
     newest_within: int
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    kept: dict[str, int] = field(default_factory=dict[str, int])
     course: Course | None = None
     planner: Planner | None = None
     fed: int = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from windlass.engine.answer import answer_calls
 from windlass.engine.cache import begin_call, count_on, take_report
+from windlass.engine.callouts import mark_matches
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
@@ -42,7 +43,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     feed(run, phase)
     count_on(run, phase)
     edits = expired(
-        (*phase.injected, *phase.own),
+        [one for one in (*phase.injected, *phase.own) if one.id not in phase.kept],
         phase.rule.expiry,
         turn=phase.turn,
         instructions=phase.instructions.id,
@@ -117,7 +118,9 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
         rows.append(selection_row(run, phase, phase.rule.policy, plan.entries, **columns))
-    phase.own += record.append(rows, calls=[call], edits=changes)
+    said = record.append(rows, calls=[call], edits=changes)
+    phase.own += said
+    mark_matches(run, phase, said)
     keep_originals(run, phase, made)
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)

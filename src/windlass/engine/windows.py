@@ -13,6 +13,7 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
+from windlass.engine.callouts import pin
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.meters import cache_of
@@ -88,6 +89,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
             where=lambda item, number: _picture_file(run, item, number),
         ),
         count=work.info.counter.message,
+        kept=work.kept,
         facts={
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
             for name, tool in work.tools.items()
@@ -170,6 +172,7 @@ def feed(run: Run, work: PhaseRun) -> None:
         work.fed += 1
         if not says_nothing(item.message):
             work.course.append(item, "said in this phase", at=run.record.times.get(item.id))
+    pin(work)
 
 
 def in_record(run: Run, work: PhaseRun, window: Window) -> tuple[Entry, ...]:
@@ -294,7 +297,7 @@ def selection_row(
     `columns` are those of the row: full_history_size and context_size in messages,
     tokens_saved in tokens, parent_id the call.
     """
-    pinned = {work.instructions.id, *(entry.item.id for entry in work.blocks.system)}
+    pinned = {work.instructions.id, *work.kept, *(entry.item.id for entry in work.blocks.system)}
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
     why = Counter(entry.because for entry in entries if entry.because)

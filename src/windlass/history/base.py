@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
 from windlass.messages import Message, canonical_json
 
@@ -126,6 +126,11 @@ class StateChange:
     key: str
     value: Any
 
+
+BANK: Final = "memory:"
+"""What the name of a history begins with that is a memory bank and no run of a cascade.
+
+Ages do not remove it: `prune` by age leaves it alone, `prune` by name takes it."""
 
 Status: TypeAlias = Literal["completed", "incomplete", "failed", "interrupted"]
 
@@ -282,7 +287,7 @@ class Keeper(Protocol):
         ...
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed.
+        """How the last so many runs ended, newest first; None: it runs yet, or was killed.
 
         Costs the same however many sessions there are.
         """

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.history import reading
-from windlass.history.base import Pruned
+from windlass.history.base import BANK, Pruned
 from windlass.history.blobs import Blobs
 
 _STALE_S: Final = 3600.0
@@ -48,10 +48,11 @@ def choose(
         """
         SELECT s.session_no, s.session_id FROM sessions s
         WHERE max(s.started, coalesce(
-            (SELECT max(timestamp) FROM log l WHERE l.session_no = s.session_no), 0)) < ?
+            (SELECT max(timestamp) FROM log l WHERE l.session_no = s.session_no), 0)) < ?1
+            AND substr(s.session_id, 1, length(?2)) <> ?2
         ORDER BY s.session_no
         """,
-        (now - older_than_s,),
+        (now - older_than_s, BANK),
     ).fetchall()
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history.base import (
+    BANK,
     CallRecord,
     EditRecord,
     Outcome,
@@ -267,11 +268,12 @@ def endings(db: sqlite3.Connection, sessions: int) -> list[Outcome | None]:
     """How the last so many sessions ended, newest first; None: there is no word of it."""
     stored = db.execute(
         "SELECT o.status, o.timestamp, o.error, o.details_json "
-        "FROM (SELECT session_no FROM sessions ORDER BY session_no DESC LIMIT ?) s "
+        "FROM (SELECT session_no FROM sessions WHERE substr(session_id, 1, length(?1)) <> ?1 "
+        "ORDER BY session_no DESC LIMIT ?2) s "
         "LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = ("
         "SELECT max(p.number) FROM outcomes p WHERE p.session_no = s.session_no "
         "AND p.phase IS NULL) ORDER BY s.session_no DESC",
-        (sessions,),
+        (BANK, sessions),
     )
     return [
         None if status is None else Outcome(status, at, error=error, details=json.loads(details))

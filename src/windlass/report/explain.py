@@ -7,12 +7,13 @@ became of it, by which rule, and how its original is got back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from windlass.engine.record import BORN
 from windlass.engine.windows import FOLDED
 from windlass.history.base import EditRecord, Keeper, NodeType, StoredRow
+from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.report.show import CallView, Seen, view_call, view_session
 from windlass.window.expire import reference
@@ -26,7 +27,8 @@ class Decision:
     """What became of one message at a call.
 
     `action`: shown as it was said, shortened, folded into another message, not shown, or
-    brought in by a source or a rule. `because` names the edit (None: none), `reason` says it in
+    brought in by a source or a rule. `callout` is its name where it was called out before the
+    call. `because` names the edit (None: none), `reason` says it in
     a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by the
     engine's count (0: not sent). `reference` is what `recall` takes.
     """
@@ -42,6 +44,7 @@ class Decision:
     chars_after: int
     tokens: int
     reference: str
+    callout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,11 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
         and stored.row.phase in (None, call.phase)
         and stored.row.metadata.get("kind") in _TOLD
     )
-    decisions = tuple(_decisions(call, rows[:at], {edit.message_id: edit for edit in edits}))
+    names = {one.message_id: one.name for one in called_out(rows[:at])}
+    decisions = tuple(
+        replace(one, callout=names.get(one.message_id))
+        for one in _decisions(call, rows[:at], {edit.message_id: edit for edit in edits})
+    )
     return Explanation(
         session_id=session_id,
         call=call,

@@ -10,6 +10,7 @@ from typing import Any
 from windlass.engine.record import BORN
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Keeper, StoredRow
+from windlass.history.callouts import Callout, called_out, is_mark
 from windlass.messages import Message
 
 
@@ -17,7 +18,8 @@ from windlass.messages import Message
 class Seen:
     """One message of a call's window: what was sent, and the original where it was edited.
 
-    `tokens` by the engine's count; `phase` and `turn` where it was said.
+    `tokens` by the engine's count; `phase` and `turn` where it was said; `callout` its name
+    where it is called out.
     """
 
     position: int
@@ -30,6 +32,7 @@ class Seen:
     message: Message
     because: str | None = None
     original: Message | None = None
+    callout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class Note:
 class SessionView:
     """A session: how it began and ended, its calls, and its notes in order.
 
-    `pictures` are the files in which its pictures can be looked at, by SHA-256.
+    `pictures` are the files in which its pictures can be looked at, by SHA-256; `callouts`
+    the messages that were marked as important.
     """
 
     session_id: str
@@ -86,6 +90,7 @@ class SessionView:
     calls: tuple[CallView, ...]
     notes: tuple[Note, ...]
     pictures: Mapping[str, Path]
+    callouts: tuple[Callout, ...] = ()
 
 
 def view_session(keeper: Keeper, session_id: str) -> SessionView:
@@ -94,15 +99,19 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     rows = list(keeper.rows(session_id))
     by_id = {stored.id: stored for stored in rows if stored.id is not None}
     by_trace = {stored.row.trace_id: stored for stored in rows}
+    callouts = called_out(rows)
+    names = {one.message_id: one.name for one in callouts}
     calls = tuple(
-        _call_view(keeper, number, call, by_trace[call.trace_id], rows=rows, by_id=by_id)
+        _call_view(
+            keeper, number, call, by_trace[call.trace_id], rows=rows, by_id=by_id, names=names
+        )
         for number, call in enumerate(keeper.calls(session_id), start=1)
     )
     ended = [outcome for outcome in keeper.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, _note_text(stored))
         for stored in rows
-        if stored.row.message is None
+        if stored.row.message is None and not is_mark(stored)
     )
     return SessionView(
         session_id=session_id,
@@ -114,6 +123,7 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
         calls=calls,
         notes=notes,
         pictures=_picture_files(keeper, session_id, rows),
+        callouts=callouts,
     )
 
 
@@ -146,6 +156,7 @@ def _call_view(
     *,
     rows: list[StoredRow],
     by_id: Mapping[str, StoredRow],
+    names: Mapping[str, str],
 ) -> CallView:
     row = stored.row
     edited = {body.key: body for body in call.bodies}
@@ -168,6 +179,7 @@ def _call_view(
                 message=message,
                 because=shown.because,
                 original=original if shown.shown_as is not None else None,
+                callout=names.get(shown.message_id),
             )
         )
     visible = {shown.message_id for shown in call.shown}

@@ -33,6 +33,19 @@ class WebSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryDoor:
+    """The banks that a phase may use, as its tools see them.
+
+    `remember(text, bank, key, expires)` keeps a text, `search(query, bank)` finds some; both
+    answer in words and raise ToolError where the phase may not, or the bank is unknown. Empty
+    text leaves key, expiry and bank open.
+    """
+
+    remember: Callable[[str, str, str, str], str]
+    search: Callable[[str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may use of the run.
 
@@ -45,6 +58,8 @@ class ToolContext:
     KeyError where it is unknown. `search_folder` is the folder `web_search` looks in, and
     `search` the provider that searches the web for it: there only where a phase has that
     tool, because a run names every model that will see content.
+    `callout` marks the message that a reference names under a name and raises UsageError;
+    `memory` are the phase's banks (None: it has none).
     """
 
     session_id: str
@@ -58,6 +73,8 @@ class ToolContext:
     search: WebSearch | None = None
     http_allow: tuple[str, ...] = ()
     http_limit: tuple[str, ...] = ()
+    callout: Callable[[str, str], str] | None = None
+    memory: MemoryDoor | None = None
 
 
 @dataclass(frozen=True, slots=True)

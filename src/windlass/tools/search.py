@@ -29,7 +29,7 @@ _STOP_TEXT: Final = (
     "them then there these they this to too us was we were what when where which while who why "
     "will with would you your"
 )
-_STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
+STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
 
 
 class _Document(NamedTuple):
@@ -130,7 +130,7 @@ def _of_folder(context: ToolContext, words: list[str], most: int) -> str:
 
 def _words(query: str) -> list[str]:
     words = list(dict.fromkeys(re.findall(r"\w+", query.casefold())))
-    return [word for word in words if word not in _STOP_WORDS] or words
+    return [word for word in words if word not in STOP_WORDS] or words
 
 
 def _load(context: ToolContext, folder: Path) -> list[_Document]:

@@ -9,7 +9,7 @@ length of the course.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -121,6 +121,7 @@ class Course:
         facts: What is declared of tools, by name.
         back: How the original of a message is got back, in words for a placeholder.
         uses_names: Whether any policy asks `Draft.held`.
+        kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
     """
 
@@ -129,6 +130,7 @@ class Course:
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     back: Callable[[Message], str] = _no_way_back
     uses_names: bool = True
+    kept: Container[str] = ()
     planner: Planner | None = None
 
     def __post_init__(self) -> None:
@@ -244,6 +246,8 @@ class Course:
         self.entries.append(entry)
         self._came.append(entry.message)
         self.births.append(self.calls)
+        if item.id in self.kept:
+            self.pins[at] = float("inf")
         self._draft = None
         if message.role == "assistant":
             self._open = {call.id: (at, call) for call in message.tool_calls}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.history.base import Pruned
+from windlass.history.base import BANK, Pruned
 from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse import reading
 from windlass.history.clickhouse.client import Client, quoted
@@ -56,8 +56,10 @@ def choose(
         "SELECT session_no, any(session_id) FROM record "
         f"WHERE {VISIBLE} GROUP BY session_no "
         "HAVING greatest(any(started), maxIf(at, kind = 'row')) < {before:Float64} "
+        "AND NOT startsWith(any(session_id), {bank:String}) "
         "ORDER BY min(written)",
         before=now - older_than_s,
+        bank=BANK,
     )
     return [(int(number), str(name)) for number, name in found]
 

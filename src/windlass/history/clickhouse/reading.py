@@ -16,6 +16,7 @@ from typing import Any, Final
 from windlass.errors import UsageError, did_you_mean
 from windlass.history import packing, reading
 from windlass.history.base import (
+    BANK,
     CallRecord,
     EditRecord,
     Outcome,
@@ -231,7 +232,9 @@ def endings(client: Client, sessions: int) -> list[Outcome | None]:
     """How the last so many sessions ended, newest first; None: there is no word of it."""
     picked = client.select(
         f"SELECT session_id, session_no FROM record WHERE kind = 'start' AND {VISIBLE} "
+        "AND NOT startsWith(session_id, {bank:String}) "
         "ORDER BY started DESC, written DESC LIMIT {limit:UInt64}",
+        bank=BANK,
         limit=sessions,
     )
     last = client.select(

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.errors import StoreError, UsageError
-from windlass.history.base import NodeType
+from windlass.history.base import BANK, NodeType
 from windlass.history.clickhouse.client import Client, quoted
 from windlass.history.clickhouse.views import views
 
@@ -125,7 +125,8 @@ _MICROS: Final = "fromUnixTimestamp64Micro(toInt64(round(at * 1000000)), 'UTC')"
 class Shape:
     """How the tables are made.
 
-    `ttl_days`: sessions vanish so many days after they began (None: never by themselves).
+    `ttl_days`: sessions vanish so many days after they began (None: never by themselves); memory
+    banks stay.
     `vectors`: the dimensions of the index on embeddings (None: no index; every embedding
     must then have so many). `cluster`: its name, for `Replicated` and `Distributed` tables.
     """
@@ -180,7 +181,8 @@ def _table(
         parts.append(f"PARTITION BY {partition}")
     parts.append(f"ORDER BY {order}")
     if expires and shape.ttl_days is not None:
-        parts.append(f"TTL {expires} + INTERVAL {shape.ttl_days} DAY")
+        kept = f"NOT startsWith(session_id, {literal(BANK)})"
+        parts.append(f"TTL {expires} + INTERVAL {shape.ttl_days} DAY DELETE WHERE {kept}")
     parts.append("SETTINGS " + ", ".join(settings))
     if comment:
         parts.append(f"COMMENT {literal(comment)}")
@@ -227,7 +229,7 @@ def tables(shape: Shape) -> list[str]:
         ),
         *_table(
             "bodies", bodies, "ReplacingMergeTree", "written", "key", shape=shape,
-            expires="toDate(written)", shard="cityHash64(key)",
+            shard="cityHash64(key)",  # who names a body may outlive it: `prune` removes it
         ),
         *_table(
             "context_cards", cards, "ReplacingMergeTree", "generated_at",
@@ -282,7 +284,8 @@ def prepare_tables(client: Client, shape: Shape, *, existing: bool = False) -> N
         raise UsageError(
             f"the tables of {client.target.shown} are there already and do not expire after "
             f"{shape.ttl_days} days: run ALTER TABLE record MODIFY TTL day + INTERVAL "
-            f"{shape.ttl_days} DAY, or leave ttl_days out"
+            f"{shape.ttl_days} DAY DELETE WHERE NOT startsWith(session_id, {literal(BANK)}), "
+            "or leave ttl_days out"
         )
     if "unified_logs" not in made:
         for statement in views(shape.cluster):

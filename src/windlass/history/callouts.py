@@ -1,0 +1,139 @@
+"""Callouts: messages of a session that somebody marked as important, each with a name.
+
+A mark is a row of the record (`decision`, kind `callout`) and like all of the record never
+changed: a message that is marked again goes by its newest name. This module reads and writes
+such rows and knows how people and models name a message; what a mark does to a window is the
+engine's affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import NodeType, StoredRow
+
+KIND: Final = "callout"
+"""The kind of the decision that marks a message."""
+
+By: TypeAlias = Literal["tool", "pattern", "user"]
+"""Who marked a message: the model by the tool, a phase's pattern, a person."""
+
+LONGEST_NAME: Final = 100
+"""Characters of a name."""
+
+_PREFIX: Final = "result_"
+_FEWEST: Final = 4
+"""Hex digits from which on the beginning of a hash is taken for a reference."""
+_NAMED: Final = 8
+"""References that a message about an unknown one names."""
+_HEX: Final = re.compile(r"[0-9a-f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Callout:
+    """A marked message: `stored` is its row, `name` what it is called.
+
+    `by` says who marked it, `marked` when (seconds since 1970).
+    """
+
+    name: str
+    by: str
+    marked: float
+    stored: StoredRow
+
+    @property
+    def message_id(self) -> str:
+        """The id of the occurrence that is marked."""
+        assert self.stored.id is not None
+        return self.stored.id
+
+
+def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
+    """The marked messages among a session's rows, in the order in which they were said.
+
+    `rows` are those of one session in order; a part of them tells what was marked by then.
+    """
+    said: dict[str, StoredRow] = {}
+    marks: dict[str, StoredRow] = {}
+    for stored in rows:
+        if stored.id is not None:
+            said[stored.id] = stored
+        elif is_mark(stored):
+            marks[str(stored.row.metadata["message_id"])] = stored
+    return tuple(
+        Callout(
+            name=str(mark.row.metadata["name"]),
+            by=str(mark.row.metadata["by"]),
+            marked=mark.row.timestamp,
+            stored=said[message_id],
+        )
+        for message_id, mark in sorted(marks.items(), key=lambda pair: said[pair[0]].seq)
+    )
+
+
+def is_mark(stored: StoredRow) -> bool:
+    """Whether the row marks a message."""
+    row = stored.row
+    return row.node_type == NodeType.DECISION and row.metadata.get("kind") == KIND
+
+
+def mark_of(message_id: str, name: str, by: By, **details: Any) -> Mapping[str, Any]:
+    """The metadata of the row that marks a message; `name` is one that `checked_name` gave."""
+    told = f"called out as {name!r}: {message_id} (by {by})"
+    return {"kind": KIND, "text": told, "message_id": message_id, "name": name, "by": by, **details}
+
+
+def checked_name(name: str) -> str:
+    """A name without what surrounds it. Raises UsageError where it is none."""
+    said = " ".join(name.split())
+    if not said:
+        raise UsageError("a callout needs a name, such as 'decision'")
+    if len(said) > LONGEST_NAME:
+        raise UsageError(
+            f"the name of a callout has at most {LONGEST_NAME} characters, not {len(said)}: "
+            f"{said[:40]!r}..."
+        )
+    return said
+
+
+def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
+    """The message of a session that `ref` names; of several equal ones the newest.
+
+    `ref` is an id (`{hash}-{n}`), a content hash with or without `result_`, the beginning of
+    one (4 digits or more) that no other message shares, or the name of a tool: its newest
+    result. Raises UsageError with what is known where it names none, or more than one.
+    """
+    wanted = ref.strip().removeprefix(_PREFIX)
+    messages = [stored for stored in rows if stored.id is not None]
+    for stored in reversed(messages):
+        if wanted in (stored.id, _short(stored)):
+            return stored
+    for stored in reversed(messages):
+        message = stored.row.message
+        if message is not None and message.role == "tool" and message.name == wanted:
+            return stored
+    if len(wanted) >= _FEWEST and _HEX.fullmatch(wanted):
+        near = {_short(stored): stored for stored in messages if _short(stored).startswith(wanted)}
+        if len(near) == 1:
+            return next(iter(near.values()))
+        if near:
+            raise UsageError(
+                f"{ref!r} is the beginning of {len(near)} messages: {', '.join(sorted(near))}"
+            )
+    tools = {
+        str(stored.row.message.name)
+        for stored in messages
+        if stored.row.message is not None and stored.row.message.role == "tool"
+    }
+    newest = [str(stored.id) for stored in messages[-_NAMED:]]
+    raise UsageError(
+        f"no message of this session goes by {ref!r}; {did_you_mean(ref, [*newest, *tools])}"
+    )
+
+
+def _short(stored: StoredRow) -> str:
+    return str(stored.id).rpartition("-")[0]

@@ -1,0 +1,144 @@
+"""Which texts belong to a task: by the words they share, weighed by how rare they are.
+
+The index is SQLite's FTS5 in memory (Porter's stems, accents folded); common words are left
+out. A text matches when it holds a share of the weight of the task's words that is large
+enough: `SHARE / sqrt(words)`, at least `LEAST`. So one shared word is enough for a task of one
+or two, and not for one of ten; of a long task some part must be there. There is no order
+and no score that anybody sees.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, Self
+
+from windlass.tools.search import STOP_WORDS
+
+SHARE: Final = 0.6
+"""Share of the weight of a task of one word that a text must hold (see above)."""
+LEAST: Final = 0.12
+"""The share below which no text matches, however long the task is."""
+BESIDE: Final = 0.25
+"""What words count that stand beside the task only (its inherited context, earlier outputs)."""
+STRICTER: Final = 1.25
+"""By how much the share rises where more match than are wanted."""
+
+_WORD: Final = re.compile(r"\w+")
+_LONGEST: Final = 64
+"""Characters above which a run of letters is data, no word."""
+_MOST_WORDS: Final = 2_000
+"""Words of a task that are looked at: its beginning says what it is about."""
+
+
+class WordIndex:
+    """Texts by the words in them. Not for several threads at once; close it after use."""
+
+    def __init__(self) -> None:
+        self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        for table in ("texts", "task"):
+            self._db.execute(
+                f"CREATE VIRTUAL TABLE {table} USING fts5(said, content = '', "
+                "tokenize = 'porter unicode61')"
+            )
+        self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
+        self._db.execute("CREATE VIRTUAL TABLE asked USING fts5vocab(task, row)")
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        """Let the index go."""
+        self._db.close()
+
+    def add(self, number: int, text: str) -> None:
+        """Add a text under a number that no other text has."""
+        said = _content_words(text)
+        self._db.execute("INSERT INTO texts (rowid, said) VALUES (?, ?)", (number, said))
+        self._count += 1
+
+    def remove(self, number: int, text: str) -> None:
+        """Take the text out again; it must be the one that was added under the number."""
+        self._db.execute(
+            "INSERT INTO texts (texts, rowid, said) VALUES ('delete', ?, ?)",
+            (number, _content_words(text)),
+        )
+        self._count -= 1
+
+    def match(self, task: str, *, beside: str = "", most: int | None = None) -> frozenset[int]:
+        """The numbers of the texts that belong to a task.
+
+        Words of `beside` lift a text that shares some word with the task; alone they find
+        nothing. Where more than `most` would match, more of the task is asked of each until
+        they fit: those that are left hold more of the task than those that are not.
+        """
+        stems = self._stems(task)
+        if not stems or not self._count:
+            return frozenset()
+        found, total = self._weights(stems)
+        need = max(LEAST, SHARE / math.sqrt(len(stems)))
+        if extra := self._stems(beside) - stems:
+            lifted, all_of_them = self._weights(extra)
+            for number in found:
+                found[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
+        shares = {number: weight / total for number, weight in found.items()}
+        chosen = {number for number, share in shares.items() if share >= need}
+        while most is not None and len(chosen) > most:
+            need = max(need * STRICTER, min(shares[number] for number in chosen) * 1.001)
+            stricter = {number for number in chosen if shares[number] >= need}
+            if not stricter:  # all of them hold the same of it: any of them will do
+                return frozenset(sorted(chosen)[:most])
+            chosen = stricter
+        return frozenset(chosen)
+
+    def _stems(self, text: str) -> frozenset[str]:
+        words = _content_words(text, _MOST_WORDS)
+        self._db.execute("INSERT INTO task (task) VALUES ('delete-all')")
+        self._db.execute("INSERT INTO task (rowid, said) VALUES (1, ?)", (words,))
+        return frozenset(term for (term,) in self._db.execute("SELECT term FROM asked"))
+
+    def _weights(self, stems: Iterable[str]) -> tuple[dict[int, float], float]:
+        """How much of the stems each text holds, and how much they are all together.
+
+        The weight of a stem is ln(1 + texts / texts with it); one that no text has counts as
+        if half a text had it.
+        """
+        held: defaultdict[int, float] = defaultdict(float)
+        total = 0.0
+        for stem in stems:
+            texts = {
+                number
+                for (number,) in self._db.execute("SELECT doc FROM words WHERE term = ?", (stem,))
+            }
+            weight = math.log1p(self._count / (len(texts) or 0.5))
+            total += weight
+            for number in texts:
+                held[number] += weight
+        return dict(held), total
+
+
+def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None) -> frozenset[int]:
+    """The numbers of those of the texts that belong to a task, with an index for this once."""
+    with WordIndex() as index:
+        for number, text in texts.items():
+            index.add(number, text)
+        return index.match(task, most=most)
+
+
+def _content_words(text: str, most: int | None = None) -> str:
+    words = [
+        word
+        for word in _WORD.findall(text)
+        if len(word) <= _LONGEST and word.casefold() not in STOP_WORDS
+    ]
+    return " ".join(words[:most])

@@ -1,0 +1,28 @@
+"""Banks of a store of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.memory.making import Clock, banks_of
+from windlass.history.sqlite import SqliteKeeper
+from windlass.memory.banks import Banks
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[SqliteKeeper]:
+    with SqliteKeeper(tmp_path / "store", busy_s=5.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def banks(keeper: SqliteKeeper, clock: Clock) -> Banks:
+    return banks_of(keeper, clock)

@@ -1,0 +1,25 @@
+"""Banks of a keeper, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from windlass.history.base import Keeper
+from windlass.memory.banks import Banks
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def banks_of(keeper: Keeper, clock: Clock, prefix: str = "m") -> Banks:
+    """The banks of a keeper; traces are the prefix and a number."""
+    numbers = count(1)
+    return Banks(keeper, clock, lambda: f"{prefix}{next(numbers)}")
