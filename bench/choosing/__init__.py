@@ -1,0 +1,1 @@
+"""Choosing from history: conversations with questions whose evidence is known."""

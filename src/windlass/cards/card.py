@@ -1,0 +1,120 @@
+"""The card of a message: what it is known by when it is chosen for a task.
+
+A card belongs to one occurrence of a message (its id) and carries the content hash; cards of
+equal bodies share summary and embedding, not phase or turn. It is made of the message alone,
+so that it can be made anew at any time. Where cards are kept is not its affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.cards.summary import summary_of
+from windlass.cards.words import keywords
+from windlass.messages import Message
+from windlass.window.entries import Item
+from windlass.window.names import whole_names
+from windlass.window.size import CHARS_A_TOKEN
+
+BY_RULE: Final = "rule"
+"""The `generator_model` of a summary that no model wrote."""
+CHUNK_TOKENS: Final = 500
+SHORTEST: Final = 20
+"""Messages of fewer characters get a card only for an identifier in them."""
+_OWN_KINDS: Final = frozenset({"context_selection", "decision", "recall"})
+"""Kinds of rows that repeat what other rows hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A short view of one message.
+
+    `tokens` are those of the original. `embedding` is the unit vector of the message in the
+    space of `embedding_model`; vectors of different models are never compared. `callout` is
+    the name under which it was marked as important (None: it was not; empty: without a name).
+    `is_anchor`: a rule or a user pins it. `generator_model` wrote the summary.
+    """
+
+    id: str
+    content_hash: str
+    summary: str
+    keywords: tuple[str, ...]
+    tokens: int
+    role: str
+    phase: str | None = None
+    turn: int | None = None
+    is_anchor: bool = False
+    callout: str | None = None
+    embedding: tuple[float, ...] = ()
+    embedding_model: str = ""
+    generator_model: str = BY_RULE
+
+    @property
+    def is_callout(self) -> bool:
+        """Whether the message was marked as important."""
+        return self.callout is not None
+
+
+def card_of(
+    item: Item,
+    tokens: int,
+    *,
+    tool: str | None = None,
+    is_anchor: bool = False,
+    callout: str | None = None,
+) -> Card:
+    """The card of an occurrence, by rule alone. `tool` is the tool whose result it is."""
+    message = item.message
+    return Card(
+        id=item.id,
+        content_hash=message.content_hash,
+        summary=summary_of(message, tool),
+        keywords=keywords(searched_text(message)),
+        tokens=tokens,
+        role=message.role,
+        phase=item.phase,
+        turn=item.turn,
+        is_anchor=is_anchor,
+        callout=callout,
+    )
+
+
+def wants_card(item: Item) -> bool:
+    """Whether a card of it is worth keeping.
+
+    Not of system prompts, of records of choosing, of originals brought back, nor of a few
+    words that hold no identifier: these are found by what stands around them.
+    """
+    message = item.message
+    if message.is_system or item.node in _OWN_KINDS:
+        return False
+    text = searched_text(message)
+    return bool(message.pictures) or len(text) >= SHORTEST or bool(whole_names(text))
+
+
+def searched_text(message: Message) -> str:
+    """What of a message is searched: its text, its calls, the names of its pictures."""
+    calls = (f"{call.name} {call.arguments}" for call in message.tool_calls)
+    pictures = (picture.describe() for picture in message.pictures)
+    return "\n".join(part for part in (message.text, *calls, *pictures) if part)
+
+
+def chunks(text: str, tokens: int = CHUNK_TOKENS) -> Iterator[str]:
+    """A text in pieces of at most so many tokens (4 characters each).
+
+    Cut at the end of a line or a word, where there is one in the second half of a piece.
+    """
+    most = tokens * CHARS_A_TOKEN
+    start = 0
+    while len(text) - start > most:
+        end = start + most
+        for mark in ("\n", " "):
+            cut = text.rfind(mark, start + most // 2, end)
+            if cut > 0:
+                end = cut + 1
+                break
+        yield text[start:end]
+        start = end
+    yield text[start:]

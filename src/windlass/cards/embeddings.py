@@ -1,0 +1,124 @@
+"""Embeddings: texts as vectors, and how near two of them are on their model's own scale.
+
+An embedding model has a name, and vectors of different names are never compared. Its scale
+reaches from 0, the mean cosine of texts that have nothing to do with each other, to 1, the
+same text; so one threshold means the same with every model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.errors import UsageError
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""One row a text, each of length 1 (of length 0 for a text without words)."""
+
+TASK_CHARS: Final = 1_000
+"""Characters of a task that are embedded."""
+
+
+class Embedder(Protocol):
+    """What turns texts into vectors. `name` tells one model's vectors from another's."""
+
+    @property
+    def name(self) -> str:
+        """The model's name with its version, as cards carry it."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text, `dimensions` wide."""
+
+
+_UNRELATED: Final = (
+    "The invoice of March was paid twice.",
+    "Penguins lay their eggs on bare ice.",
+    "def parse(line): return line.split(',')",
+    "Our train to Vienna leaves at nine tomorrow.",
+    "The court dismissed the appeal on formal grounds.",
+    "Knead the dough until it no longer sticks.",
+    "ERROR 503: the upstream server did not answer in time",
+    "She has played the cello since she was six.",
+    "Aspirin is not given to children with a fever.",
+    "The volcano last erupted before people settled there.",
+    "Please mute your microphone when you are not speaking.",
+    "Their goalkeeper saved two penalties in extra time.",
+)
+"""Sentences without a common matter: the mean cosine of their pairs is the 0 of a scale."""
+
+_FLOORS: Final = {"wordllama-0.4-256": 0.0093}
+"""The measured 0 of known models; that of others is measured when they are first used."""
+
+
+def floor_of(embedder: Embedder) -> float:
+    """The mean cosine of unrelated texts in the model's space, measured once for each model."""
+    known = _MEASURED.get(embedder.name, _FLOORS.get(embedder.name))
+    if known is None:
+        rows = embedded(embedder, _UNRELATED)
+        cosines = rows @ rows.T
+        count = len(rows)
+        known = float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
+        _MEASURED[embedder.name] = known
+    return known
+
+
+_MEASURED: Final[dict[str, float]] = {}
+
+
+def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts, checked: as many and as wide as they should be, without gaps.
+
+    Raises UsageError where the model keeps no word of what it promised.
+    """
+    rows = np.asarray(embedder.embed(texts), dtype=np.float32)
+    wanted = (len(texts), embedder.dimensions)
+    if rows.shape != wanted:
+        raise UsageError(
+            f"the embedding model {embedder.name!r} gave vectors of shape {rows.shape} for"
+            f" {len(texts)} texts; {wanted} was expected"
+        )
+    # A text without words has no direction: some models divide by its length, which is 0.
+    return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """How near a message must be to a task: a share of the model's scale, or a bare cosine."""
+
+    value: float
+    is_cosine: bool = False
+
+    def cosine(self, floor: float) -> float:
+        """The least cosine, for a model whose unrelated texts have this mean cosine."""
+        return self.value if self.is_cosine else floor + self.value * (1 - floor)
+
+
+_COSINE: Final = re.compile(r"\s*cosine\s*>=\s*(-?\d*\.?\d+)\s*")
+
+
+def threshold(value: Any) -> Threshold:
+    """What a user wrote as `similarity_threshold`: a share from 0 to 1, or `cosine>=0.7`.
+
+    Raises UsageError for anything else.
+    """
+    if isinstance(value, Threshold):
+        return value
+    if isinstance(value, str) and (found := _COSINE.fullmatch(value)):
+        cosine = float(found[1])
+        if -1 <= cosine <= 1:
+            return Threshold(cosine, is_cosine=True)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
+        return Threshold(float(value))
+    raise UsageError(
+        f"similarity_threshold {value!r} is neither a share from 0 (unrelated) to 1 (the same) nor"
+        " a text such as 'cosine>=0.7'"
+    )

@@ -1,0 +1,273 @@
+"""The cards of one session in memory, and how well each message matches a task.
+
+Pure: it is handed messages and cards, in their order, and answers scores. An index grows with
+its session; nothing in it changes any more. Keywords and vectors are taken from the content in
+chunks of 500 tokens (the best chunk counts) and from a summary that a model wrote. Who
+speaks, which tool answered and in which phase stand in the indexed text, the speaker with
+more weight than a word.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.cards.card import BY_RULE, Card, card_of, chunks, searched_text
+from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded
+from windlass.cards.words import counted, surfaces
+from windlass.messages import Message
+from windlass.window.entries import Item
+from windlass.window.rank import Scores, Units
+
+_SATURATION: Final = 1.6
+"""BM25's k1: how soon saying a word once more stops counting."""
+_LENGTH: Final = 0.3
+"""BM25's b: how much longer texts count less. Low, because a long message that says a word
+is worth its tokens where whole messages are chosen."""
+_SPEAKER: Final = 3.0
+"""How many times a word counts that names who speaks."""
+_HEAD: Final = re.compile(r"\s*(?:<([^<>\s]{1,32})>|([^\s:][^:\n]{0,31}):)\s")
+"""A speaker at the head of a text: `<ann> yes`, `Ann Lee: yes`."""
+_HEAD_WORDS: Final = 4
+_REPEATED: Final = 200
+"""Characters from which on a text that was said before is not chosen twice."""
+
+
+@dataclass(slots=True)
+class _Postings:
+    """Where a term occurs: rows, and how often it is said there."""
+
+    rows: array[int]
+    counts: array[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be done, as an index compares it: its terms, each with the word it came from."""
+
+    text: str
+    terms: Mapping[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> Task:
+        """The task that a text says."""
+        return cls(text, surfaces(text))
+
+
+class Index:
+    """The messages of a session, to be searched. `units` says what is chosen together."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.units = Units()
+        self.callouts: set[int] = set()
+        """Places of the messages whose cards are marked as important."""
+        self._postings: dict[str, _Postings] = {}
+        self._cards: dict[int, Card] = {}
+        self._tools: dict[str, str] = {}
+        """The names of tools by the ids of their calls."""
+        self._lengths = array("f")
+        self._firsts = array("q")
+        """The first row of each message; a row is a chunk, or a summary."""
+        self._tokens = array("f")
+        self._answers = array("b")
+        self._texts: list[str] = []
+        """What of each row an embedding model would see."""
+        self._given: dict[str, dict[int, tuple[float, ...]]] = {}
+        """Vectors that came with cards, by model and row."""
+        self._vectors: dict[str, Vectors] = {}
+        self._said: list[str] = []
+        """What each unit says, or nothing where that is short: equal ones are chosen once."""
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def append(self, item: Item, tokens: int, card: Card | None = None) -> None:
+        """The next message of the session, its tokens, and its card where there is one already.
+
+        A tool's result belongs to the unit of the call before it.
+        """
+        message = item.message
+        head, text = _speaker(message)
+        self._tools.update((call.id, call.name) for call in message.tool_calls)
+        tool = self._tools.get(message.tool_call_id or "", "")
+        fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
+        row = len(self._lengths)
+        self._firsts.append(row)
+        pieces = list(chunks(text))
+        if card is not None:
+            self._cards[len(self.items)] = card
+            if card.is_callout:
+                self.callouts.add(len(self.items))
+            if card.embedding and len(pieces) == 1:
+                self._given.setdefault(card.embedding_model, {})[row] = card.embedding
+            if card.generator_model != BY_RULE and card.summary:
+                pieces.append(card.summary)
+        for piece in pieces:
+            self._add_row(piece, fields, f"{head}: {piece}" if head else piece)
+        joins = message.role == "tool" and bool(self.items)
+        self.units.append(tokens, joins=joins)
+        said = message.text if len(message.text) >= _REPEATED else ""
+        if joins:
+            self._said[-1] += said
+        else:
+            self._said.append(said)
+        before = self.items[-1].message.role if self.items else None
+        self._answers.append(message.role == "assistant" and before == "user")
+        self.items.append(item)
+        self._tokens.append(tokens)
+
+    def card(self, place: int) -> Card:
+        """The card of a message; made by rule where none came with it."""
+        card = self._cards.get(place)
+        if card is None:
+            item = self.items[place]
+            tool = self._tools.get(item.message.tool_call_id or "")
+            card = self._cards[place] = card_of(item, self.tokens_at(place), tool=tool)
+        return card
+
+    def _add_row(self, text: str, fields: Mapping[str, float], embeddable: str) -> None:
+        row = len(self._lengths)
+        said: dict[str, float] = {**counted(text)}
+        self._lengths.append(sum(said.values()))
+        self._texts.append(embeddable)
+        for term, weight in fields.items():
+            said[term] = said.get(term, 0.0) + weight
+        postings = self._postings
+        for term, count in said.items():
+            found = postings.get(term)
+            if found is None:
+                found = postings[term] = _Postings(array("q"), array("f"))
+            found.rows.append(row)
+            found.counts.append(count)
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What each unit says; empty where it is short, so that it may be chosen again."""
+        return self._said
+
+    @property
+    def tokens(self) -> Scores:
+        """Tokens of each message."""
+        return np.array(self._tokens, dtype=np.float32)
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Of each message, whether it is the assistant's answer to the user's before it."""
+        return np.array(self._answers, dtype=np.bool_)
+
+    def tokens_at(self, place: int) -> int:
+        """Tokens of one message."""
+        return int(self._tokens[place])
+
+    def by_keywords(self, task: Task) -> Scores:
+        """How well the words of each message match the task's: BM25 of its best chunk, from 0.
+
+        Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009), eq. 3.15, with
+        the idf of Lucene, which is never negative.
+        """
+        scores = np.zeros(len(self._lengths), dtype=np.float32)
+        if not len(scores):
+            return scores
+        lengths = np.array(self._lengths, dtype=np.float32)
+        mean = max(float(lengths.mean()), 1.0)
+        least = np.float32(_SATURATION) * (1 - _LENGTH + _LENGTH / np.float32(mean) * lengths)
+        for term in task.terms:
+            found = self._postings.get(term)
+            if found is None:
+                continue
+            rows = np.array(found.rows)
+            counts = np.array(found.counts, dtype=np.float32)
+            weight = np.float32(self._rarity(found) * (_SATURATION + 1))
+            scores[rows] += weight * counts / (counts + least[rows])
+        return self._best_chunk(scores)
+
+    def by_vectors(self, task: Task, embedder: Embedder) -> Scores:
+        """The cosine of each message's best chunk with the task, by one model's vectors.
+
+        Rows that this model has not seen are embedded now and kept; those of other models
+        are never compared with it.
+        """
+        rows = self._rows_of(embedder)
+        if not len(rows):
+            return np.zeros(0, dtype=np.float32)
+        asked = embedded(embedder, [task.text[:TASK_CHARS]])[0]
+        # In one thread: the threads of a matrix product wait for each other on a busy machine.
+        return self._best_chunk(np.vecdot(rows, asked))
+
+    def matched(self, task: Task, place: int, most: int = 3) -> list[str]:
+        """The task's words that a message says, the rarest first."""
+        first = self._firsts[place]
+        last = self._firsts[place + 1] if place + 1 < len(self) else len(self._lengths)
+        found: list[tuple[float, str]] = []
+        for term, word in task.terms.items():
+            postings = self._postings.get(term)
+            if postings is None:
+                continue
+            at = bisect_left(postings.rows, first)
+            if at < len(postings.rows) and postings.rows[at] < last:
+                found.append((-self._rarity(postings), word))
+        return list(dict.fromkeys(word for _, word in sorted(found)))[:most]
+
+    def _rarity(self, postings: _Postings) -> float:
+        count, seen = len(self._lengths), len(postings.rows)
+        return math.log(1 + (count - seen + 0.5) / (seen + 0.5))
+
+    def _best_chunk(self, rows: Scores) -> Scores:
+        if len(rows) == len(self.items):
+            return rows
+        return cast("Scores", np.maximum.reduceat(rows, np.array(self._firsts)))
+
+    def _rows_of(self, embedder: Embedder) -> Vectors:
+        """One vector a row by this model: those that came with cards, the rest embedded now."""
+        name, width = embedder.name, embedder.dimensions
+        known = self._vectors.get(name, np.zeros((0, width), dtype=np.float32))
+        done = len(known)
+        if done < len(self._texts):
+            given = self._given.get(name, {})
+            new = np.zeros((len(self._texts) - done, width), dtype=np.float32)
+            missing: list[int] = []
+            for row in range(done, len(self._texts)):
+                vector = given.get(row, ())
+                if len(vector) == width:
+                    new[row - done] = vector
+                else:
+                    missing.append(row)
+            if missing:
+                places = np.array(missing) - done
+                new[places] = embedded(embedder, [self._texts[row] for row in missing])
+            known = self._vectors[name] = np.concatenate((known, new))
+        return known
+
+
+def _speaker(message: Message) -> tuple[str, str]:
+    """Who speaks, as far as the message says, and the rest of what is searched."""
+    text = searched_text(message)
+    if message.name and message.role != "tool":
+        return message.name, text
+    if message.role in ("user", "assistant"):
+        found = _HEAD.match(text)
+        head = (found[1] or found[2]) if found else ""
+        if found and 0 < len(head.split()) <= _HEAD_WORDS:
+            return head, text[found.end() :]
+    return "", text
+
+
+@lru_cache(maxsize=4_096)
+def _fields(head: str, around: str) -> Mapping[str, float]:
+    """The terms of what stands around a text: who speaks, and role, phase and tool."""
+    weighed: dict[str, float] = {}
+    for text, weight in ((head, _SPEAKER), (around, 1.0)):
+        for term, count in counted(text).items():
+            weighed[term] = weighed.get(term, 0.0) + weight * count
+    return MappingProxyType(weighed)

@@ -1,0 +1,147 @@
+"""Menus: a list of summaries that a model chooses from, and the reading of its answer.
+
+The answer is checked: what it names must be on the menu, and what it leaves out is filled up
+by score, so that a careless model loses little. Where it answers no list at all, the scores
+choose, and the reason is recorded. Nobody is asked here: the question is yielded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from windlass.cards.scoring import Picked, Scored, Selecting, Wanted, cut
+from windlass.prompts import selector_text
+from windlass.window.rank import Choice
+
+MENU_LINES: Final = 100
+LINE_CHARS: Final = 200
+TASK_CHARS: Final = 1_000
+_SHORT: Final = 8
+_TRUSTED: Final = 2
+"""Where a model names what is not on its menu, its other picks that the scores would not have
+chosen get one part in so many of the budget: who reads one line wrong reads others wrong."""
+_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
+_SHOWN: Final = 5
+
+
+def ask(
+    wanted: Wanted,
+    found: Scored,
+    menu: Sequence[int],
+    name: str,
+    note: str,
+    *,
+    alone: bool = False,
+) -> Selecting:
+    """Let a model choose from the units of a menu; `name` is what orders the rest.
+
+    `alone`: the model was asked for by name, not as a part of `hybrid`.
+    """
+    if not menu:
+        return cut(wanted, found, name, note)
+    names = _names(wanted, menu)
+    lines = [_line(wanted, at, names[at]) for at in menu]
+    budget = wanted.options.max_tokens
+    answer = yield selector_text(wanted.task.text[:TASK_CHARS], lines, budget)
+    read = read_answer(answer, {known: at for at, known in names.items()})
+    if isinstance(read, str):
+        return cut(wanted, found, name, f"{read}; chosen by score alone")
+    picked = _combined(wanted, found, read)
+    return Picked(
+        found,
+        picked,
+        "llm" if alone else f"{name}+llm",
+        _told(read, note),
+        frozenset(read.units) & frozenset(picked.chosen),
+        read.reasoning,
+        read.refused,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered: the units it picked, what it named beside the menu, its reasons."""
+
+    units: tuple[int, ...]
+    refused: tuple[str, ...]
+    reasoning: str
+
+
+def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
+    """A model's answer, checked against the menu (from a name to its unit).
+
+    Names may stand in brackets, and a full hash for a short one. Where the answer holds no
+    list of names, a sentence that says so.
+    """
+    if not isinstance(answer, str):
+        return f"the selector answered {type(answer).__name__} where a text was asked"
+    found = _OBJECT.search(answer)
+    try:
+        told = json.loads(found[0]) if found else None
+    except (ValueError, RecursionError):
+        told = None
+    named = told.get("selected") if isinstance(told, Mapping) else None
+    if not isinstance(told, Mapping) or not isinstance(named, list):
+        start = " ".join(answer.split())[:60]
+        return f"the selector answered {start!r} where a JSON object with 'selected' was asked"
+    units: dict[int, None] = {}
+    refused: list[str] = []
+    for one in named:
+        name = one.strip().strip("[]").strip().lower() if isinstance(one, str) else ""
+        at = menu.get(name)
+        if at is None and len(name) > _SHORT:
+            at = menu.get(name[:_SHORT])
+        if at is None:
+            refused.append(str(one)[:40])
+        else:
+            units[at] = None
+    reasoning = told.get("reasoning")
+    return Answer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
+
+
+def _combined(wanted: Wanted, found: Scored, read: Answer) -> Choice:
+    """The picks first, those that the scores would not choose within their part; then the rest."""
+    options, units = wanted.options, wanted.index.units
+    by_score = frozenset(found.fill(options.max_tokens, options.max_messages).chosen)
+    ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
+    first = [at for at in ranked if at in by_score]
+    room = options.max_tokens // (_TRUSTED if read.refused else 1)
+    # Short ones first: as many of the picks as fit.
+    for at in sorted(ranked, key=lambda at: units[at].tokens):
+        if at not in by_score and units[at].tokens <= room:
+            room -= units[at].tokens
+            first.append(at)
+    return found.fill(options.max_tokens, options.max_messages, first)
+
+
+def _names(wanted: Wanted, menu: Sequence[int]) -> dict[int, str]:
+    """A short name for each unit of a menu, no two alike: the head of its content hash."""
+    met: dict[str, int] = {}
+    names: dict[int, str] = {}
+    for at in menu:
+        short = wanted.index.card(wanted.index.units[at].first).content_hash[:_SHORT]
+        met[short] = met.get(short, 0) + 1
+        names[at] = short if met[short] == 1 else f"{short}.{met[short]}"
+    return names
+
+
+def _line(wanted: Wanted, at: int, name: str) -> str:
+    unit = wanted.index.units[at]
+    cards = [wanted.index.card(place) for place in range(unit.first, unit.last + 1)]
+    told = " -> ".join(" ".join(card.summary.split()) for card in cards)
+    where = f"{cards[0].phase}, " if cards[0].phase else ""
+    return f"[{name}] {cards[0].role} ({where}~{unit.tokens} tok): {told[:LINE_CHARS]}"
+
+
+def _told(read: Answer, note: str) -> str:
+    said = [note] if note else []
+    if read.refused:
+        shown = ", ".join(map(repr, read.refused[:_SHOWN]))
+        said.append(f"the selector named what is not on the menu: {shown}")
+    if not read.units:
+        said.append("the selector chose nothing")
+    return "; ".join(said)

@@ -1,0 +1,95 @@
+"""What can be said of a selection: strategy, budget, weights, threshold.
+
+The names are those of the cascade's `selection` block. Numbers are checked here, once, for
+every door.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from windlass.cards.embeddings import Threshold, threshold
+from windlass.errors import UsageError, did_you_mean
+
+Strategy: TypeAlias = Literal["heuristic", "semantic", "llm", "hybrid"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+KEYWORD_WEIGHT: Final = 0.25
+RECENCY_WEIGHT: Final = 0.45
+CALLOUT_WEIGHT: Final = 0.3
+"""The measured best; the document's sketch has 0.4, 0.3 and 0.3."""
+SIMILARITY_THRESHOLD: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each signal counts, as shares of 1; 0 switches one off.
+
+    `keyword` is for what a message says of the task (by words, by vectors or by both),
+    `recency` for its position, `callout` for having been marked as important.
+    """
+
+    keyword: float
+    recency: float
+    callout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The options of a selection.
+
+    `max_tokens` bounds the originals that are chosen, `max_messages` their number (None: no
+    bound). `similarity_threshold` is how near a message must be to the task to count as a hit
+    by its vector: a share of the model's scale, or `cosine>=0.7`. Raises UsageError for what
+    is out of range.
+    """
+
+    strategy: Strategy = "hybrid"
+    max_tokens: int = 30_000
+    max_messages: int | None = 50
+    recency_weight: float = RECENCY_WEIGHT
+    keyword_weight: float = KEYWORD_WEIGHT
+    callout_weight: float = CALLOUT_WEIGHT
+    similarity_threshold: float | str = SIMILARITY_THRESHOLD
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            near = did_you_mean(str(self.strategy), STRATEGIES)
+            raise UsageError(f"unknown strategy {self.strategy!r}; {near}")
+        _check_count("max_tokens", self.max_tokens)
+        if self.max_messages is not None:
+            _check_count("max_messages", self.max_messages)
+        threshold(self.similarity_threshold)
+        weights = {
+            name: getattr(self, name)
+            for name in ("recency_weight", "keyword_weight", "callout_weight")
+        }
+        for name, value in weights.items():
+            if not _is_number(value) or value < 0:
+                raise UsageError(f"{name} {value!r} is no number of at least 0")
+        if not any(weights.values()):
+            raise UsageError(f"{', '.join(weights)} are all 0: nothing is left to choose by")
+
+    @property
+    def weights(self) -> Weights:
+        """The three weights, brought to a sum of 1."""
+        total = self.keyword_weight + self.recency_weight + self.callout_weight
+        return Weights(
+            self.keyword_weight / total, self.recency_weight / total, self.callout_weight / total
+        )
+
+    @property
+    def threshold(self) -> Threshold:
+        """The similarity threshold, read."""
+        return threshold(self.similarity_threshold)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} {value!r} is no whole number of at least 1")

@@ -1,0 +1,146 @@
+"""What all strategies share: one session, one task, one budget; scores, and what they choose.
+
+A strategy says which messages hit (by words, by vectors, by both); from there on all go the
+same way: `window/rank.py` scores and fills, and each chosen message has a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from windlass.cards.embeddings import Embedder
+from windlass.cards.index import Index, Task
+from windlass.cards.options import Selection
+from windlass.cards.words import asks_widely
+from windlass.window import rank
+from windlass.window.rank import Choice, Relevance, Scores
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a strategy: to choose from the messages of `index` for `task`.
+
+    `among` says of each message whether it may be chosen (None: all may). `embedder` is None
+    where no embedding model is at hand; `helper` says whether a model can be asked.
+    """
+
+    index: Index
+    task: Task
+    options: Selection
+    embedder: Embedder | None = None
+    helper: bool = False
+    among: Sequence[bool] | None = None
+    callouts: Collection[int] = ()
+    """Places of messages that are marked as important, besides those whose cards say so."""
+
+    @property
+    def shape(self) -> rank.Shape:
+        """How far scores spread for this task."""
+        return rank.WIDE if asks_widely(self.task.text) else rank.NARROW
+
+    @cached_property
+    def marked(self) -> frozenset[int]:
+        """Places of the messages that are marked as important."""
+        return frozenset(self.index.callouts).union(self.callouts)
+
+    @cached_property
+    def may(self) -> Sequence[bool] | None:
+        """Of each unit, whether it may be chosen: where all of its messages may."""
+        if self.among is None:
+            return None
+        units = self.index.units
+        return [all(self.among[units[at].first : units[at].last + 1]) for at in range(len(units))]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of a session's messages for a task.
+
+    `hits` say how well each message by itself matches (0 to 1); `parts` is what the total is
+    made of, before weighing; `signals` are the strategies' own, by name, for the record.
+    """
+
+    wanted: Wanted
+    hits: Scores
+    parts: Relevance
+    total: Scores
+    signals: Mapping[str, Scores]
+
+    @cached_property
+    def by_unit(self) -> Scores:
+        """The score of each unit: that of its best message; 0 where it may not be chosen."""
+        units = self.wanted.index.units
+        if not len(units):
+            return np.zeros(0, dtype=np.float32)
+        best: Scores = np.maximum.reduceat(self.total, np.array(units.starts))
+        if self.wanted.may is not None:
+            best = np.where(self.wanted.may, best, np.float32(0))
+        return best
+
+    def ranks(self, place: int) -> dict[str, int]:
+        """The rank of a message by each signal, from 1; equal ones share the better rank."""
+        return {
+            name: 1 + len(ordered) - int(np.searchsorted(ordered, scores[place], "right"))
+            for (name, scores), ordered in zip(self._by_name.items(), self._ordered, strict=True)
+        }
+
+    @cached_property
+    def _by_name(self) -> dict[str, Scores]:
+        return {**self.signals, "recency": self.parts.recent, "all": self.total}
+
+    @cached_property
+    def _ordered(self) -> list[Scores]:
+        return [np.sort(scores) for scores in self._by_name.values()]
+
+    def order(self) -> Iterator[int]:
+        """The units, best first."""
+        return rank.best_first(self.by_unit)
+
+    def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> Choice:
+        """What fits the budget, best first; `first` before all others."""
+        index = self.wanted.index
+        said = [text or None for text in index.said]
+        return rank.fill(self.order(), index.units, budget, most, first=first, alike=said)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What a strategy chose.
+
+    `strategy` is what chose in the end, `note` why that is not what was asked for (empty: it
+    is). `asked` are the units that a model picked, `reasoning` what it said of them.
+    """
+
+    scored: Scored
+    choice: Choice
+    strategy: str
+    note: str = ""
+    asked: frozenset[int] = frozenset()
+    reasoning: str = ""
+    refused: tuple[str, ...] = field(default=())
+    """What the model named that was not on its menu."""
+
+
+Selecting: TypeAlias = Generator[str, str, Picked]
+"""A strategy at work: yields the question for a model, is sent its answer, returns its choice."""
+
+
+def scored(wanted: Wanted, hits: Scores, signals: Mapping[str, Scores]) -> Scored:
+    """The messages' scores, from how well each by itself matches the task (`hits`, 0 to 1)."""
+    index, weights = wanted.index, wanted.options.weights
+    parts = rank.relevance(hits, index.tokens, wanted.shape, index.answers)
+    total = np.float32(weights.keyword) * (parts.own + parts.passage)
+    total += np.float32(weights.recency) * parts.recent
+    total[list(wanted.marked)] += np.float32(weights.callout)
+    return Scored(wanted, hits, parts, total, signals)
+
+
+def cut(wanted: Wanted, found: Scored, strategy: str, note: str = "") -> Picked:
+    """What fits the budget, best first."""
+    options = wanted.options
+    return Picked(found, found.fill(options.max_tokens, options.max_messages), strategy, note)

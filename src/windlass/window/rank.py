@@ -1,0 +1,278 @@
+"""From scored candidates to a choice: pure arithmetic over the messages of a session.
+
+Messages are scored, passages are chosen. A message counts for what it says itself (its *own*
+score, sharp) and for what is said around it (its *passage*: the squares of scores, spread to
+the neighbours and fading with the distance); the newest count more where they speak of the
+task at all. The budget is filled by score, and what is chosen goes back in session order.
+`design/selection.md` has the measurements. Knows no words, vectors or cards: who scored a
+message, and by what, is the affair of strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores: TypeAlias = NDArray[np.float32]
+"""One number a message of the session, in its order."""
+
+REACH: Final = 64
+"""How many messages a score spreads at most: a power of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How far scores spread, and how much a message's own score weighs beside its passage.
+
+    `forward` and `backward` are distances, in messages, over which a score fades to 1/e;
+    `back` is the weight of spreading backward: an answer stands behind its question.
+    `sharp` is the power of an own score, `recent` what recency counts beside the rest.
+    """
+
+    own: float
+    forward: float
+    backward: float
+    back: float
+    sharp: float
+    recent: float
+
+
+NARROW: Final = Shape(own=1.4, forward=9.0, backward=6.0, back=0.5, sharp=1.0, recent=1.0)
+"""For a task that is after some message: sharp hits first, and little around them."""
+WIDE: Final = Shape(own=0.05, forward=22.0, backward=12.0, back=0.8, sharp=2.0, recent=0.2)
+"""For a task that asks what was said of a matter: whole passages."""
+
+_SQUARED: Final = 2.5
+"""The power of scores before they spread, so that many weak hits do not drown a strong one."""
+_ASKED: Final = 0.75
+"""What a question gains of its answer's score, besides being next to it."""
+_FAR_TOKENS: Final = 2_000
+"""Tokens that are as far as 1/e: a hit in a long document says little of what stands behind."""
+_SPREAD_HITS: Final = 0.25
+"""How much own scores lose where many messages have high ones."""
+_NEWEST: Final = 40
+"""Messages that count as newest for whether the task goes on with them."""
+_FADING: Final = 12.0
+"""Messages over which one half of recency fades to 1/e."""
+_REMEMBERED: Final = 100.0
+"""Messages over which its other half falls to 0."""
+_ALWAYS_RECENT: Final = 0.05
+_GOING_ON: Final = 1.5
+
+
+def recency(count: int) -> Scores:
+    """How new each of `count` messages is: 1 for the last one, fading by position.
+
+    Fast at first, for what was just said, and then slowly, for what is still being talked of.
+    """
+    age = np.arange(count - 1, -1, -1, dtype=np.float32)
+    fading = np.exp(-age / np.float32(_FADING))
+    lasting = np.maximum(np.float32(0), 1 - age / np.float32(_REMEMBERED))
+    halves: Scores = (fading + lasting) / np.float32(2)
+    return halves
+
+
+def normal(scores: Scores) -> Scores:
+    """The scores with 1 for the highest; what is below 0 becomes 0."""
+    top = float(scores.max(initial=0.0))
+    if top <= 0:
+        return np.zeros_like(scores)
+    return np.divide(np.maximum(scores, 0), top, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """What each message has of the task: by itself, by what is around it, by being new.
+
+    `own` and `passage` together are at most a little above 1; `recent` is at most 1.
+    """
+
+    own: Scores
+    passage: Scores
+    recent: Scores
+
+
+def relevance(
+    hits: Scores, tokens: Scores, shape: Shape, answers: NDArray[np.bool_] | None = None
+) -> Relevance:
+    """What each message has of a task, from how much its own text has (`hits`, 0 to 1).
+
+    `tokens` are those of each message; `answers` says which of them answers the one before it.
+    Where nothing hits, only recency counts.
+    """
+    count = len(hits)
+    recent = recency(count)
+    if not count or not hits.any():
+        return Relevance(np.zeros_like(recent), np.zeros_like(recent), recent)
+    # Fourth powers: how many messages share the top, 1 where one stands out.
+    crowd = max(float(np.square(np.square(hits)).sum()) / 4, 0.25) ** _SPREAD_HITS
+    own = np.float32(shape.own / crowd) * hits**shape.sharp
+    heat = hits**_SQUARED
+    passage = spread(heat, tokens, shape)
+    if answers is not None:
+        passage[:-1] += np.float32(_ASKED) * np.where(answers[1:], heat[1:], np.float32(0))
+    scale = np.float32(max(1.0, float(passage.max())))
+    going_on = float(hits[-_NEWEST:].max()) ** _GOING_ON
+    share = np.float32(shape.recent * (_ALWAYS_RECENT + going_on))
+    return Relevance(own / scale, passage / scale, recent * share)
+
+
+def spread(scores: Scores, tokens: Scores, shape: Shape) -> Scores:
+    """The scores, and those of neighbours, each fading with its distance.
+
+    The distance of two messages is counted in messages, and in tokens where they are long.
+    """
+    gaps = np.zeros_like(tokens)
+    gaps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2 * _FAR_TOKENS)
+    ahead = np.exp(-gaps - np.float32(1 / shape.forward))
+    behind = np.exp(-gaps - np.float32(1 / shape.backward))
+    ahead[:1] = 0
+    behind[:1] = 0
+    back = np.concatenate((behind[:1], behind[:0:-1]))
+    return (
+        scores
+        + _carried(scores, ahead)
+        + np.float32(shape.back) * _carried(scores[::-1], back)[::-1]
+    )
+
+
+def _carried(scores: Scores, fading: Scores) -> Scores:
+    """At each place the sum of the `REACH` scores before it, each times the fading between.
+
+    `fading[i]` is what is left of a score on the step from i - 1 to i. A linear recurrence,
+    solved by doubling its reach instead of step by step.
+    """
+    carried = np.zeros_like(scores)
+    carried[1:] = scores[:-1] * fading[1:]
+    kept = fading.copy()
+    step = 1
+    while step < min(REACH, len(scores)):
+        carried[step:] += kept[step:] * carried[:-step]
+        kept[step:] *= kept[:-step].copy()
+        kept[:step] = 0
+        step *= 2
+    return carried
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Messages that are chosen together or not at all: a call and its results, or one message.
+
+    `first` and `last` are positions; `tokens` those of all of them.
+    """
+
+    first: int
+    last: int
+    tokens: int
+
+
+class Units:
+    """The units of a session, in its order, as they grow."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.tokens: list[int] = []
+        self.messages = 0
+        """How many messages the units hold."""
+
+    def append(self, tokens: int, *, joins: bool) -> None:
+        """The next message; `joins`: it belongs to the unit before it, as a result to its call."""
+        if joins and self.starts:
+            self.tokens[-1] += tokens
+        else:
+            self.starts.append(self.messages)
+            self.tokens.append(tokens)
+        self.messages += 1
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, at: int) -> Unit:
+        end = self.starts[at + 1] if at + 1 < len(self.starts) else self.messages
+        return Unit(self.starts[at], end - 1, self.tokens[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which units were chosen, by place, in session order; and which did not fit, best first."""
+
+    chosen: tuple[int, ...]
+    left_out: tuple[int, ...]
+    tokens: int
+
+
+MOST_LEFT_OUT: Final = 20
+
+
+def fill(
+    order: Iterator[int],
+    units: Units,
+    budget: int,
+    most: int | None = None,
+    *,
+    first: Sequence[int] = (),
+    alike: Sequence[object] | None = None,
+) -> Choice:
+    """Take units in the given order while they fit the budget of tokens and `most` messages.
+
+    A unit that does not fit is passed over for smaller ones. `first` are taken before the
+    others where they fit. `alike` names what each unit says: of units with the same name
+    (None is none) only the best is taken.
+    """
+    left = budget
+    count = 0
+    chosen: dict[int, None] = {}
+    left_out: list[int] = []
+    said: set[object] = set()
+    tokens, starts = units.tokens, units.starts
+    least = min(tokens, default=0)
+    for at in _after(first, order):
+        if left < least or (most is not None and count >= most):
+            break
+        name = alike[at] if alike is not None else None
+        if at in chosen or (name is not None and name in said):
+            continue
+        end = starts[at + 1] if at + 1 < len(starts) else units.messages
+        size = end - starts[at]
+        if tokens[at] > left or (most is not None and count + size > most):
+            if len(left_out) < MOST_LEFT_OUT:
+                left_out.append(at)
+            continue
+        chosen[at] = None
+        said.add(name)
+        left -= tokens[at]
+        count += size
+    return Choice(tuple(sorted(chosen)), tuple(left_out), budget - left)
+
+
+def _after(first: Sequence[int], order: Iterator[int]) -> Iterator[int]:
+    yield from first
+    yield from order
+
+
+def best_first(scores: Scores, least: float = 0.0) -> Iterator[int]:
+    """The places of scores above `least`, highest first; of equal ones the later first.
+
+    Sorted in growing portions: a budget is filled long before all are asked for.
+    """
+    count = len(scores)
+    flipped = scores[::-1]
+    done, portion = 0, 512
+    while done < count:
+        upto = min(count, done + portion)
+        if upto < count:
+            cut = np.partition(flipped, count - upto)[count - upto]
+            # All that equal the cut belong to this portion, or ties would be broken by chance.
+            places = np.flatnonzero(flipped >= cut)
+        else:
+            places = np.arange(count)
+        order = places[np.argsort(-flipped[places], kind="stable")]
+        for place in order[done:].tolist():
+            if flipped[place] <= least:
+                return
+            yield count - 1 - place
+        done, portion = len(order), portion * 4

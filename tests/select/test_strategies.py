@@ -1,0 +1,312 @@
+"""Each strategy: what it finds, what it asks, what it makes of an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.select.talks import FILLER, Meanings, index_of, picked
+from windlass.cards.index import Task
+from windlass.cards.menu import MENU_LINES, Answer, read_answer
+from windlass.cards.options import Selection
+from windlass.cards.scoring import Picked, Wanted
+from windlass.cards.strategies import selecting
+from windlass.errors import UsageError
+from windlass.messages import ToolCall, assistant, tool, user
+
+HIT = "The harbour crane broke its cable at dawn."
+TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
+AT = 12
+
+
+def chosen(found: Picked) -> list[int]:
+    units = found.scored.wanted.index.units
+    return [units[at].first for at in found.choice.chosen]
+
+
+def answered(answer: Any, task: str = "crane cable", talk: Any = None, **options: Any) -> Picked:
+    embedder = options.pop("embedder", None)
+    told = Selection(**{"strategy": "llm", "max_tokens": 60, **options})
+    wanted = Wanted(index_of(talk or TALK), Task.of(task), told, embedder, helper=True)
+    asking = selecting(wanted)
+    question = next(asking)
+    with pytest.raises(StopIteration) as done:
+        asking.send(answer(question) if callable(answer) else answer)
+    found: Picked = done.value.value
+    return found
+
+
+def lines(question: str) -> list[tuple[str, str]]:
+    """The names on a menu, and the lines."""
+    found = [line for line in question.splitlines() if line.startswith("[")]
+    return [(line[1:].partition("]")[0], line) for line in found]
+
+
+def keeping(asked: list[str]) -> Any:
+    """A selector that keeps the question and picks nothing."""
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return '{"selected": []}'
+
+    return answer
+
+
+def naming(*words: str) -> Any:
+    """A selector that picks the lines that hold a word."""
+
+    def answer(question: str) -> str:
+        names = [name for name, line in lines(question) if any(word in line for word in words)]
+        return json.dumps({"selected": names, "reasoning": "they hold it"})
+
+    return answer
+
+
+@pytest.mark.req("AC-74", "AC-98")
+class TestHeuristic:
+    def test_finds_what_shares_words(self) -> None:
+        found = picked(TALK, "Which cable of the crane?", strategy="heuristic", max_tokens=20)
+        assert (chosen(found), found.strategy, found.note) == ([AT], "heuristic", "")
+
+    def test_brings_the_question_before_an_answer(self) -> None:
+        talk = [user(text) for text in FILLER]
+        talk[8:10] = [user("What colour is it?"), assistant("The harbour crane is bright red.")]
+        found = picked(talk, "harbour crane", strategy="heuristic", max_tokens=40)
+        assert {8, 9} <= set(chosen(found))
+
+    @pytest.mark.req("AC-60")
+    def test_a_weight_of_0_switches_a_signal_off(self) -> None:
+        options = {"strategy": "heuristic", "max_tokens": 20}
+        newest = picked(TALK, "zebra", **options)
+        assert chosen(newest) == [len(TALK) - 1]
+        assert chosen(picked(TALK, "zebra", recency_weight=0, **options)) == []
+        by_position = picked(TALK, "crane cable", keyword_weight=0, **options)
+        assert chosen(by_position) == [len(TALK) - 1]
+
+    @pytest.mark.req("AC-60")
+    def test_weights_are_shares(self) -> None:
+        once = picked(TALK, "crane cable violins", strategy="heuristic", max_tokens=90)
+        scaled = picked(
+            TALK,
+            "crane cable violins",
+            strategy="heuristic",
+            max_tokens=90,
+            keyword_weight=5,
+            recency_weight=9,
+            callout_weight=6,
+        )
+        assert chosen(once) == chosen(scaled)
+        assert once.scored.total == pytest.approx(scaled.scored.total)
+
+    @pytest.mark.req("AC-117")
+    def test_a_callout_counts(self) -> None:
+        wanted = Wanted(
+            index_of(TALK),
+            Task.of("crane cable"),
+            Selection("heuristic", max_tokens=40),
+            callouts=[3],
+        )
+        with pytest.raises(StopIteration) as done:
+            next(selecting(wanted))
+        assert chosen(done.value.value) == [3, AT]
+
+    @pytest.mark.req("AC-72")
+    def test_chooses_among_the_candidates_it_was_given(self) -> None:
+        among = [at != AT for at in range(len(TALK))]
+        found = picked(TALK, "crane cable", strategy="heuristic", max_tokens=4_000, among=among)
+        assert AT not in chosen(found)
+        assert len(chosen(found)) == len(TALK) - 1
+
+    @pytest.mark.req("AC-58")
+    def test_holds_max_messages(self) -> None:
+        found = picked(TALK, "crane", strategy="heuristic", max_tokens=4_000, max_messages=3)
+        assert len(chosen(found)) == 3
+
+    def test_a_text_that_was_said_twice_is_chosen_once(self) -> None:
+        report = "The crane was inspected. " * 12
+        talk = [user(report), *map(user, FILLER), user(report)]
+        found = picked(talk, "crane", strategy="heuristic", max_tokens=4_000)
+        assert len(chosen(found)) == len(talk) - 1
+
+
+@pytest.mark.req("AC-75", "AC-98")
+class TestSemantic:
+    model = Meanings("crane hoist lift cable", "violins cello")
+
+    def test_finds_what_means_the_same(self) -> None:
+        options = {"strategy": "semantic", "embedder": self.model, "max_tokens": 20}
+        found = picked(TALK, "a hoist", **options)
+        assert (chosen(found), found.strategy) == ([AT], "semantic")
+
+    @pytest.mark.req("AC-61")
+    def test_counts_no_message_under_the_threshold(self) -> None:
+        options = {"strategy": "semantic", "embedder": self.model, "recency_weight": 0}
+        near = picked(TALK, "a hoist", similarity_threshold=0.5, **options)
+        assert near.scored.hits[AT] == 1
+        assert (near.scored.hits > 0).sum() == 1
+        none = picked(TALK, "planets", similarity_threshold="cosine>=1", **options)
+        assert chosen(none) == [] or none.scored.hits.any()
+
+    def test_without_a_model_says_what_to_install(self) -> None:
+        with pytest.raises(UsageError, match=r"'semantic' .*windlass\[embeddings\]"):
+            picked(TALK, "a hoist", strategy="semantic")
+
+
+@pytest.mark.req("AC-77", "AC-98")
+class TestHybrid:
+    model = Meanings("crane hoist lift cable", "violins cello")
+
+    def test_fuses_words_and_vectors(self) -> None:
+        found = picked(
+            TALK, "dawn hoist violins", strategy="hybrid", max_tokens=45, embedder=self.model
+        )
+        assert found.strategy == "hybrid"
+        assert set(found.scored.signals) == {"keyword", "embedding"}
+        assert AT in chosen(found)
+
+    def test_without_an_embedding_model_goes_by_words_and_says_so(self) -> None:
+        found = picked(TALK, "crane cable", strategy="hybrid", max_tokens=20)
+        assert (chosen(found), found.strategy) == ([AT], "heuristic")
+        assert "by keywords alone" in found.note
+
+    def test_lets_a_model_choose_from_twice_the_budget(self) -> None:
+        asked: list[str] = []
+        found = answered(keeping(asked), strategy="hybrid", max_tokens=40, embedder=self.model)
+        assert 0 < sum(TALK[AT].text in line for _, line in lines(asked[0])) <= 1
+        tokens = sum(int(line.partition("~")[2].split()[0]) for _, line in lines(asked[0]))
+        assert 40 < tokens <= 80
+        assert found.strategy == "hybrid+llm"
+
+
+@pytest.mark.req("AC-76", "AC-98")
+class TestLlm:
+    @pytest.mark.req("AC-80", "AC-81", "AC-3")
+    def test_asks_with_a_menu_of_summaries(self) -> None:
+        asked: list[str] = []
+        talk = [user(f"{text} {'and so on ' * 60}") for text in FILLER * 6]
+        answered(keeping(asked), talk=talk, max_tokens=2_000)
+        menu = lines(asked[0])
+        assert len(menu) == MENU_LINES
+        assert len({name for name, _ in menu}) == MENU_LINES
+        assert all(len(line) <= 260 for _, line in menu)
+        assert all(f"[{name}] user (~" in line for name, line in menu)
+        assert "CURRENT TASK:\ncrane cable" in asked[0]
+        assert "~2000 tokens" in asked[0]
+
+    @pytest.mark.req("AC-82", "AC-85")
+    def test_takes_what_the_model_picks(self) -> None:
+        found = answered(naming("candles"), task="crane cable", max_tokens=50)
+        assert FILLER.index(next(one for one in FILLER if "candles" in one)) in chosen(found)
+        assert AT in chosen(found)
+        assert (found.strategy, found.reasoning) == ("llm", "they hold it")
+        assert len(found.asked) == 1
+
+    def test_who_names_what_is_not_there_is_trusted_with_half_of_the_budget(self) -> None:
+        def answer(question: str) -> str:
+            told = json.loads(naming("Remark")(question))
+            return json.dumps({"selected": [*told["selected"], "0badc0de"]})
+
+        by_score = set(chosen(picked(TALK, "crane cable", strategy="hybrid", max_tokens=100)))
+        careless = answered(answer, task="crane cable", max_tokens=100)
+        units = careless.scored.wanted.index.units
+        beside = [at for at in careless.choice.chosen if at not in by_score]
+        assert beside
+        assert sum(units[at].tokens for at in beside) <= 50
+
+    @pytest.mark.req("AC-83")
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "I would take the one about the crane.",
+            "",
+            "[1, 2]",
+            '{"selected": "all of them"}',
+            '{"selected": [broken',
+            "{" * 5_000,
+            None,
+            {"selected": []},
+        ],
+    )
+    def test_falls_back_to_the_scores_with_the_reason(self, answer: Any) -> None:
+        found = answered(answer)
+        assert chosen(found) == chosen(
+            picked(TALK, "crane cable", strategy="hybrid", max_tokens=60)
+        )
+        assert found.strategy == "heuristic"
+        assert "the selector answered" in found.note
+        assert "chosen by score alone" in found.note
+
+    def test_refuses_what_is_not_on_the_menu(self) -> None:
+        found = answered(lambda q: json.dumps({"selected": ["0badc0de", 7, lines(q)[0][0]]}))
+        assert found.refused == ("0badc0de", "7")
+        assert "not on the menu: '0badc0de', '7'" in found.note
+        assert len(found.asked) == 1
+
+    @pytest.mark.req("AC-84")
+    def test_no_two_lines_have_one_name(self) -> None:
+        asked: list[str] = []
+        talk = [user("The crane again."), user("Something else."), user("The crane again.")]
+        answered(keeping(asked), talk=talk)
+        names = [name for name, _ in lines(asked[0])]
+        assert len(set(names)) == len(names) == 3
+
+    def test_a_call_and_its_results_are_one_line(self) -> None:
+        asked: list[str] = []
+        call = ToolCall("c1", "inspect", '{"what": "crane"}')
+        talk = [user("Look."), assistant("", calls=[call]), tool(call, "The cable is worn.")]
+        answered(keeping(asked), talk=talk)
+        line = next(line for _, line in lines(asked[0]) if "assistant" in line)
+        assert "[calls inspect(" in line
+        assert "-> Result of inspect: The cable is worn." in line
+
+    def test_without_a_model_says_how_to_give_one(self) -> None:
+        with pytest.raises(UsageError, match="'llm' asks a model: pass helper="):
+            picked(TALK, "crane", strategy="llm")
+
+    def test_asks_nobody_about_nothing(self) -> None:
+        wanted = Wanted(index_of([]), Task.of("crane"), Selection("llm"), helper=True)
+        with pytest.raises(StopIteration) as done:
+            next(selecting(wanted))
+        assert done.value.value.choice.chosen == ()
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        "told",
+        [
+            '{"selected": ["aaaa0001"], "reasoning": "r"}',
+            '```json\n{"selected": ["[AAAA0001]"], "reasoning": "r"}\n```',
+            'Sure! {"selected": ["aaaa0001ffff0000", "aaaa0001"], "reasoning": "r"} There.',
+        ],
+    )
+    def test_are_read_out_of_what_stands_around(self, told: str) -> None:
+        assert read_answer(told, {"aaaa0001": 4}) == Answer((4,), (), "r")
+
+    def test_of_a_short_head_are_refused(self) -> None:
+        assert read_answer('{"selected": ["aaaa"]}', {"aaaa0001": 4}) == Answer((), ("aaaa",), "")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"strategy": "best"}, "unknown strategy 'best'; known: heuristic, hybrid, llm, semantic"),
+        ({"strategy": "hybird"}, "did you mean 'hybrid'"),
+        ({"max_tokens": 0}, "max_tokens 0 is no whole number of at least 1"),
+        ({"max_tokens": 1.5}, "max_tokens 1.5 is no whole number"),
+        ({"max_messages": True}, "max_messages True is no whole number"),
+        ({"recency_weight": -1}, "recency_weight -1 is no number of at least 0"),
+        ({"recency_weight": 0, "keyword_weight": 0, "callout_weight": 0}, "nothing is left"),
+        ({"similarity_threshold": 3}, "similarity_threshold 3 is neither"),
+    ],
+)
+def test_wrong_options_are_told_in_a_sentence(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        Selection(**options)
+
+
+@pytest.mark.req("AC-57", "AC-58")
+def test_the_defaults_are_those_of_the_document() -> None:
+    options = Selection()
+    assert (options.max_tokens, options.max_messages) == (30_000, 50)
