@@ -28,7 +28,7 @@ RECORDED = json.loads(
 def lookup(number: int, content: str | None = None) -> list[dict[str, Any]]:
     """A call and its result."""
     function = {"name": "lookup", "arguments": f'{{"order": "#W{number}"}}'}
-    text = content or "\n".join(f"line {at} of order_{number}_{at}" for at in range(200))
+    text = content or "\n".join(f"line {at} of order {number}" for at in range(200))
     return [
         {
             "role": "assistant",
@@ -162,8 +162,8 @@ class TestWindow:
         assert entry.reference in window.messages[entry.position]["content"]
         original = messages[entry.position]["content"]
         assert window.recall(entry.reference) == original
-        assert window.recall(entry.reference, grep="line 7 ") == "8: line 7 of order_0_7"
-        assert window.recall(entry.reference, lines="1") == "1: line 0 of order_0_0"
+        assert window.recall(entry.reference, grep="line 7 ") == "8: line 7 of order 0"
+        assert window.recall(entry.reference, lines="1") == "1: line 0 of order 0"
 
     def test_recall_refuses_what_it_does_not_know(self) -> None:
         window = windlass.bound(loop(2))
@@ -206,9 +206,9 @@ class TestWindow:
             {"type": "function", "function": {"name": f"t{n}", "description": "words " * 40}}
             for n in range(20)
         ]
-        window = windlass.bound(loop(8), max_input_tokens=4_000, tools=tools)
-        assert window.tokens <= 4_000
-        assert windlass.bound(loop(8), tools=tools).tokens > 4_000
+        window = windlass.bound(loop(8), max_input_tokens=3_000, tools=tools)
+        assert window.tokens <= 3_000
+        assert windlass.bound(loop(8), tools=tools).tokens > 3_000
 
 
 class TestPins:
@@ -298,10 +298,10 @@ def test_a_recording_is_valid_at_each_call(profile: str) -> None:
 
 def test_importing_it_takes_little() -> None:
     code = (
-        "import sys, time; t = time.process_time(); import windlass; windlass.bound;"
-        "spent = time.process_time() - t;"
-        "assert not {'pydantic', 'jinja2', 'sqlite3', 'asyncio', 'yaml'} & set(sys.modules);"
-        "print(spent)"
+        "import sys, windlass; windlass.bound;"
+        "heavy = {'pydantic', 'jinja2', 'sqlite3', 'asyncio', 'yaml', 'numpy'};"
+        "assert not heavy & set(sys.modules);"
+        "print(len(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 0.3
+    assert int(done.stdout) < 260

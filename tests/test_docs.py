@@ -87,7 +87,10 @@ class TestNames:
         flat = {**settings, **settings["compress"]}
         for name, value in flat.items():
             wanted = value if isinstance(value, str) else json.dumps(value)
-            assert (name, told.get(name)) == (name, "on" if name == "compress" else wanted)
+            wanted = "on" if isinstance(value, dict) else wanted
+            assert (name, told.get(name)) == (name, wanted)
+        longer = settings["without_cache"].items()
+        assert ", ".join(f"`{name}` {value}" for name, value in longer) in page
 
     def test_every_builtin_tool_is_documented(self) -> None:
         page = (ROOT / "docs" / "tools.md").read_text()

@@ -211,6 +211,13 @@ class TestDigest:
         assert seen_whole(said, Digest()) == 10
         assert seen_whole(said, Digest(named_within=0)) == 8
 
+    def test_one_read_in_a_shell_is_not_kept_longer_for_it_than_for_itself(self) -> None:
+        read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
+        edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
+        said = turns(read, edit, *idle(12))
+        assert seen_whole(said, Digest(shell_reads_after=2, named_within=9)) == 3
+        assert seen_whole(said, Digest(shell_reads_after=4, named_within=9)) == 5
+
     @pytest.mark.parametrize(
         ("name", "arguments"),
         [

@@ -17,6 +17,7 @@ from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
 from windlass.window.entries import Item
 from windlass.window.options import OPTIONS, Compress, Decay, Policy, options_of, over, plain
+from windlass.window.policies.digest import Digest
 from windlass.window.profiles import ABOUT, PROFILES, Profile
 from windlass.window.steps import steps
 from windlass.wire.openai import check_sequence
@@ -220,6 +221,20 @@ class TestSteps:
         made = Policy.of({"see_results": 2, "see_reads": 7, "share_text": 0.2})
         (digest,) = (each for each in steps(made) if each.name == "digest")
         assert (digest.after, digest.reads_after, digest.share_text) == (2, 7, 0.2)  # type: ignore[attr-defined]
+
+    def test_without_a_cache_what_was_seen_stays_longer(self) -> None:
+        def seen(policy: Policy, *, caches: bool) -> tuple[int, int, int]:
+            (made,) = (each for each in steps(policy, caches=caches) if isinstance(each, Digest))
+            return made.reads_after, made.shell_reads_after, made.crowded_after
+
+        assert seen(Policy(), caches=True) == (8, 3, 2)
+        assert seen(Policy(), caches=False) == (16, 12, 16)
+        # What a user writes holds at all prices, unless it is written for these.
+        assert seen(Policy.of({"see_reads": 4}), caches=False) == (4, 12, 16)
+        both = Policy.of({"see_reads": 4, "without_cache": {"see_reads": 5, "see_crowded": None}})
+        assert seen(both, caches=False) == (5, 12, 2)
+        assert seen(Policy.of({"without_cache": None}), caches=False) == (8, 3, 2)
+        assert Policy(profile="lean").uncached() == Policy(profile="lean")
 
     @pytest.mark.req("CE-51")
     def test_thresholds_adapt_to_the_window_unless_they_may_not(self) -> None:

@@ -70,6 +70,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
     room = input_room(work.info, work.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
     can_recall, can_read = RECALL.name in work.tools, READ in work.tools
+    prices = _prices(run, work)
 
     def back(message: Message) -> str:
         ref = reference(message)
@@ -83,6 +84,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
     course = Course(
         policies=steps(
             policy,
+            caches=prices.caches,
             window_tokens=work.info.window,
             limit=_for_messages(run, work, limit),
             on_exceed="summarise" if work.rule.budget.on_exceed == "summarise" else "prune",
@@ -95,7 +97,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
             for name, tool in work.tools.items()
         },
         back=back,
-        planner=planner_of(policy, _prices(run, work), tells=True),
+        planner=planner_of(policy, prices, tells=True),
     )
     work.planner = course.planner
     for entry in assemble(work.blocks, ()):

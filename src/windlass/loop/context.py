@@ -99,7 +99,7 @@ class Context:
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
         self.course = Course(
-            policies=steps(chosen, limit=most),
+            policies=steps(chosen, caches=self.prices.caches, limit=most),
             # Counting takes longer than deciding: only a limit needs the model's own count.
             count=self._weighed if chosen.max_input_tokens else size,
             back=_recall_call if recall else _reference,

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.errors import UsageError, did_you_mean
@@ -75,6 +75,22 @@ class Decay:
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutCache:
+    """What holds where the prices have no cache, in the place of the options of these names.
+
+    There an edit costs no more later than now, so what may be needed can stay longer. Null: as
+    with a cache. An option that the user writes holds here too, unless it is written here.
+    """
+
+    see_reads: int | None = _option("count or null", "`see_reads` without a cache.", None)
+    see_shell_reads: int | None = _option(
+        "count or null", "`see_shell_reads` without a cache.", None
+    )
+    see_crowded: int | None = _option("count or null", "`see_crowded` without a cache.", None)
+    most_crowded: int | None = _option("count or null", "`most_crowded` without a cache.", None)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All options of a window. What is not given comes from the profile.
 
@@ -126,6 +142,9 @@ class Policy:
     )
     most_crowded: int = _option(
         "count", "Larger results are digested at `see_results` though their digest is crowded."
+    )
+    without_cache: WithoutCache | None = _option(  # noqa: RUF009
+        WithoutCache, "What stays in sight longer where the prices have no cache."
     )
     digest_above_chars: int = _option("count", "Results of fewer characters are not digested.")
     share_records: float = _option("share", "Share of records (JSON, lists) that a digest keeps.")
@@ -214,6 +233,11 @@ class Policy:
         """Every option with its value, as plain data."""
         return {name: plain(getattr(self, name)) for name in OPTIONS}
 
+    def uncached(self) -> Policy:
+        """The same policy as it is where the prices have no cache."""
+        longer = {k: v for k, v in (plain(self.without_cache) or {}).items() if v is not None}
+        return replace(self, **longer)
+
     @property
     def key(self) -> str:
         """16 hex digits that are equal for equal options, for the record of a call."""
@@ -254,7 +278,13 @@ def over(far: Any, near: Any) -> Any:
 def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option: what is given over what the profile says, checked."""
     profile = _value("profile", given.get("profile", "default"), OPTIONS["profile"])
-    values = over(PROFILES[profile], {name: plain(value) for name, value in given.items()})
+    written = {name: plain(value) for name, value in given.items()}
+    values = over(PROFILES[profile], written)
+    if isinstance(values["without_cache"], Mapping):
+        also = {n: v for n, v in written.items() if n in options_of(WithoutCache)}
+        values["without_cache"] = over(
+            {**values["without_cache"], **also}, written.get("without_cache", {})
+        )
     return {name: _value(name, values[name], each) for name, each in OPTIONS.items()}
 
 

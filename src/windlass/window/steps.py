@@ -34,6 +34,7 @@ from windlass.window.policies.supersede import Supersede
 def steps(
     policy: Policy,
     *,
+    caches: bool = True,
     window_tokens: int = 0,
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
@@ -44,6 +45,7 @@ def steps(
     Args:
         policy: The options. Where it is not `enabled`, only what the user keeps and limits
             stands: the newest turns, the newest pictures, the tokens of a call.
+        caches: Whether the prices have a cache; without one what is seen stays longer.
         window_tokens: Tokens of the model's window, which the thresholds of `compress` adapt to
             (0: they stay).
         limit: Tokens that the messages of a call may have, in the place of the policy's
@@ -51,6 +53,7 @@ def steps(
         on_exceed: What is done above the limit.
         where: The path of the file of a picture, by its message and its number in it.
     """
+    policy = policy if caches else policy.uncached()
     shortened = (*_fresh(policy, window_tokens), *_aged(policy)) if policy.enabled else ()
     return (*shortened, *_whole(policy, limit, on_exceed, where))
 

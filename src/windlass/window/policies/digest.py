@@ -44,7 +44,8 @@ class Digest:
             have one edit by quoting whole lines.
         shell_reads_after: Calls that see a file whole which was read in a shell.
         crowded_after: Calls that see a result whole whose digest would not hold all its names.
-        named_within: A file that was read stays while one of so many newest turns names it.
+        named_within: A file that was read stays while one of so many newest turns names it (one
+            that was read in a shell: at most `shell_reads_after`).
         most_waiting: Characters from which on a result waits for nothing after `after` calls,
             but a file that a tool of its own read.
         most_crowded: Characters from which on a result does not wait for being crowded: the
@@ -104,10 +105,11 @@ class Digest:
         if call is not None and _is_read(draft, call, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
             if by_itself or len(text) <= self.most_waiting:
-                left = (self.reads_after if by_itself else self.shell_reads_after) - seen
-                if left > 0:
-                    return left
-                named = _named(draft, at, call, self.named_within)
+                after = self.reads_after if by_itself else self.shell_reads_after
+                if after > seen:
+                    return after - seen
+                within = self.named_within if by_itself else min(self.named_within, after)
+                named = _named(draft, at, call, within)
                 if named:
                     return named
         if seen < self.crowded_after and len(text) <= min(self.most_crowded, self.most_waiting):
