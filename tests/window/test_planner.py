@@ -250,6 +250,19 @@ class TestBounds:
         assert _decided(_windows(said, policy, over=short, sure=0)[2]).verdict == "defer"
         assert _decided(_windows(said, policy, over=short, sure=1)[2]).verdict == "commit"
 
+    def test_under_a_guard_what_saves_less_than_a_step_of_the_cache_waits(self) -> None:
+        # A window that is some tokens shorter may end in another step: .9 * 127 are at stake.
+        small, large = Shorten({2: [(2, 2_950)]}), Shorten({2: [(2, 2_800)]})
+        said = _said(3_000, 50)
+
+        def made(policy: Shorten, guard: float | None) -> bool:
+            window = _windows(said, policy, AUTOMATIC, guard=guard)[1]
+            return window.entries[2].edited
+
+        assert made(small, None)
+        assert not made(small, 1.01)
+        assert made(large, 1.01)
+
     def test_a_read_that_is_dearer_than_a_write_never_makes_an_edit_dearer_than_free(self) -> None:
         odd = Prices(read=0.9, write=0.5, minimum=0, step=1, ttl_s=None)
         one = _decided(_windows(_said(3_000, 3_000, 50), Shorten({4: [(2, 2_500)]}), odd)[3])

@@ -138,7 +138,7 @@ class Planner:
     least_calls: int = 10
     share: float = 0.5
     margin: float = 0.3
-    over: float = 0.05
+    over: float = 0.04
     sure: float = 0
     quiet: float = 1.5
     floor: float = 1.1
@@ -212,7 +212,7 @@ class Plan:
         if offer is None:
             return
         never_sent = all(at in draft.fresh for at in proposal.span)
-        if never_sent and self._stays_cached(offer.removed):
+        if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
             carry_out(draft, proposal)
         else:
             self._offers[offer.first] = offer
@@ -298,15 +298,27 @@ class Plan:
                 "defer", at, again, put, worth, calls, prices.read, prices.write, gain, len(waiting)
             )
 
+    @property
+    def _step(self) -> float:
+        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
+        return (self._prices.write - self._prices.read) * (self._prices.step - 1)
+
+    def _is_sure(self, removed: int) -> bool:
+        """Whether what is never sent saves more than the steps of a cache may cost.
+
+        Asked under a guard only: where a window ends between two steps is a matter of luck.
+        """
+        return self._planner.guard is None or removed * self._prices.write >= self._step
+
     def _may_be_risked(self, one: Decision) -> bool:
         """Whether a set gains enough, and costs little enough should the run end now."""
         planner, ledger = self._planner, self._before
         if one.setup <= 0:
-            return one.gain > 0
+            return one.gain > 0 and self._is_sure(one.removed)
         if one.gain <= planner.margin * one.setup:
             return False
         bill = ledger.bill + one.setup
-        if planner.guard is not None and bill > planner.guard * ledger.everything:
+        if planner.guard is not None and bill + self._step > planner.guard * ledger.everything:
             return False
         bill -= planner.sure * one.read * one.removed
         return bill <= (1 + planner.over) * ledger.everything
