@@ -177,11 +177,14 @@ def make_registry(settings: Settings, tools: Tools) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.callouts import callout
     from windlass.engine.recall import recall
+    from windlass.injectors.scratchpad import describe_picture, look_again
+    from windlass.injectors.tools import plan, todo, use_skill
     from windlass.memory.tools import remember, search_memory
     from windlass.tools.registry import builtin, make_tool
 
     registry = builtin()
-    for own in (callout, recall, remember, search_memory):
+    kept = (callout, recall, remember, search_memory)
+    for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(make_tool(own))
     registry.load_entry_points()
     for item in (*settings.tools, *tools):

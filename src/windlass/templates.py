@@ -1,9 +1,8 @@
 """Templates: sandboxed Jinja2 over `input`, `state` and `outputs`, and nothing else.
 
-A template cannot reach files, the network, Python's internals, a clock or chance,
-and cannot change what it is given: the same values always render to the same text.
-This module knows no history; what `outputs` offers is fetched by functions it is
-handed.
+A template cannot reach files, the network, Python's internals, a clock or chance, and cannot
+change what it is given: the same values always render to the same text. This module knows no
+history; what `outputs` offers is fetched by functions it is handed.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from windlass.errors import ContextError, did_you_mean
 
 NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
+MOMENTS: Final = ("call", "now", "session_id")
+"""What `system` and `instructions` see besides: text that the run hands in."""
 
 LONGEST: Final = 4_000_000
 """Characters a template may render to: more than any model's window holds."""
@@ -270,6 +271,7 @@ def render(
     state: Mapping[str, Any],
     outputs: Mapping[str, Any],
     where: str,
+    moments: Mapping[str, str] | None = None,
     missing_state_is_false: bool = False,
 ) -> str:
     """The text of a template. `where` names the template's place in messages.
@@ -280,11 +282,8 @@ def render(
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    values = {
-        "input": input,
-        "state": _MaybeState(state) if missing_state_is_false else state,
-        "outputs": outputs,
-    }
+    known = _MaybeState(state) if missing_state_is_false else state
+    values = {"input": input, "state": known, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
     try:

@@ -24,7 +24,7 @@ from windlass.cascade.model import (
 )
 from windlass.cascade.origin import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
-from windlass.templates import NAMES, TemplateError, find_names, is_constant
+from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
 
 CHOICES: Final = ("auto", "none", "required")
 _DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -249,10 +249,11 @@ class _Checker:
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
+        known = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
         for name in used:
             if name.of != "outputs":
-                if name.name not in NAMES:
-                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, NAMES)}"
+                if name.name not in known:
+                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, known)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import rules
+from windlass.cascade import injectors
 from windlass.cascade.auto import layers, origins, windowed
 from windlass.cascade.model import (
     Cascade,
@@ -177,6 +178,7 @@ def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Expl
             *_generation(cascade, phase),
             *_settings(phase),
             *_options(cascade, phase, rule, settings),
+            *(Setting(*one) for one in injectors.origins(cascade, phase)),
         )
         explained.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
     return explained
@@ -218,7 +220,7 @@ def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
         yield Setting("system", cascade.system, "written, for the whole cascade")
 
 
-_TOLD_ELSEWHERE = frozenset({"name", "instructions", "intra_context"})
+_TOLD_ELSEWHERE = frozenset({"name", "instructions", "intra_context", "injectors"})
 
 
 def _settings(phase: Phase) -> Iterator[Setting]:

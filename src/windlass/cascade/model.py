@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from windlass.cascade.auto import AutoContext, Switch, yes_or_object
+from windlass.cascade.injectors import WithInjectors
 from windlass.cascade.memory import MemoryOf
 from windlass.cascade.origin import Origin
 from windlass.cascade.values import Callouts, working_pattern, working_schema
@@ -220,7 +221,7 @@ class GenerationSettings(Part):
     """A JSON Schema of an object that the output must satisfy."""
 
 
-class Phase(GenerationSettings):
+class Phase(GenerationSettings, WithInjectors):
     """One step of a cascade: what is asked, with which tools, seeing what."""
 
     name: Name
@@ -287,7 +288,7 @@ class Phase(GenerationSettings):
     """A limit for the tokens of one request: a number, or an object with limit, warn, on_exceed."""
 
 
-class Cascade(GenerationSettings):
+class Cascade(GenerationSettings, WithInjectors):
     """A workflow: phases that run one after the other and share one context."""
 
     cascade_id: Name

@@ -12,12 +12,14 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import auto, model
 from windlass.cascade.draft import at, path_of
+from windlass.cascade.injectors import INJECTORS, OPTIONS, OwnInjector
 from windlass.cascade.memory import Memory
 from windlass.cascade.origin import Path, place_of
 from windlass.errors import did_you_mean
 from windlass.parts import SENTENCE, Part
 from windlass.servers import McpServer
-from windlass.window.options import OPTIONS, Compress, Decay
+from windlass.window.options import OPTIONS as WINDOW_OPTIONS
+from windlass.window.options import Compress, Decay
 
 _SERVER: Final = "mcp_servers.NAME"
 PARTS: Final[Mapping[str, type[Part]]] = {
@@ -37,6 +39,9 @@ PARTS: Final[Mapping[str, type[Part]]] = {
     "compress": auto.BLOCKS[Compress],
     "decay": auto.BLOCKS[Decay],
     _SERVER: McpServer,
+    "injectors": INJECTORS,
+    "own": OwnInjector,
+    **OPTIONS,
 }
 """Which model stands under which key."""
 
@@ -79,6 +84,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "compress": "true, false, or an object such as {'above_chars': 1500}",
     "decay": "true, false, or an object such as {'full': 4, 'fold': 6}",
     "output_extraction": "an object with 'pattern' and 'store_as'",
+    "injectors": "true, false, or an object such as {'skills': {'active': ['pdf']}}",
     "memory": "the name of a bank, a list of them, or an object such as {'read': ['notes']}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
 }
@@ -91,7 +97,7 @@ _HOMES: Final = {
     "inject_from": "a source",
 }
 _OFF: Final = frozenset(
-    name for name, option in OPTIONS.items() if option.metadata["kind"] == "count or null"
+    name for name, option in WINDOW_OPTIONS.items() if option.metadata["kind"] == "count or null"
 )
 _SHOWN: Final = 60
 

@@ -149,6 +149,22 @@ def explain(
 
 
 @app.command()
+def report(
+    session: Session,
+    *,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
+    ] = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report what a session cost, or what of its requests a cache could hold."""
+    from windlass.cli.report import report_command
+
+    report_command(session, store, prefix=prefix, as_json=as_json)
+
+
+@app.command()
 def callout(
     session: Session,
     ref: Annotated[
@@ -172,12 +188,15 @@ def check(
     explain_defaults: Annotated[
         bool, typer.Option("--explain-defaults", help="Print each setting with its origin.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Take what is told as a warning for a mistake.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find every mistake in a cascade at once, with file and line."""
     from windlass.cli.files import check_command
 
-    check_command(cascade, explain_defaults=explain_defaults, as_json=as_json)
+    check_command(cascade, explain_defaults=explain_defaults, as_json=as_json, strict=strict)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from windlass.cli.blocks import print_blocks
 from windlass.cli.look import cache_text, open_existing
 from windlass.cli.output import out, plain, print_json, print_table
 from windlass.report.explain import Decision, Explanation, explain_call
@@ -47,6 +48,7 @@ def _print(explained: Explanation) -> None:
         out.print(Text(planner_text(explained.planner)))
     for note in explained.notes:
         out.print(Text(f"note: {note}"))
+    print_blocks(call.details)
     out.print()
     print_table(
         "",

@@ -9,22 +9,33 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.sizes import warnings
 from windlass.cli.output import out, print_json, print_table
-from windlass.errors import StoreError, UsageError
+from windlass.errors import CascadeError, Mistake, StoreError, UsageError
 from windlass.history.base import Finding
 from windlass.history.verify import verify_store
 from windlass.library import importable, load_cascade, open_store
 from windlass.settings import Settings
+from windlass.tokens import FamilyCounter
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> None:
-    """Say that a cascade is sound, or raise CascadeError with all its mistakes."""
+def check_command(
+    cascade: Path, *, explain_defaults: bool, as_json: bool, strict: bool = False
+) -> None:
+    """Say that a cascade is sound, or raise CascadeError with all its mistakes.
+
+    What costs and is no mistake is told; `strict` makes mistakes of it.
+    """
     settings = Settings.read({}, environ, Path.cwd())
     with importable(cascade):
-        checked, _ = load_cascade(cascade, settings)
+        checked, registry = load_cascade(cascade, settings)
+        warned = list(warnings(checked, registry, lambda phase: _counter(checked, phase, settings)))
+    if warned and strict:
+        raise CascadeError([Mistake(one.where, None, one.text) for one in warned])
     if explain_defaults:
         from windlass.cascade.compile import explain_defaults as explain
 
@@ -36,10 +47,17 @@ def check_command(cascade: Path, *, explain_defaults: bool, as_json: bool) -> No
         return
     names = [phase.name for phase in checked.phases]
     if as_json:
-        print_json({"cascade_id": checked.cascade_id, "phases": names})
+        told_of = {"warnings": [str(one) for one in warned]} if warned else {}
+        print_json({"cascade_id": checked.cascade_id, "phases": names, **told_of})
     else:
         told = f"{cascade}: {checked.cascade_id}, no mistakes; phases: {', '.join(names)}"
         out.print(told, markup=False)
+        for one in warned:
+            out.print(f"warning: {one}", markup=False)
+
+
+def _counter(cascade: Cascade, phase: Phase, settings: Settings) -> FamilyCounter:
+    return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
 
 
 def config_command(flags: Mapping[str, Any], *, as_json: bool) -> None:

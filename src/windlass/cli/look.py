@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from windlass.cli.blocks import print_blocks
 from windlass.cli.output import money, out, print_json, print_table, shorten
 from windlass.history.base import BANK, SessionInfo
 from windlass.library import open_store
@@ -165,6 +166,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     )
     if call.tools:
         out.print(f"tools: {', '.join(call.tools)} (choice {call.details.get('tool_choice')})")
+    print_blocks(call.details)
     limit = 10**9 if full else _PREVIEW
     for seen in call.seen:
         where = f"{seen.phase or '-'}, turn {seen.turn or 0}"

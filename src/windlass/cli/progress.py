@@ -15,6 +15,7 @@ from windlass.engine.events import (
     Noted,
     PhaseEnded,
     PhaseStarted,
+    PlanChanged,
     SessionStarted,
     TextArrived,
     ToolEnded,
@@ -22,6 +23,8 @@ from windlass.engine.events import (
     Validated,
     Waiting,
 )
+
+_STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 
 
 class Progress:
@@ -76,6 +79,11 @@ class Progress:
                 self._line(f"  attempt {attempt} {verdict}", "green" if valid else "red")
             case Noted(_, text):
                 self._line(f"  note: {text}", "magenta")
+            case PlanChanged(_, goal, done, total, _, steps):
+                self._line(f"  plan: {shorten(goal, 120)} ({done}/{total})", "blue")
+                for status, text, conclusion in steps:
+                    after = f" -> {conclusion}" if conclusion else ""
+                    self._line(f"    {_STEPS[status]} {shorten(text + after, 150)}", "blue")
             case Waiting(_, seconds, because, attempt, tries):
                 next_try = f", try {attempt} of {tries}" if attempt > 1 else ""
                 self._line(

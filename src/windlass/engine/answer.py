@@ -8,14 +8,13 @@ from typing import Any
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import ToolEnded, ToolStarted
+from windlass.engine.lessons import note_results
 from windlass.engine.state import PhaseRun, Run
+from windlass.engine.touched import touched
 from windlass.history.base import NodeType
 from windlass.messages import Message, Text, ToolCall, tool
-from windlass.tools.base import Tool, ToolOutput
+from windlass.tools.base import ToolOutput
 from windlass.tools.runner import run_tools
-
-LONGEST_NAME = 500
-"""Characters of an argument that is taken for the name of what was read or written."""
 
 
 async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -> None:
@@ -36,29 +35,11 @@ async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -
         _record(run, phase, parent, [(call, stopped) for call in asked.tool_calls], started)
         raise
     _record(run, phase, parent, list(zip(asked.tool_calls, outputs, strict=True)), started)
+    note_results(run, phase, list(zip(asked.tool_calls, outputs, strict=True)))
     for call, output in zip(asked.tool_calls, outputs, strict=True):
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
-
-
-def _touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
-    """What the call read and wrote, by the arguments that its tool declares for that.
-
-    An argument that was left out counts with its default; long text is no name of
-    anything and is left out.
-    """
-    if tool is None or not (tool.reads or tool.writes):
-        return {}
-    given = call.parsed()
-    known = tool.spec.parameters["properties"]
-    found: dict[str, list[str]] = {}
-    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
-        said = [given.get(name, known[name].get("default")) for name in names]
-        values = [each for one in said for each in (one if isinstance(one, list) else [one])]
-        if named := [v for v in values if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
-            found[key] = named
-    return found
 
 
 def _spent(run: Run, output: ToolOutput) -> dict[str, Any]:
@@ -96,7 +77,7 @@ def _record(
             metadata={
                 "error": output.error,
                 "tool": call.name,
-                **({} if output.error else _touched(phase.tools.get(call.name), call)),
+                **({} if output.error else touched(phase.tools.get(call.name), call)),
                 **({"searches": output.spent.searches} if output.spent else {}),
             },
             **_spent(run, output),

@@ -99,6 +99,21 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChanged:
+    """The model's plan is another one: goal, steps done of all, the next step in words.
+
+    `steps` are (status, text, conclusion).
+    """
+
+    phase: str
+    goal: str
+    done: int
+    total: int
+    next: str
+    steps: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A request to `model` waits so many seconds before it goes, and because of what.
 
@@ -131,6 +146,7 @@ Event: TypeAlias = (
     | ToolEnded
     | Validated
     | Noted
+    | PlanChanged
     | Waiting
     | PhaseEnded
 )

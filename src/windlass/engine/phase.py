@@ -13,6 +13,8 @@ from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.extract import extract
+from windlass.engine.injecting import moments_of, open_context, open_head, skill_door
+from windlass.engine.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
 from windlass.engine.prefix import position_report
@@ -23,7 +25,7 @@ from windlass.engine.validate import Verdict, judge
 from windlass.engine.windows import open_course
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.history.base import NodeType, Outcome, StateChange, Status
-from windlass.messages import system, user
+from windlass.messages import user
 from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
@@ -84,16 +86,14 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         for source in rule.sources
     ]
     asked = where(f"{place}.instructions")
-    instructions = render(phase.instructions, **values, where=asked)
+    instructions = render(phase.instructions, **values, where=asked, moments=moments_of(run))
     if not instructions.strip():
         raise ContextError(f"{asked}: the template renders to nothing, so nothing would be asked")
-    prompt = phase.system or run.cascade.system or ""
     said_at = where(f"{place}.system" if phase.system else "system")
-    told_first = render(prompt, **values, where=said_at)
+    text, injection = open_head(run, phase, info, values, where=said_at, task=instructions)
     said: tuple[Entry, ...] = ()
-    if told_first.strip():
+    if text is not None:
         told = {"new_prefix": bool(phase.system)}
-        text = system(told_first)
         row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
         said = show(record.append([row]), "the system prompt")
     snowball = _snowball(run) if rule.mode == "snowball" else ()
@@ -144,12 +144,21 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         state=state,
         context=context,
         newest_within=_newest_within(rule, generation, info),
+        injection=injection,
     )
     refresh(run, work)
-    work.context = replace(context, callout=partial(call_out, run, work), memory=door(run, phase))
+    work.context = replace(
+        context,
+        callout=partial(call_out, run, work),
+        memory=door(run, phase),
+        skill=skill_door(run, injection),
+        look=look_door(run),
+        describe=describe_door(run, phase.name),
+    )
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off)
     work.tools = await _tools(run, work, instructions)
+    open_context(run, work)
     if rule.policy is not None:
         work.course = open_course(run, work, rule.policy)
     if rule.mode == "snowball" and brought.sources:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from windlass.engine.blocks import inject
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import Noted
 from windlass.engine.meters import cache_of
@@ -33,7 +34,8 @@ class Plan:
     """A call that can be sent.
 
     `sent` are its tokens by our count, `weighed` the same piece by piece; `saved` what a
-    snowball would have sent beyond them, `snowball` how many messages that has.
+    snowball would have sent beyond them, `snowball` how many messages that has. `bare` are
+    the entries before injectors added their blocks.
     """
 
     entries: tuple[Entry, ...]
@@ -44,6 +46,7 @@ class Plan:
     saved: int
     snowball: int
     details: Mapping[str, Any]
+    bare: tuple[Entry, ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -68,6 +71,8 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
     tools, choice = _tools(run, phase, entries)
     if phase.rule.sliding or phase.replanned:
         entries = _newest(phase, entries, tools)
+    bare = entries
+    entries, injected = inject(run, phase, entries, tools)
     messages = tuple(entry.message for entry in entries)
     check_sequence(messages, {spec.name for spec in tools})
     weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
@@ -83,8 +88,10 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
         "position": phase.position_cost,
         "budget": check_budget(run, phase, sent),
         "planner": _told(phase, decision),
+        "injectors": injected,
     }
-    return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, len(snowball), details)
+    snow = len(snowball)
+    return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, snow, details, bare)
 
 
 def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
@@ -193,7 +200,8 @@ def _newest(
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
     counter = phase.info.counter
-    pinned = {phase.instructions.id, *(entry.item.id for entry in phase.blocks.system)}
+    head = (*phase.blocks.system, *phase.blocks.context)
+    pinned = {phase.instructions.id, *(entry.item.id for entry in head)}
     fixed = [entry.message for entry in entries if entry.item.id in pinned]
     room = phase.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]

@@ -15,6 +15,7 @@ from typing import Any
 
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
+from windlass.engine.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net
 from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
@@ -88,7 +89,7 @@ class Run:
     `sent` is where the cache marks of the last request were; `assumed` are models of
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
-    the number of calls.
+    the number of calls, `injected` what injectors have in hand.
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -113,6 +114,7 @@ class Run:
     assumed: set[str] = field(default_factory=set[str])
     caches: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
     net: Net = field(default_factory=Net)
+    injected: Injected = field(default_factory=Injected)
     calls: int = 0
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
@@ -180,7 +182,7 @@ class PhaseRun:
     holds; `fed` messages of `own` it has
     been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
     unasked, as it stands in the record. `position_cost` is what the
-    place of injected sources costs, and the other would.
+    place of injected sources costs, and the other would. `injection` is what it has of injectors.
     """
 
     phase: Phase
@@ -209,6 +211,7 @@ class PhaseRun:
     replanned: bool = False
     repaired: bool = False
     position_cost: Mapping[str, Any] | None = None
+    injection: PhaseInjected | None = None
 
     @property
     def instructions(self) -> Item:

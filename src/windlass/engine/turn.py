@@ -9,6 +9,7 @@ of a tool is ever without its record.
 from __future__ import annotations
 
 from windlass.engine.answer import answer_calls
+from windlass.engine.blocks import note_sent
 from windlass.engine.cache import begin_call, count_on, take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
@@ -67,6 +68,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         reply = await _send(run, phase, plan)
     seconds = record.clock() - started
     reply, reported = take_report(run, phase, plan, reply, started)
+    billed = note_sent(run, phase, plan.entries, bare=plan.bare, tools=plan.tools, at=started)
     run.previous = plan.weighed
     price = run.charge(phase.info, reply.usage, saved=plan.saved)
 
@@ -109,7 +111,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
         details={
-            **{k: v for k, v in {**plan.details, **reported}.items() if v is not None},
+            **{k: v for k, v in {**plan.details, **reported, **billed}.items() if v is not None},
             "edits": record.edits + len(changes),
         },
     )

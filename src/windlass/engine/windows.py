@@ -27,6 +27,7 @@ from windlass.prices import Prices
 from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble, says_nothing
+from windlass.window.blocks import BECAUSE
 from windlass.window.course import Course, Facts, Want, Window
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.expire import reference
@@ -136,7 +137,8 @@ def _for_messages(run: Run, work: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
     said = [entry.message for entry in assemble(work.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(work.allowed, said)
-    return max(1, limit - request_tokens(work.info.counter, (), tools))
+    added = work.injection.reserve if work.injection else 0
+    return max(1, limit - added - request_tokens(work.info.counter, (), tools))
 
 
 def narrow(run: Run, work: PhaseRun, course: Course, room: int) -> None:
@@ -302,7 +304,8 @@ def selection_row(
     pinned = {work.instructions.id, *work.kept, *(entry.item.id for entry in work.blocks.system)}
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
-    why = Counter(entry.because for entry in entries if entry.because)
+    said = (entry.because.removesuffix(BECAUSE).rstrip(", ") for entry in entries if entry.because)
+    why = Counter(because for because in said if because)
     used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
     told = {
         "semantic_actor": "auto_context",

@@ -82,16 +82,7 @@ class WordIndex:
         nothing. Where more than `most` would match, more of the task is asked of each until
         they fit: those that are left hold more of the task than those that are not.
         """
-        stems = self._stems(task)
-        if not stems or not self._count:
-            return frozenset()
-        found, total = self._weights(stems)
-        need = max(LEAST, SHARE / math.sqrt(len(stems)))
-        if extra := self._stems(beside) - stems:
-            lifted, all_of_them = self._weights(extra)
-            for number in found:
-                found[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
-        shares = {number: weight / total for number, weight in found.items()}
+        shares, need = self.shares(task, beside=beside)
         chosen = {number for number, share in shares.items() if share >= need}
         while most is not None and len(chosen) > most:
             need = max(need * STRICTER, min(shares[number] for number in chosen) * 1.001)
@@ -100,6 +91,22 @@ class WordIndex:
                 return frozenset(sorted(chosen)[:most])
             chosen = stricter
         return frozenset(chosen)
+
+    def shares(self, task: str, *, beside: str = "") -> tuple[dict[int, float], float]:
+        """The share of the weight of the task's words that each text holds, and the least needed.
+
+        For those who choose; texts without any word of the task are left out.
+        """
+        stems = self._stems(task)
+        if not stems or not self._count:
+            return {}, LEAST
+        found, total = self._weights(stems)
+        need = max(LEAST, SHARE / math.sqrt(len(stems)))
+        if extra := self._stems(beside) - stems:
+            lifted, all_of_them = self._weights(extra)
+            for number in found:
+                found[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
+        return {number: weight / total for number, weight in found.items()}, need
 
     def _stems(self, text: str) -> frozenset[str]:
         words = _content_words(text, _MOST_WORDS)
@@ -133,6 +140,19 @@ def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None)
         for number, text in texts.items():
             index.add(number, text)
         return index.match(task, most=most)
+
+
+def ranked(task: str, texts: Mapping[int, str]) -> tuple[list[tuple[int, float]], float]:
+    """The texts that share words with the task, the best first, each with its share (0 to 1).
+
+    Beside them the least share with which a text belongs to the task. Ties keep the order of
+    the numbers.
+    """
+    with WordIndex() as index:
+        for number, text in texts.items():
+            index.add(number, text)
+        shares, need = index.shares(task)
+    return sorted(shares.items(), key=lambda one: (-one[1], one[0])), need
 
 
 def _content_words(text: str, most: int | None = None) -> str:

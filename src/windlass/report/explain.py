@@ -16,21 +16,24 @@ from windlass.history.base import EditRecord, Keeper, NodeType, StoredRow
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.report.show import CallView, Seen, view_call, view_session
+from windlass.window.blocks import BECAUSE
 from windlass.window.expire import reference
 from windlass.window.options import Policy
 
-Action: TypeAlias = Literal["shown", "shortened", "folded", "not shown", "brought in"]
+Action: TypeAlias = Literal[
+    "shown", "with a block", "shortened", "folded", "not shown", "brought in"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What became of one message at a call.
 
-    `action`: shown as it was said, shortened, folded into another message, not shown, or
-    brought in by a source or a rule. `callout` is its name where it was called out before the
-    call. `because` names the edit (None: none), `reason` says it in
-    a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by the
-    engine's count (0: not sent). `reference` is what `recall` takes.
+    `action`: shown as it was said, so and with a block of injectors at its end, shortened,
+    folded into another message, not shown, or brought in by a source or a rule. `callout` is its
+    name where it was called out before the call. `because` names the edit (None: none), `reason`
+    says it in a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by
+    the engine's count (0: not sent). `reference` is what `recall` takes.
     """
 
     message_id: str
@@ -102,7 +105,7 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
     )
 
 
-_TOLD = ("breaker", "switched_off", "replan", "summary", "cache")
+_TOLD = ("breaker", "switched_off", "replan", "summary", "cache", "injector", "user_context")
 """The decisions, by their kind, that tell why a window is as it is."""
 
 
@@ -145,6 +148,8 @@ _OWN = BORN | {NodeType.SYSTEM}
 
 def _shown(one: Seen, original: Message, edit: EditRecord | None, *, brought_in: bool) -> Decision:
     action: Action = "shortened" if one.because else "brought in" if brought_in else "shown"
+    if one.because == BECAUSE:
+        action = "with a block"
     return Decision(
         message_id=one.message_id,
         role=one.role,

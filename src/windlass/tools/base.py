@@ -59,7 +59,9 @@ class ToolContext:
     `search` the provider that searches the web for it: there only where a phase has that
     tool, because a run names every model that will see content.
     `callout` marks the message that a reference names under a name and raises UsageError;
-    `memory` are the phase's banks (None: it has none).
+    `memory` are the phase's banks (None: it has none). `skill` gives the instructions of a
+    skill, `look` shows a picture or file of the session again, and `describe` keeps what the
+    model says of one; all raise ToolError for what is not known.
     """
 
     session_id: str
@@ -75,6 +77,9 @@ class ToolContext:
     http_limit: tuple[str, ...] = ()
     callout: Callable[[str, str], str] | None = None
     memory: MemoryDoor | None = None
+    skill: Callable[[str], str] | None = None
+    look: Callable[[str], ToolOutput] | None = None
+    describe: Callable[[str, str], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@
     snowball, start:  system, sources, all that was said before, the phase's own
     snowball, end:    system, all that was said before, sources, the phase's own
 
-The phase's own messages begin with its instructions. There is one system prompt
-and it stands first, so that a snowball keeps its prefix from phase to phase.
+The user context, where injectors bring one, stands behind the system prompt. The phase's own
+messages begin with its instructions. There is one system prompt and it stands first, so that a
+snowball keeps its prefix from phase to phase.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Blocks:
     sources: tuple[Entry, ...] = ()
     snowball: tuple[Entry, ...] = ()
     position: Literal["start", "end"] = "start"
+    context: tuple[Entry, ...] = ()
 
 
 def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -38,7 +40,7 @@ def assemble(blocks: Blocks, own: Sequence[Entry]) -> tuple[Entry, ...]:
         middle = blocks.snowball + blocks.sources
     else:
         middle = blocks.sources + blocks.snowball
-    entries = blocks.system + blocks.input + middle + tuple(own)
+    entries = blocks.system + blocks.context + blocks.input + middle + tuple(own)
     return tuple(entry for entry in entries if not says_nothing(entry.message))
 
 

@@ -188,6 +188,8 @@ class Plan:
     ) -> None:
         self._planner = planner
         self._prices = planner.prices
+        self._step = (self._prices.write - self._prices.read) * (self._prices.step - 1)
+        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
         self._draft = draft
         self._before = ledger
         self._sizes = sizes
@@ -246,7 +248,9 @@ class Plan:
             return self._that_leave_enough(waiting)
         sets = list(self._sets(waiting))
         paying = [one for one in sets if self._may_be_risked(one)]
-        best = max(paying or sets, key=_gain, default=self._said("defer", first, number))
+        best = max(
+            paying or sets, key=lambda one: one.gain, default=self._said("defer", first, number)
+        )
         self.decision = replace(best, verdict="commit") if paying else best
         return [offer for offer in waiting if offer.first >= best.position] if paying else ()
 
@@ -297,11 +301,6 @@ class Plan:
             yield Decision(
                 "defer", at, again, put, worth, calls, prices.read, prices.write, gain, len(waiting)
             )
-
-    @property
-    def _step(self) -> float:
-        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
-        return (self._prices.write - self._prices.read) * (self._prices.step - 1)
 
     def _is_sure(self, removed: int) -> bool:
         """Whether what is never sent saves more than the steps of a cache may cost.
@@ -383,10 +382,6 @@ class Plan:
         if total < self._planner.quiet * minimum:
             return False
         return total - removed >= self._planner.floor * minimum
-
-
-def _gain(one: Decision) -> float:
-    return one.gain
 
 
 def _seen(draft: Draft, proposal: Proposal) -> tuple[Entry | None, ...]:

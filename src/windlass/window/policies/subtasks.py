@@ -16,7 +16,15 @@ from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.survive import call_text, exchange, exchange_lines, lost_names
 
-PLAN_TOOLS: Final = ("todowrite", "todo_write", "write_todos", "update_plan", "update_todos")
+PLAN_TOOLS: Final = (
+    "plan",
+    "todo",
+    "todowrite",
+    "todo_write",
+    "write_todos",
+    "update_plan",
+    "update_todos",
+)
 _DONE: Final = frozenset({"completed", "complete", "done", "finished"})
 
 
@@ -119,6 +127,8 @@ def _items(call: ToolCall) -> Mapping[str, bool]:
         arguments = call.parsed()
     except (ValueError, RecursionError):
         return {}
+    if "step" in arguments:  # one step of a plan that was written before
+        return {str(arguments["step"]): str(arguments.get("status", "")).lower() in _DONE}
     lists: Iterable[Any] = (value for value in arguments.values() if isinstance(value, list))
     items: list[Any] = next(iter(lists), [])
     return {

@@ -1,0 +1,96 @@
+"""What stands at the head of every request of a phase, held against its caps, before a run.
+
+STABLE blocks are never cut, so that a system role or a list of tools that is too long is told
+here, with sizes, by the count of the phase's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from windlass.cascade.injectors import declared
+from windlass.cascade.model import Cascade, Phase
+from windlass.errors import UsageError, WindlassError
+from windlass.injectors.catalog import place
+from windlass.injectors.moving import move
+from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
+from windlass.injectors.values import looks_volatile
+from windlass.tokens import Counter
+from windlass.tools.base import Tool
+from windlass.tools.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that is no mistake and costs: where it stands, and what it is."""
+
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}"
+
+
+def warnings(
+    cascade: Cascade, tools: Registry, counter_of: Callable[[Phase], Counter]
+) -> Iterator[Warned]:
+    """What is too long at the head of the phases that have injectors, and what looks volatile.
+
+    Tools of MCP servers are known only in a run, and are told there. Raises UsageError for an
+    injector that cannot be made.
+    """
+    told: set[str] = set()
+    for at, phase in enumerate(cascade.phases):
+        found = declared(cascade, phase)
+        if found is None:
+            continue
+        counter = counter_of(phase)
+        for warned in _of_phase(cascade, phase, f"phases[{at}]", tools, counter):
+            if str(warned) not in told:
+                told.add(str(warned))
+                yield warned
+
+
+def _of_phase(
+    cascade: Cascade, phase: Phase, base: str, tools: Registry, counter: Counter
+) -> Iterator[Warned]:
+    found = declared(cascade, phase)
+    assert found is not None
+    prompt = phase.system or cascade.system or ""
+    where = cascade.where(f"{base}.system" if phase.system else "system")
+    for wanted in found.wanted.values():
+        try:
+            one = place(wanted)
+        except UsageError as error:
+            raise UsageError(f"{cascade.where(base)}: {error}") from error
+        size = counter.text(prompt)
+        if isinstance(one.injector, SystemRole) and size > one.cap:
+            yield Warned(where, too_long_role(size, one.cap))
+        if isinstance(one.injector, ToolDefinitions) and phase.tackle != "manifest":
+            specs = [tool.spec for name in phase.tackle for tool in _known(tools, name)]
+            if text := too_long_tools(specs, counter.text, one.cap):
+                yield Warned(cascade.where(f"{base}.tackle"), text)
+    moved = move(prompt, state=not phase.system)
+    if moved.values and found.volatile == "move":
+        names = ", ".join(moved.values)
+        yield Warned(where, f"{names} will be moved behind the stable part, to each call's end")
+    if moved.stay:
+        named = ", ".join(moved.stay)
+        yield Warned(
+            where, f"{named} stand in a block of the template, and stay in the stable part"
+        )
+    for one_found in looks_volatile(prompt):
+        yield Warned(
+            where,
+            f"character {one_found.at:,}: {one_found.text!r} looks as if it changed from run to"
+            f" run; each change costs {counter.text(prompt[one_found.at :]):,} tokens written anew"
+            " and all that stands behind the system prompt",
+        )
+
+
+def _known(tools: Registry, name: str) -> list[Tool]:
+    try:
+        return list(tools.of_tackle([name]))
+    except WindlassError:
+        return []

@@ -1,0 +1,289 @@
+"""Injectors at each call: the DYNAMIC block, what stays of older ones, and what both cost.
+
+The block is the last part of the last message, and stays there as history. Older blocks are
+taken away only where that costs nothing: where nothing is cached, and behind the first place at
+which the request differs anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.engine.check import input_room
+from windlass.engine.injected import PhaseInjected
+from windlass.engine.injecting import (
+    ROLE,
+    new_context,
+    record_blocks,
+    role_now,
+    share,
+    situation,
+    tell_changes,
+)
+from windlass.engine.keepsakes import keepsakes
+from windlass.engine.meters import cache_of
+from windlass.engine.prefix import weigh
+from windlass.engine.state import PhaseRun, Run
+from windlass.injectors.base import Tier
+from windlass.injectors.orchestrate import blocks_of
+from windlass.messages import Message, Text, ToolSpec, canonical_json
+from windlass.prices import Meter
+from windlass.tokens import request_tokens
+from windlass.window.blocks import (
+    BECAUSE,
+    Attached,
+    added,
+    same_until,
+    with_blocks,
+    without_block,
+)
+from windlass.window.entries import Entry
+
+_UNTIL_THE_END: Final = 10**9
+
+
+def inject(
+    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+) -> tuple[tuple[Entry, ...], Mapping[str, Any] | None]:
+    """The entries of a call with their blocks, and what the record tells of them.
+
+    Asked again for the same call, it shows the same: blocks are rendered once a turn.
+    """
+    state, held = run.injected, work.injection
+    if (held is None and not state.attached) or not entries:
+        return tuple(entries), None
+    last = entries[-1].item.id
+    fresh = held is not None and held.turn != work.turn
+    if held is not None:
+        entries = _as_it_stands(run, work, held, entries)
+        if fresh:
+            _look_again(run, work, held)
+    # What of earlier calls may go without a price.
+    attached = {ident: one for ident, one in state.attached.items() if ident != last}
+    shown, old = with_blocks(entries, attached)
+    start, why = _free_from(run, work, shown, tools)
+    gone = _let_go(run, work, old, start)
+    if gone or (held is not None and fresh and _rewrite(run, work, held, shown, start)):
+        entries = _with_context(run, entries)
+        attached = {ident: one for ident, one in state.attached.items() if ident != last}
+        shown, old = with_blocks(entries, attached)
+    if held is not None:
+        if fresh:
+            _render(run, work, held, shown)
+        if held.text or held.lasting:
+            shown = _attach(run, held, shown)
+    room = input_room(work.info, work.generation.max_output_tokens)
+    messages = [entry.message for entry in shown]
+    if old and request_tokens(work.info.counter, messages, tools) > room:
+        gone += _let_go(run, work, old, 0)
+        why, older = "too long", {k: one for k, one in state.attached.items() if k != last}
+        shown, old = with_blocks(entries, older)
+        shown = _attach(run, held, shown) if held is not None else shown
+    told = {
+        "blocks": _told(run, held, shown),
+        "old": {"blocks": len(old), "gone": gone, "because": why if gone else None},
+    }
+    return shown, told
+
+
+# ---- the current call -------------------------------------------------------------------
+
+
+def _attach(run: Run, held: PhaseInjected, shown: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries with the call's own block at the end of the last, if it may have one."""
+    last = shown[-1]
+    if last.message.role not in ("user", "tool"):
+        return shown
+    block = Attached(last.message.key, held.text, held.lasting)
+    run.injected.attached[last.item.id] = block
+    return (*shown[:-1], added(last, block))
+
+
+def _render(run: Run, work: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
+    """Make the DYNAMIC blocks of this call, and put them into the record."""
+    seen = replace(situation(run, work, held), keepsakes=keepsakes(run, work, shown))
+    left = share(run, work, held, shown)
+    blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, work.info.counter.text, left)
+    held.now = record_blocks(
+        run,
+        work.phase.name,
+        work.turn,
+        blocks,
+        attempt=work.attempt,
+        parent_id=work.trace_id,
+    )
+    held.text = seen.style.separator.join(block.text for block in blocks if block.text)
+    held.lasting, held.changes = held.changes, ""
+    held.turn = work.turn
+
+
+def _look_again(run: Run, work: PhaseRun, held: PhaseInjected) -> None:
+    """Have the call told what has changed of what the SESSION tier shows."""
+    again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
+    if again and run.injected.context is not None and work.turn > 1:
+        seen, left = situation(run, work, held), share(run, work, held)
+        blocks = blocks_of(again, Tier.SESSION, seen, work.info.counter.text, left)
+        tell_changes(run, work, held, blocks)
+
+
+def _as_it_stands(
+    run: Run, work: PhaseRun, held: PhaseInjected, entries: Sequence[Entry]
+) -> tuple[Entry, ...]:
+    """The entries with what is made anew at each call in its place."""
+    shown = _with_context(run, entries)
+    if not held.in_place or not shown or not shown[0].message.is_system:
+        return shown
+    names = [one.block.injector for one in held.stable if one.block.text]
+    parts = list(shown[0].message.parts)
+    parts[names.index(ROLE)] = Text(role_now(run, work, held))
+    first = replace(shown[0], message=Message("system", tuple(parts)), because=BECAUSE)
+    return (first, *shown[1:])
+
+
+def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries with the user context as it stands now."""
+    context = run.injected.context
+    if context is None or context.item is None or context.message is None:
+        return tuple(entries)
+    return tuple(
+        replace(entry, message=context.message, because=BECAUSE)
+        if entry.item.id == context.item.id and entry.message.key != context.message.key
+        else entry
+        for entry in entries
+    )
+
+
+# ---- older blocks -----------------------------------------------------------------------
+
+
+def _free_from(
+    run: Run, work: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec]
+) -> tuple[int, str]:
+    """The position from which on everything is written anew in any case, and why."""
+    cache = cache_of(run, work.info)
+    if not cache.prices.caches:
+        return 0, "nothing is cached"
+    if cache.trust.absent:
+        return 0, "the provider's cache is not counted on"
+    answered, ttl = cache.pauses.answered, cache.prices.ttl_s
+    cold = answered is not None and ttl is not None and run.record.clock() - answered > ttl
+    if cold or cache.trust.cold:
+        return 0, "the cache is cold"
+    if run.injected.sent_to != _address(work, tools):
+        return 0, "the head of the request is another one"
+    same = same_until([entry.message for entry in shown], run.injected.sent)
+    if same >= len(run.injected.sent):
+        return _UNTIL_THE_END, ""
+    return same, f"message {same} is another one"
+
+
+def _let_go(run: Run, work: PhaseRun, old: Mapping[int, str], start: int) -> int:
+    """Take the blocks from a position on away; returns how many went."""
+    del work
+    gone = 0
+    for at, ident in old.items():
+        block = run.injected.attached[ident]
+        if at < start or not block.block:
+            continue
+        gone += 1
+        left = without_block(block)
+        if left is None:
+            del run.injected.attached[ident]
+        else:
+            run.injected.attached[ident] = left
+    return gone
+
+
+def _rewrite(
+    run: Run, work: PhaseRun, held: PhaseInjected, shown: Sequence[Entry], start: int
+) -> bool:
+    """Write the user context anew in its place, where that is free, if something was told since."""
+    context = run.injected.context
+    lasting = [ident for ident, one in run.injected.attached.items() if one.lasting]
+    if context is None or context.item is None or not (lasting or held.changes):
+        return False
+    at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
+    if at < start:
+        return False
+    seen, left = situation(run, work, held), share(run, work, held)
+    blocks = blocks_of(held.placed, Tier.SESSION, seen, work.info.counter.text, left)
+    anew = new_context(run, work, blocks, context.head)
+    if anew.message is None:
+        return False
+    context.message, context.told, context.known = anew.message, anew.told, anew.known
+    held.changes = ""
+    for ident in lasting:
+        block = replace(run.injected.attached[ident], lasting="")
+        if block.block:
+            run.injected.attached[ident] = block
+        else:
+            del run.injected.attached[ident]
+    return True
+
+
+# ---- what is told -----------------------------------------------------------------------
+
+
+def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[dict[str, Any]]:
+    """The blocks of the call with their places: message and part, from 0."""
+    if held is None:
+        return []
+    told = []
+    texts = [one for one in held.stable if one.block.text and one.block.injector != "tools"]
+    places = {one.id: (0, at) for at, one in enumerate(texts)}
+    told += [
+        one.details(message=place[0], part=place[1])
+        for one in texts
+        if (place := places.get(one.id))
+    ]
+    told += [one.details() for one in held.stable if one not in texts]
+    context = run.injected.context
+    if context is not None:
+        ids = [entry.item.id for entry in shown]
+        at = ids.index(context.item.id) if context.item and context.item.id in ids else None
+        parts = iter(range(len(context.told)))
+        for one in context.told:
+            has = one.block.text and at is not None
+            told.append(one.details(**({"message": at, "part": next(parts)} if has else {})))
+    last = len(shown) - 1
+    end = {"message": last, "part": len(shown[-1].message.parts) - 1}
+    told += [one.details(**(end if one.block.text else {})) for one in held.now]
+    return told
+
+
+def note_sent(
+    run: Run,
+    work: PhaseRun,
+    entries: Sequence[Entry],
+    *,
+    bare: Sequence[Entry],
+    tools: Sequence[ToolSpec],
+    at: float,
+) -> Mapping[str, Any]:
+    """Take note of a request that was sent at `at` seconds; returns the bills for the record.
+
+    `bare` are its entries before blocks were added. Both ways are billed at the model's prices, in
+    units of a fresh input token: as sent, and with each block gone at the next call.
+    """
+    state, info = run.injected, work.info
+    messages = [entry.message for entry in entries]
+    state.sent, state.sent_to = messages, _address(work, tools)
+    if work.injection is None and not state.attached:
+        return {}
+    prices = cache_of(run, info).prices
+    bills: dict[str, float] = {}
+    short = [one.message for one in (entries[0], *bare[1:-1], entries[-1])][-len(bare) :]
+    for name, meters, sent in (
+        ("kept", state.kept, messages),
+        ("dropped", state.dropped, short),
+    ):
+        meter = meters.setdefault(info.name, Meter(prices))
+        pieces = weigh(info.counter, sent, tools, tools_first=info.tools_first)
+        bills[name] = round(meter.bill(pieces, at).units, 1)
+    return {"blocks_bill": bills}
+
+
+def _address(work: PhaseRun, tools: Sequence[ToolSpec]) -> str:
+    return canonical_json([work.info.name, [spec.to_openai() for spec in tools]])

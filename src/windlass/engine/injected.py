@@ -1,0 +1,113 @@
+"""What a run and a phase hold of injectors; `injecting.py` and `blocks.py` fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.injectors.base import Failure, Item
+from windlass.injectors.orchestrate import Block, Placed
+from windlass.messages import Message
+from windlass.prices import Meter
+from windlass.window.blocks import Attached
+from windlass.window.entries import Item as Occurrence
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A block that is in the record: its row's id (None: it has no text)."""
+
+    block: Block
+    id: str | None = None
+
+    def details(self, **place: int | None) -> dict[str, Any]:
+        """What a call's record tells of it, with its place in the request."""
+        one = self.block
+        told: dict[str, Any] = {
+            "injector": one.injector,
+            "version": one.version,
+            "tier": str(one.tier),
+            "priority": one.priority,
+            "cap": one.cap,
+            "full_cap": one.full_cap,
+            "tokens": one.tokens,
+            "cut": list(one.cut),
+        }
+        return {**told, "id": self.id, **place}
+
+
+@dataclass(slots=True)
+class UserContext:
+    """The message of the SESSION tier as it stands, and what the model knows by it.
+
+    `head` identifies the beginning of the request before it. `item` and `message` are None where
+    there was nothing to say. `known` are the items that were shown in it or told since, by
+    injector.
+    """
+
+    head: str
+    item: Occurrence | None
+    message: Message | None
+    told: tuple[Told, ...]
+    known: dict[str, tuple[Item, ...]]
+
+
+@dataclass(slots=True)
+class Injected:
+    """What lasts for the session.
+
+    `placed` are injectors that were made, by what they were made of. `attached` are the blocks
+    at the end of messages, by occurrence. `failures` are calls that failed, `touched` what each
+    was about; `skills` those that the model asked for. `sent` are the messages of the last
+    request, `sent_to` its model and tools. `kept` and `dropped` meter the requests, by model,
+    with all older blocks in place and without them. `described` is what the model said of
+    pictures and files, by reference; `files` are those that tools wrote; `warned` what was told
+    already.
+    """
+
+    placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
+    attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    failures: tuple[Failure, ...] = ()
+    touched: dict[Failure, frozenset[str]] = field(default_factory=dict[Failure, frozenset[str]])
+    skills: tuple[str, ...] = ()
+    context: UserContext | None = None
+    sent: Sequence[Message] = ()
+    sent_to: str = ""
+    kept: dict[str, Meter] = field(default_factory=dict[str, Meter])
+    dropped: dict[str, Meter] = field(default_factory=dict[str, Meter])
+    described: dict[str, str] = field(default_factory=dict[str, str])
+    files: list[str] = field(default_factory=list[str])
+    warned: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class PhaseInjected:
+    """What lasts for a phase.
+
+    `task` are its instructions. `role` is the template of its system prompt and `where` its
+    place; `moved` are the expressions of values that were moved out of it, by name; with
+    `in_place` its values are made anew at each call. `stable` are the blocks of the head.
+    `changes` is what must be told of the user context at the next call. `turn` is the call for
+    which the DYNAMIC blocks `now` were made; `text` is what they say and `lasting` the changes
+    told with them.
+    """
+
+    placed: tuple[Placed, ...]
+    task: str
+    role: str = ""
+    where: str = ""
+    vary: bool = False
+    in_place: bool = False
+    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    stable: tuple[Told, ...] = ()
+    changes: str = ""
+    turn: int = 0
+    now: tuple[Told, ...] = ()
+    text: str = ""
+    lasting: str = ""
+
+    @property
+    def reserve(self) -> int:
+        """The most tokens that its DYNAMIC blocks take at one call."""
+        return sum(one.cap for one in self.placed if one.tier == "DYNAMIC")

@@ -1,0 +1,103 @@
+"""Pictures and files of a session: what there is, what was said of it, and showing it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import ToolError, did_you_mean
+from windlass.injectors.base import Keepsake
+from windlass.injectors.scratchpad import LOOK
+from windlass.messages import Picture
+from windlass.tools.base import ToolOutput
+from windlass.window.entries import Entry
+
+PICTURE = "picture_"
+"""What references of pictures begin with; the beginning of their SHA-256 follows."""
+_DIGITS = 12
+_SAID = 160
+_LONGEST = 12_000
+"""Characters of a file that `look_again` shows."""
+
+
+def keepsakes(run: Run, work: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Keepsake, ...]:
+    """The pictures of the session and the files that tools wrote, newest first, each once."""
+    if LOOK not in work.tools:
+        return ()
+    in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
+    found: dict[str, Keepsake] = {}
+    for item in reversed(run.record.born):
+        about = item.message.text.strip().partition("\n")[0][:_SAID]
+        for picture in item.message.pictures:
+            ref = reference_of(picture)
+            said = run.injected.described.get(ref)
+            found.setdefault(
+                ref,
+                Keepsake(
+                    ref,
+                    picture.describe(),
+                    said or about,
+                    described=said is not None,
+                    in_sight=picture.sha256 in in_sight,
+                ),
+            )
+    for name in reversed(run.injected.files):
+        said = run.injected.described.get(name)
+        found.setdefault(name, Keepsake(name, "file", said or "", described=said is not None))
+    return tuple(found.values())
+
+
+def reference_of(picture: Picture) -> str:
+    """What a picture is called."""
+    return f"{PICTURE}{(picture.sha256 or picture.url)[:_DIGITS]}"
+
+
+def look_door(run: Run) -> Callable[[str], ToolOutput]:
+    """What the tool `look_again` asks: a picture comes as a picture, a file as its text."""
+
+    def look(ref: str) -> ToolOutput:
+        name = _known(run, ref)
+        if name in run.injected.files:
+            text = (run.settings.root.resolve() / name).read_text("utf-8", errors="replace")
+            left = f"\n[{len(text) - _LONGEST:,} characters more]" if len(text) > _LONGEST else ""
+            return ToolOutput(f"{name}:\n{text[:_LONGEST]}{left}")
+        picture = _pictures(run)[name]
+        data = run.record.keeper.picture(picture.sha256) if picture.sha256 else None
+        said = run.injected.described.get(name, "")
+        told = f"{name}: {picture.describe()}{'. ' if said else ''}{said}"
+        return ToolOutput(told, (replace(picture, data=data),))
+
+    return look
+
+
+def describe_door(run: Run, phase: str) -> Callable[[str, str], str]:
+    """What the tool `describe_picture` asks: the words are kept, and recorded."""
+
+    def describe(ref: str, text: str) -> str:
+        name, said = _known(run, ref), " ".join(text.split())
+        if not said:
+            raise ToolError("say in words what it shows")
+        run.injected.described[name] = said
+        run.record.decide(phase, f"{name}: {said}", kind="described", reference=name)
+        return f"kept for {name}"
+
+    return describe
+
+
+def _pictures(run: Run) -> dict[str, Picture]:
+    said = [one for item in run.record.born for one in item.message.pictures]
+    return {reference_of(one): one for one in said}
+
+
+def _known(run: Run, ref: str) -> str:
+    """The reference that is meant: itself, its beginning, or the name of a picture's file."""
+    pictures, wanted = _pictures(run), ref.strip()
+    names = [*pictures, *run.injected.files]
+    found = [name for name in names if name == wanted or (wanted and name.startswith(wanted))]
+    found += [
+        name for name, one in pictures.items() if wanted and one.describe().startswith(wanted)
+    ]
+    if not found:
+        raise ToolError(f"there is no picture or file {ref!r} here; {did_you_mean(ref, names)}")
+    return found[0]

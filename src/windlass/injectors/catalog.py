@@ -1,0 +1,115 @@
+"""The injectors there are: those that come with Windlass, and a user's own by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.injectors.base import Injector, Tier
+from windlass.injectors.failures import ErrorRetention
+from windlass.injectors.knowledge import Knowledge
+from windlass.injectors.orchestrate import Placed
+from windlass.injectors.plan import PlanStatus, TodoRewriter
+from windlass.injectors.playbooks import Playbooks
+from windlass.injectors.roles import SystemRole, ToolDefinitions
+from windlass.injectors.scratchpad import Scratchpad
+from windlass.injectors.skills import Skills
+from windlass.injectors.user_memory import UserMemory
+from windlass.injectors.values import Values
+
+GROUP: Final = "windlass.injectors"
+"""The entry point group in which a package announces its injectors."""
+
+BUILTIN: Final[Mapping[str, type[Injector]]] = {
+    kind.name: kind
+    for kind in (
+        SystemRole,
+        ToolDefinitions,
+        Skills,
+        UserMemory,
+        Knowledge,
+        Playbooks,
+        Values,
+        PlanStatus,
+        ErrorRetention,
+        Scratchpad,
+        TodoRewriter,
+    )
+}
+"""The injectors that come with Windlass, by name, in the order of their tiers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An injector that a phase has: by which name it is made, its cap, priority and options.
+
+    `cap` and `priority` None: those of its class.
+    """
+
+    use: str
+    cap: int | None = None
+    priority: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def class_of(use: str) -> type[Injector]:
+    """The class behind a name: a builtin, `package.module:Class`, or an entry point.
+
+    Raises UsageError where there is none, or where it is no injector.
+    """
+    if use in BUILTIN:
+        return BUILTIN[use]
+    found = _dotted(use) if ":" in use else _entry(use)
+    if not (isinstance(found, type) and issubclass(found, Injector)):
+        raise UsageError(f"{use!r} is no injector: expected a class that derives from Injector")
+    if not found.name or not isinstance(found.tier, Tier):
+        raise UsageError(f"injector {use!r} must say its 'name' and its 'tier' (a Tier)")
+    if found.name in BUILTIN:
+        raise UsageError(f"injector {use!r}: the name {found.name!r} is taken; give it another")
+    return found
+
+
+def place(wanted: Wanted) -> Placed:
+    """The injector, made with its options. Raises UsageError for options it does not take."""
+    kind = class_of(wanted.use)
+    try:
+        made = kind(**wanted.options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"injector {wanted.use!r} does not take its options: {error}") from error
+    cap = made.cap if wanted.cap is None else wanted.cap
+    return Placed(made, cap, made.priority if wanted.priority is None else wanted.priority)
+
+
+def _dotted(dotted: str) -> Any:
+    module, _, name = dotted.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except Exception as problem:  # a user's own code runs here and may raise anything
+        raise UsageError(
+            f"injector {dotted!r}: its module cannot be imported:"
+            f" {type(problem).__name__}: {problem}"
+        ) from problem
+    if not hasattr(found, name):
+        known = [key for key, value in vars(found).items() if isinstance(value, type)]
+        raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, known)}")
+    return getattr(found, name)
+
+
+def _entry(name: str) -> Any:
+    from importlib.metadata import entry_points  # takes longer than this whole room
+
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        known = did_you_mean(name, [*BUILTIN, *found])
+        raise UsageError(
+            f"there is no injector {name!r}; {known}. Your own is named 'package.module:Class'"
+        )
+    try:
+        return found[name].load()
+    except Exception as problem:  # a package's own code
+        raise UsageError(
+            f"injector {name!r} cannot be loaded: {type(problem).__name__}: {problem}"
+        ) from problem

@@ -1,0 +1,63 @@
+"""Error retention: the last failures of a session that nobody has mended, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from windlass.injectors.base import Failure, Injector, Item, Rendered, Situation, Tier, option
+
+_HEAD: Final = "[Failed before; do not repeat]"
+_ARGUMENTS: Final = 120
+_REASON: Final = 200
+
+
+@dataclass
+class ErrorRetention(Injector):
+    """Failures that are still open, newest first."""
+
+    last: int = option(5, "The most failures that are shown.")
+
+    name: ClassVar[str] = "errors"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 20
+    cap: ClassVar[int] = 300
+
+    def render(self, seen: Situation) -> Rendered:
+        """A line for each: what was called, and why it failed."""
+        lines = [line_of(one) for one in seen.failures[: self.last]]
+        listed = seen.style.listed(lines)
+        return Rendered(_HEAD, tuple(map(Item, listed, lines)))
+
+
+def line_of(failure: Failure) -> str:
+    """A failure in one line."""
+    said, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
+    return f"{failure.tool}({said}): {why}"
+
+
+def with_result(
+    failures: Sequence[Failure],
+    now: Failure,
+    *,
+    failed: bool,
+    mended: Iterable[Failure] = (),
+) -> tuple[Failure, ...]:
+    """The failures after one more result, newest first and each once.
+
+    `now` is the call with its first line. A call that succeeded takes away the failures of the
+    same call, and those that are `mended` by it (the same tool touched the same thing).
+    """
+    gone = set(mended)
+    left = [
+        one
+        for one in failures
+        if (one.tool, one.arguments) != (now.tool, now.arguments) and one not in gone
+    ]
+    return (now, *left) if failed else tuple(left)
+
+
+def _short(text: str, most: int) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= most else words[: most - 3] + "..."

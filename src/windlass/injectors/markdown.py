@@ -1,0 +1,55 @@
+"""Markdown files with YAML front matter: skills and playbooks, as people keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import UsageError
+
+FENCE: Final = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file: the keys of its front matter, and its text without them."""
+
+    path: Path
+    keys: Mapping[str, Any]
+    body: str
+
+    def key(self, name: str) -> str:
+        """A key as text in one line; empty where it is not there."""
+        return " ".join(str(self.keys.get(name) or "").split())
+
+
+def read_page(path: Path) -> Page:
+    """Read a file. Raises UsageError, naming it, for front matter that is no YAML object."""
+    import yaml  # takes longer to import than this room
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
+    lines = text.splitlines(keepends=True)
+    if not lines or lines[0].strip() != FENCE:
+        return Page(path, {}, text.strip())
+    end = next((at for at, line in enumerate(lines[1:], 1) if line.strip() == FENCE), None)
+    if end is None:
+        raise UsageError(f"{str(path)!r}: its front matter begins with --- and has no end")
+    try:
+        keys = yaml.safe_load("".join(lines[1:end])) or {}
+    except yaml.YAMLError as error:
+        told = " ".join(str(error).split())
+        raise UsageError(f"{str(path)!r}: its front matter is no YAML: {told}") from error
+    if not isinstance(keys, dict):
+        raise UsageError(f"{str(path)!r}: its front matter must be keys with values")
+    return Page(path, keys, "".join(lines[end + 1 :]).strip())
+
+
+def shown_path(path: Path, root: Path) -> str:
+    """The path as tools name it: from the root where it lies inside."""
+    real, inside = path.resolve(), root.resolve()
+    return (real.relative_to(inside) if real.is_relative_to(inside) else real).as_posix()

@@ -1,0 +1,92 @@
+"""Moving volatile values out of a template: names stand in their place.
+
+Knows templates, and nothing of when or where they are rendered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from jinja2 import Environment
+
+from windlass.templates import MOMENTS, find_names
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A template with names in the place of volatile values.
+
+    `values` are the expressions by name; `stay` the names of values that could not be moved,
+    because they stand inside a block of the template.
+    """
+
+    template: str
+    values: Mapping[str, str]
+    stay: tuple[str, ...] = ()
+
+
+def move(template: str, *, state: bool) -> Moved:
+    """Put names where volatile values stand.
+
+    `state`: whether values of the state are volatile, too, as in a prompt that phases share.
+
+    >>> move("Today is {{ now[:10] }}.", state=False)
+    Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
+    """
+    volatile = {*MOMENTS, "state"} if state else {*MOMENTS}
+    made: list[str] = []
+    values: dict[str, str] = {}
+    expression: list[str] | None = None
+    depth, in_tag = 0, False
+    for _, kind, said in _lexer().lex(template):
+        if kind == "variable_begin":
+            expression = [said]
+        elif expression is not None:
+            expression.append(said)
+            if kind == "variable_end":
+                whole, expression = "".join(expression), None
+                inner = expression_of(whole)
+                roots = {one.name for one in find_names(whole) if not one.of}
+                if depth or not roots & volatile:
+                    made.append(whole)
+                else:
+                    name = _name(inner, values)
+                    values[name] = inner
+                    made.append(f"[{name}]")
+        else:
+            made.append(said)
+            if in_tag and kind == "name":
+                depth += -1 if said.startswith("end") else said in _OPENING
+                in_tag = False
+            in_tag = in_tag or kind == "block_begin"
+    left = "".join(made)
+    stay = sorted({one.name for one in find_names(left) if not one.of and one.name in volatile})
+    return Moved(left, values, tuple(stay))
+
+
+def expression_of(output: str) -> str:
+    """What stands between the braces of `{{ ... }}`."""
+    return output[2:-2].strip("-+ \n\t")
+
+
+_OPENING: Final = frozenset({"if", "for", "macro", "call", "filter", "with"})
+
+
+@cache
+def _lexer() -> Environment:
+    return Environment(keep_trailing_newline=True)  # noqa: S701 - it only splits, and renders nothing
+
+
+def _name(expression: str, taken: Mapping[str, str]) -> str:
+    """What stands in the value's place: the dotted name that the expression begins with."""
+    found = re.match(r"[A-Za-z_][\w.]*", expression)
+    plain = found[0] if found else "value"
+    name, number = plain, 1
+    while taken.get(name, expression) != expression:
+        number += 1
+        name = f"{plain} {number}"
+    return name

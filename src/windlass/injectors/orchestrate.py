@@ -1,0 +1,151 @@
+"""The orchestrator: injectors by tier, priority and name, to blocks under their caps.
+
+Caps are held on the rendered text, by the count of the model that will read it. A STABLE
+block is never cut: whoever declared it is told its size. Others leave out whole items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.errors import ContextError, WindlassError
+from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+
+ROOM: Final = 0.25
+"""The share of what a request has left that SESSION and DYNAMIC blocks may take together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An injector with the cap and the priority that hold for a phase."""
+
+    injector: Injector
+    cap: int
+    priority: int
+
+    @property
+    def name(self) -> str:
+        """The injector's name."""
+        return self.injector.name
+
+    @property
+    def tier(self) -> Tier:
+        """The injector's tier."""
+        return self.injector.tier
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One rendered block: its text, its tokens, and the items that did not fit its cap.
+
+    `cap` is the one that held at this moment, `full_cap` the declared one. `items` are those
+    shown.
+    """
+
+    injector: str
+    version: str
+    tier: Tier
+    priority: int
+    cap: int
+    full_cap: int
+    text: str
+    tokens: int
+    items: tuple[Item, ...] = ()
+    cut: tuple[str, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether it is longer than its cap, which only a STABLE block is."""
+        return self.tokens > self.cap
+
+
+def in_order(injectors: Sequence[Placed]) -> list[Placed]:
+    """STABLE, SESSION, DYNAMIC; within a tier lower priorities first, ties by name."""
+    tiers = list(Tier)
+    return sorted(injectors, key=lambda one: (tiers.index(one.tier), one.priority, one.name))
+
+
+def shrunk(injectors: Sequence[Placed], left: int | None) -> float:
+    """The share of their caps that SESSION and DYNAMIC blocks keep with `left` tokens of room.
+
+    All of it, unless the caps together would take more than `ROOM` of what is left.
+    """
+    caps = sum(one.cap for one in injectors if one.tier is not Tier.STABLE)
+    if left is None or not caps:
+        return 1.0
+    return min(1.0, max(0.0, ROOM * left / caps))
+
+
+def blocks_of(
+    injectors: Sequence[Placed],
+    tier: Tier,
+    seen: Situation,
+    count: Callable[[str], int],
+    share: float = 1.0,
+) -> tuple[Block, ...]:
+    """The blocks of one tier in order; injectors with nothing to say have none.
+
+    `count` gives the tokens of a text; `share` is what is left of the caps (see `shrunk`).
+    A block of which not one item fits has no text; its `cut` says what there was.
+    """
+    found = (_block(one, seen, count, share) for one in in_order(injectors) if one.tier is tier)
+    return tuple(block for block in found if block is not None)
+
+
+def _block(
+    placed: Placed, seen: Situation, count: Callable[[str], int], share: float
+) -> Block | None:
+    injector = placed.injector
+    said = _said(injector, seen)
+    if isinstance(said, str):
+        said = Rendered(items=(Item(said),) if said.strip() else ())
+    if said is None or not (said.items or said.left_out):
+        return None
+    stable = placed.tier is Tier.STABLE
+    cap = placed.cap if stable else int(placed.cap * share)
+    items, cut = (said.items, ()) if stable else _fitting(said, cap, count)
+    text = _text(said.head, items) if items else ""
+    return Block(
+        injector=injector.name,
+        version=injector.version,
+        tier=placed.tier,
+        priority=placed.priority,
+        cap=cap,
+        full_cap=placed.cap,
+        text=text,
+        tokens=count(text) if text else 0,
+        items=items,
+        cut=(*said.left_out, *cut),
+    )
+
+
+def _said(injector: Injector, seen: Situation) -> Rendered | str | None:
+    try:
+        return injector.render(seen) if injector.guard(seen) else None
+    except WindlassError:
+        raise
+    except Exception as problem:  # a user's own code runs here and may raise anything
+        raise ContextError(
+            f"injector {injector.name!r} failed: {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def _fitting(
+    said: Rendered, cap: int, count: Callable[[str], int]
+) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+    """The items that fit, in order, whole; and the names of those that do not."""
+    taken: tuple[Item, ...] = ()
+    cut: list[str] = []
+    for item in said.items:
+        longer = (*taken, item)
+        if count(_text(said.head, longer)) <= cap:
+            taken = longer
+        else:
+            cut.append(item.name)
+    return taken, tuple(cut)
+
+
+def _text(head: str, items: Sequence[Item]) -> str:
+    return "\n".join([*([head] if head else []), *(item.text for item in items)])

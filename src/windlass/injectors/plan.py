@@ -1,0 +1,152 @@
+"""The plan that a model keeps with the tools `plan` and `todo`, and what is shown of it.
+
+The plan is a value of the state, under the key `plan`: so it is recorded, goes from phase to
+phase, and templates can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from windlass.errors import ToolError
+from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+
+KEY: Final = "plan"
+"""The key of the state that holds the plan."""
+
+Status: TypeAlias = Literal["pending", "in_progress", "done"]
+STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "done")
+MOST_STEPS: Final = 50
+_HEAD: Final = "[Plan]"
+_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+_GOAL_CHARS: Final = 300
+"""Characters of instructions that stand for a goal nobody wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what is to be done, how far it is, and what came of it."""
+
+    text: str
+    status: Status = "pending"
+    conclusion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A goal and its steps in order."""
+
+    goal: str
+    steps: tuple[Step, ...]
+
+    @property
+    def done(self) -> int:
+        """How many steps are done."""
+        return sum(step.status == "done" for step in self.steps)
+
+    @property
+    def next(self) -> str:
+        """The step in hand, else the first that is not done; empty: all are."""
+        open_steps = [step for step in self.steps if step.status != "done"]
+        in_hand = [step for step in open_steps if step.status == "in_progress"]
+        return next((step.text for step in (*in_hand, *open_steps)), "")
+
+    def told(self) -> str:
+        """The plan in a line."""
+        after = f"; next: {self.next}" if self.next else ""
+        return f"{self.goal}: {self.done}/{len(self.steps)} steps{after}"
+
+    def as_state(self) -> dict[str, Any]:
+        """The plan as a JSON value."""
+        steps = [
+            {"step": one.text, "status": one.status, "conclusion": one.conclusion}
+            for one in self.steps
+        ]
+        return {"goal": self.goal, "steps": steps}
+
+    def with_step(self, number: int, status: str, conclusion: str = "") -> Plan:
+        """The plan after step `number` (from 1) has changed. Raises ToolError."""
+        if not 1 <= number <= len(self.steps):
+            raise ToolError(f"there is no step {number}; the plan has steps 1 to {len(self.steps)}")
+        found = next((one for one in STATUSES if one == status.strip().lower()), None)
+        if found is None:
+            raise ToolError(f"status {status!r} is none of {', '.join(STATUSES)}")
+        steps = list(self.steps)
+        before = steps[number - 1]
+        steps[number - 1] = replace(
+            before, status=found, conclusion=conclusion.strip() or before.conclusion
+        )
+        return replace(self, steps=tuple(steps))
+
+
+def plan_in(state: Mapping[str, Any]) -> Plan | None:
+    """The plan of a state; None: there is none, or something else stands under its key."""
+    match state.get(KEY):
+        case {"goal": str(goal), "steps": list(steps)}:
+            pass
+        case _:
+            return None
+    read: list[Step] = []
+    for step in steps:
+        match step:
+            case {"step": str(text), "status": "pending" | "in_progress" | "done" as status}:
+                read.append(Step(text, status, str(step.get("conclusion") or "")))
+            case _:
+                return None
+    return Plan(goal, tuple(read))
+
+
+@dataclass
+class PlanStatus(Injector):
+    """The plan's steps with their marks and conclusions; of finished ones the newest first go."""
+
+    name: ClassVar[str] = "plan"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 10
+    cap: ClassVar[int] = 300
+
+    def render(self, seen: Situation) -> Rendered | None:
+        """Goal, progress, and steps: those that are open before those that are done."""
+        plan = plan_in(seen.state)
+        if plan is None:
+            return None
+        progress = seen.style.progress_text(plan.done, len(plan.steps))
+        listed = seen.style.listed([_step(one) for one in plan.steps])
+        order = sorted(range(len(plan.steps)), key=lambda at: plan.steps[at].status == "done")
+        items = [Item(listed[at], f"step {at + 1}") for at in order]
+        return Rendered(f"{_HEAD} {plan.goal}\n{progress}", tuple(items))
+
+
+def _step(step: Step) -> str:
+    after = f" -> {step.conclusion}" if step.conclusion else ""
+    return f"{_MARKS[step.status]} {step.text}{after}"
+
+
+@dataclass
+class TodoRewriter(Injector):
+    """The goal, the progress and the next step, at the very end: where models look."""
+
+    name: ClassVar[str] = "todo"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 90
+    cap: ClassVar[int] = 200
+
+    def guard(self, seen: Situation) -> bool:
+        """Whether there is a plan; without one the goal is repeated from the second turn on."""
+        return plan_in(seen.state) is not None or seen.turn > 1
+
+    def render(self, seen: Situation) -> str:
+        """The three lines, or the goal alone where there is no plan."""
+        plan = plan_in(seen.state)
+        if plan is None:
+            return f"Current Goal: {_goal(seen.task)}"
+        progress = seen.style.progress_text(plan.done, len(plan.steps))
+        after = plan.next or "all steps are done; give the result"
+        return f"Current Goal: {plan.goal}\n{progress}\nNext: {after}"
+
+
+def _goal(task: str) -> str:
+    words = " ".join(task.strip().partition("\n\n")[0].split())
+    return words if len(words) <= _GOAL_CHARS else words[: _GOAL_CHARS - 3].rstrip() + "..."

@@ -1,0 +1,133 @@
+"""Skills: folders with a SKILL.md, of which a phase sees only those that are active.
+
+A skill is active where the phase names it, where its description matches the task, or where
+the model asked for it with the tool `use_skill`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final
+
+from windlass.errors import ToolError, UsageError, did_you_mean
+from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.markdown import read_page
+from windlass.memory.matching import ranked
+
+FILE: Final = "SKILL.md"
+FOLDER: Final = "skills"
+ASK: Final = "use_skill"
+_HEAD: Final = "[Skills]"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill: its name, what it is for, what it says, and its folder."""
+
+    name: str
+    description: str
+    body: str
+    folder: Path
+
+
+def read_skills(folder: Path) -> tuple[Skill, ...]:
+    """The skills in the folders inside `folder`, by name; none where there is no such folder.
+
+    Raises UsageError for a SKILL.md that cannot be read, and for two skills of one name.
+    """
+    if not folder.is_dir():
+        return ()
+    found: dict[str, Skill] = {}
+    for inner in sorted(path for path in folder.iterdir() if (path / FILE).is_file()):
+        page = read_page(inner / FILE)
+        name = page.key("name") or inner.name
+        if name in found:
+            raise UsageError(
+                f"{str(inner / FILE)!r}: there already is a skill {name!r},"
+                f" in {str(found[name].folder)!r}"
+            )
+        found[name] = Skill(name, page.key("description"), page.body, inner)
+    return tuple(found[name] for name in sorted(found))
+
+
+def skill_named(skills: Sequence[Skill], name: str) -> Skill:
+    """The skill of that name. Raises UsageError naming those there are."""
+    known = {skill.name: skill for skill in skills}
+    if name not in known:
+        raise UsageError(f"there is no skill {name!r}; {did_you_mean(name, known)}")
+    return known[name]
+
+
+def skill_text(skill: Skill) -> str:
+    """A skill as it is put before the model."""
+    about = f": {skill.description}" if skill.description else ""
+    return f"## {skill.name}{about}\n{skill.body}"
+
+
+@dataclass
+class Skills(Injector):
+    """The instructions of active skills; those that were matched only while they fit the cap."""
+
+    folder: str = option(FOLDER, "The folder of skills: in it a folder with a SKILL.md for each.")
+    active: tuple[str, ...] = option((), "Skills that are active whatever the task is.")
+    threshold: float | None = option(
+        None,
+        "The share of the task's words, weighed by rarity, that a description must hold to be"
+        " active; by default it falls with the length of the task.",
+    )
+    _read: tuple[Skill, ...] | None = field(default=None, init=False, repr=False)
+
+    name: ClassVar[str] = "skills"
+    tier: ClassVar[Tier] = Tier.STABLE
+    priority: ClassVar[int] = 30
+    cap: ClassVar[int] = 1_000
+
+    def skills(self, root: Path) -> tuple[Skill, ...]:
+        """All skills there are, read once a run."""
+        if self._read is None:
+            self._read = read_skills(root / self.folder)
+        return self._read
+
+    def matching(self, seen: Situation) -> list[Skill]:
+        """The skills whose description matches the task, the best first."""
+        skills = self.skills(seen.root)
+        said = {at: f"{one.name}\n{one.description}" for at, one in enumerate(skills)}
+        best, need = ranked(seen.task, said)
+        least = need if self.threshold is None else self.threshold
+        return [skills[at] for at, share in best if share >= least]
+
+    def render(self, seen: Situation) -> Rendered:
+        """Named and asked-for skills, then matched ones as far as they fit, then the others' names.
+
+        What the phase names stands whatever its length, because a STABLE block is not cut.
+        """
+        skills = self.skills(seen.root)
+        sure = [skill_named(skills, name) for name in self.active]
+        sure += [one for one in skills if one.name in seen.skills and one not in sure]
+        # Characters over three are a bound from above for the tokens of prose.
+        room = self.cap * 3 - sum(len(skill_text(one)) for one in sure)
+        chosen, left_out = list(sure), []
+        for one in self.matching(seen):
+            if one in chosen:
+                continue
+            if len(skill_text(one)) <= room:
+                room -= len(skill_text(one))
+                chosen.append(one)
+            else:
+                left_out.append(one.name)
+        items = [Item(skill_text(one), one.name) for one in chosen]
+        others = [one for one in skills if one not in chosen]
+        if ASK in seen.tools and others:
+            listed = "\n".join(f"- {one.name}: {one.description}" for one in others)
+            items.append(Item(f"Others, to be had with {ASK}:\n{listed}", "others"))
+        return Rendered(_HEAD, tuple(items), tuple(left_out))
+
+
+def ask_for_skill(skills: Sequence[Skill], name: str) -> str:
+    """What `use_skill` answers. Raises ToolError naming the skills there are."""
+    try:
+        return skill_text(skill_named(skills, name.strip()))
+    except UsageError as error:
+        raise ToolError(str(error)) from error
