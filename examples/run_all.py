@@ -35,6 +35,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
     },
 }
 """From the file of a cascade to the input that its templates ask for."""
+TASKS = tuple(sorted((FOLDER / "operators").glob("*.xml")))
+"""Tasks in XML, which ask for no input."""
 
 
 def main() -> None:
@@ -46,6 +48,7 @@ def main() -> None:
     os.environ["WINDLASS_SEARCH_FOLDER"] = str(FOLDER / "corpus")
     try:
         rows = [run(name, given, store) for name, given in EXAMPLES.items()]
+        rows += [run(f"operators/{file.name}", {}, store) for file in TASKS]
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -59,7 +62,8 @@ def run(name: str, given: dict[str, str], store: str) -> list[str]:
     """Run one example with live progress; returns its row of the table."""
     progress.print(f"\n=== {name}", style="bold")
     started = time.perf_counter()
-    result = windlass.run_sync(
+    carry_out = windlass.evaluate_sync if name.endswith(".xml") else windlass.run_sync
+    result = carry_out(
         FOLDER / name, given, model=MODEL, store=store, root=FOLDER, on_event=Progress(progress)
     )
     seconds = time.perf_counter() - started

@@ -12,6 +12,8 @@ __all__ = [
     "Prices",
     "WindlassError",
     "bound",
+    "evaluate",
+    "evaluate_sync",
     "query_unified",
     "run",
     "run_sync",
@@ -26,6 +28,8 @@ _HOMES = {
     "Prices": "windlass.prices",
     "WindlassError": "windlass.errors",
     "bound": "windlass.loop.bound",
+    "evaluate": "windlass.evaluation",
+    "evaluate_sync": "windlass.evaluation",
     "query_unified": "windlass.library",
     "run": "windlass.library",
     "run_sync": "windlass.library",
@@ -35,6 +39,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
+    from windlass.evaluation import evaluate, evaluate_sync
     from windlass.library import query_unified, run, run_sync
     from windlass.loop.bound import bound
     from windlass.loop.context import Context

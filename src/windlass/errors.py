@@ -3,12 +3,17 @@
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   └── CascadeError                        one or many mistakes in a cascade file
+    │       └── TaskFileError                   the same in a task file
     ├── ContextError                            the context of a call could not be built
     │   ├── SequenceError                       a list of messages no provider would accept
-    │   └── MatchingFailed                      the memory could not be searched, twice
-    ├── TaskError                               a phase or an attempt failed
-    │   └── PhaseFailed
-    │       └── OutputInvalid               its output never matched its `output_schema`
+    │   ├── MatchingFailed                      the memory could not be searched, twice
+    │   └── NoContext                           a task has nothing to work on
+    ├── TaskError                               a phase, an attempt or a task failed
+    │   ├── PhaseFailed
+    │   │   └── OutputInvalid               its output never matched its `output_schema`
+    │   ├── StepFailed                          a step of a sequential task; has partial results
+    │   ├── InputFailed                         an inner task of a reduce; names its input
+    │   └── WorkerLost                          a machine of a cluster went away
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
     │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
@@ -26,9 +31,11 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
 
 
 class WindlassError(Exception):
@@ -74,6 +81,10 @@ class CascadeError(UsageError):
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
 
+class TaskFileError(CascadeError):
+    """All mistakes of one task file at once, one line each."""
+
+
 class ContextError(WindlassError):
     """The context of a call could not be built."""
 
@@ -86,8 +97,18 @@ class MatchingFailed(ContextError):
     """The memory could not be searched for what belongs to a task, also not at a second try."""
 
 
+class NoContext(ContextError):
+    """A task has nothing to work on: it asks nothing, or its inputs come to nothing."""
+
+
 class TaskError(WindlassError):
-    """A part of the workflow failed."""
+    """A part of the workflow failed.
+
+    `notes["partialResults"]` are the results that were there by then, each an object with
+    at least `index` (from 0) and `output`; empty where the part keeps none.
+    """
+
+    notes: Mapping[str, Any] = MappingProxyType({})
 
 
 class PhaseFailed(TaskError):
@@ -96,6 +117,50 @@ class PhaseFailed(TaskError):
 
 class OutputInvalid(PhaseFailed):
     """A phase's output did not match its `output_schema`, after repair and all attempts."""
+
+
+class StepFailed(TaskError):
+    """A step of a sequential task failed; what finished before stays in `notes`.
+
+    `step` is its name, `index` its place from 0. The step's own error is the cause.
+    """
+
+    def __init__(self, text: str, *, step: str, index: int, notes: Mapping[str, Any]) -> None:
+        self.step = step
+        self.index = index
+        self.notes = notes
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # so that it travels from one process to another
+        return _made, (type(self), str(self), self.__dict__)
+
+
+class InputFailed(TaskError):
+    """An inner task of a reduce failed; what finished stays in `notes`, by index.
+
+    `input` names the input that failed, `index` is its place from 0. The inner task's own error
+    is the cause. Nothing was tried again.
+    """
+
+    def __init__(self, text: str, *, input: str, index: int, notes: Mapping[str, Any]) -> None:  # noqa: A002
+        self.input = input
+        self.index = index
+        self.notes = notes
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), str(self), self.__dict__)
+
+
+class WorkerLost(TaskError):
+    """A machine of a cluster went away, or could not do what it was asked."""
+
+
+def _made(kind: type[TaskError], text: str, known: Mapping[str, Any]) -> TaskError:
+    """An error as it was in another process."""
+    error = kind.__new__(kind, text)
+    error.__dict__.update(known)
+    return error
 
 
 class LimitReached(WindlassError):

@@ -207,8 +207,12 @@ def prepare(
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
     on_event: Callable[[Event], None],
     session_id: str | None = None,
+    resumed: bool = False,
 ) -> Run:
-    """A run of a checked cascade with everything in its hands, and nothing done yet."""
+    """A run of a checked cascade with everything in its hands, and nothing done yet.
+
+    `resumed`: the session is there already and is taken up again.
+    """
     from windlass.engine.record import Recorder
     from windlass.engine.state import Run
     from windlass.history.base import BANK
@@ -216,7 +220,7 @@ def prepare(
 
     if session_id is not None and session_id.startswith(BANK):
         raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
-    if session_id is not None and _is_known(keeper, session_id):
+    if session_id is not None and not resumed and _is_known(keeper, session_id):
         raise UsageError(
             f"session {session_id!r} is in the store already; give the new one another name,"
             f" or look at it: windlass show {session_id}"

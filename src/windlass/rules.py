@@ -1,8 +1,9 @@
 """Rule: what one phase says of its context, in one inner form.
 
-Both front doors compile to it. A rule names sources, edits that the user asked
-for, a budget, and what later phases may see; it says nothing of prompts, tools,
-models or loops. Names are resolved: `previous`, `first` and `all` no longer occur.
+Both front doors compile to it, a cascade's `context` and a task's `context_management`. A
+rule names sources, edits that the user asked for, a budget, and what later phases may see; it
+says nothing of prompts, tools, models or loops. Names are resolved: `previous`, `first` and
+`all` no longer occur.
 """
 
 from __future__ import annotations
@@ -46,6 +47,35 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What a task has of the context around it, in the sections of its window.
+
+    `inherit`: all of its parent's context, none of it, or what of it belongs to the task.
+    `previous`: how outputs of earlier steps are handed on (None: they are not). `fresh`: whether
+    the memory is asked for what belongs to the task.
+    """
+
+    inherit: Literal["full", "none", "subset"] = "full"
+    previous: Literal["notes_only", "full_output"] | None = None
+    fresh: bool = True
+
+    @property
+    def words(self) -> str:
+        """The same in words."""
+        seen = {
+            "full": "all of its parent's context",
+            "subset": "what of its parent's context belongs to it",
+        }
+        parts = [seen[self.inherit]] if self.inherit in seen else []
+        if self.previous is not None:
+            kind = "notes on" if self.previous == "notes_only" else "the full output of"
+            parts.append(f"{kind} each step before")
+        if self.fresh:
+            parts.append("what of memory and files belongs to it")
+        return "; ".join(parts) or "nothing but its description and its inputs"
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What one phase says of its context.
 
@@ -57,6 +87,7 @@ class Rule:
     `output_only` hides this phase's messages but its output from later windows.
     `policy` shortens what the phase sees from call to call (None: nothing is shortened);
     `switched_off` names the user's setting that keeps it from what the cascade asks for.
+    `carried` is what a task has in place of sources (None: a phase of a cascade).
     """
 
     mode: Literal["snowball", "selective"] = "snowball"
@@ -71,3 +102,4 @@ class Rule:
     output_only: bool = False
     policy: Policy | None = None
     switched_off: str = ""
+    carried: Carried | None = None

@@ -265,7 +265,9 @@ def in_words(rule: rules.Rule) -> str:
     """What a phase with this rule sees, in sentences."""
     sources = [_source_in_words(source) for source in rule.sources]
     listed = "; ".join(sources)
-    if rule.mode == "selective":
+    if rule.carried is not None:
+        text = f"sees only: {rule.carried.words}"
+    elif rule.mode == "selective":
         start = "the input" if rule.include_input else ""
         seen = "; ".join(part for part in (start, listed) if part) or "nothing of what was before"
         text = f"sees only: {seen}"

@@ -105,7 +105,7 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{found}; {needs}")])
-    return _look(reading, text, path)
+    return look(reading, text, path)
 
 
 def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
@@ -116,10 +116,11 @@ def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
         return Loaded(file, "", Reading(file, data), (), Draft(cascade))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return _look(Reading(file, dict(cascade)), "", None)
+    return look(Reading(file, dict(cascade)))
 
 
-def _look(reading: Reading, text: str, path: FilePath | None) -> Loaded:
+def look(reading: Reading, text: str = "", path: FilePath | None = None) -> Loaded:
+    """What data that was read holds: a cascade, or what keeps it from being one."""
     errors, draft = validate(reading.data)
     if draft is not None and reading.lines:
         lines = {place_of(place): line for place, line in reading.lines.items()}

@@ -32,6 +32,7 @@ Store = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 File = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")]
+Either = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML, or a task in XML.")]
 Session = Annotated[str, typer.Argument(help="A session, as `windlass sessions` lists it.")]
 
 
@@ -102,6 +103,58 @@ def run(
         dry_run_command(cascade, given or [], flags, auto=auto, as_json=as_json)
     else:
         run_command(cascade, given or [], flags, session=session, auto=auto, as_json=as_json)
+
+
+@app.command()
+def evaluate(
+    task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
+    *,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."
+        ),
+    ] = None,
+    context: Annotated[
+        Path | None, typer.Option(help="A text: the context that the task inherits.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="A session to take up again; what is finished is kept.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
+    ] = "local",
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="provider/model for every task.")
+    ] = None,
+    store: Store = None,
+    root: Annotated[
+        str | None, typer.Option(help="The only folder that inputs and tools may touch.")
+    ] = None,
+    search_folder: Annotated[
+        str | None, typer.Option(help="Folder of texts that the tool web_search looks in.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="A name for the session (default: made of the time).")
+    ] = None,
+    auto: Annotated[bool, typer.Option("--auto", help="Shorten calls as they grow.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a task in XML (atomic, sequential, reduce), or take a session of one up again."""
+    from windlass.cli.evaluate import evaluate_command
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    evaluate_command(
+        task,
+        given or [],
+        flags,
+        context=context,
+        resume=resume,
+        engine=engine,
+        session=session,
+        auto=auto,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -183,7 +236,7 @@ def callout(
 
 @app.command()
 def check(
-    cascade: File,
+    cascade: Either,
     *,
     explain_defaults: Annotated[
         bool, typer.Option("--explain-defaults", help="Print each setting with its origin.")
@@ -193,7 +246,14 @@ def check(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find every mistake in a cascade at once, with file and line."""
+    """Find every mistake in a cascade or a task at once, with file and line."""
+    if cascade.suffix.lower() == ".xml":
+        from windlass.cli.tasks import check_task_command
+
+        check_task_command(
+            cascade, explain_defaults=explain_defaults, strict=strict, as_json=as_json
+        )
+        return
     from windlass.cli.files import check_command
 
     check_command(cascade, explain_defaults=explain_defaults, as_json=as_json, strict=strict)
@@ -255,7 +315,7 @@ def migrate(
 @app.command()
 def schema(
     of: Annotated[
-        str, typer.Argument(help="cascade (JSON Schema) or clickhouse (statements).")
+        str, typer.Argument(help="cascade (JSON Schema), operators (RELAX NG) or clickhouse (SQL).")
     ] = "cascade",
     *,
     cluster: Annotated[
@@ -268,7 +328,7 @@ def schema(
         int | None, typer.Option(help="clickhouse: index embeddings of so many dimensions.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of cascades, for editors; or the tables of a store in ClickHouse."""
+    """Print the schema of cascades or tasks, for editors; or a store's tables in ClickHouse."""
     from windlass.cli.stores import schema_command
 
     schema_command(of, cluster=cluster, ttl_days=ttl_days, vectors=vectors)

@@ -12,6 +12,7 @@ from windlass.engine.events import (
     CallEnded,
     CallStarted,
     Event,
+    InputEnded,
     Noted,
     PhaseEnded,
     PhaseStarted,
@@ -25,6 +26,8 @@ from windlass.engine.events import (
 )
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+_TOLD = 20
+"""Lines that tell of the inputs of a reduce, about."""
 
 
 class Progress:
@@ -89,6 +92,9 @@ class Progress:
                 self._line(
                     f"  waiting {seconds:.0f} s: {shorten(because, 200)}{next_try}", "magenta"
                 )
+            case InputEnded(phase, _, name, done, total):
+                if done % max(1, total // _TOLD) == 0 or done == total:
+                    self._line(f"  {phase}: {done:,} of {total:,} inputs ({name})", "green")
             case PhaseEnded(_, status, _):
                 self._line(f"  {status}", "green" if status == "completed" else "magenta")
 

@@ -93,7 +93,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+async def interruptible(work: Coroutine[Any, Any, Result]) -> Result:
     """The work, cancelled by Ctrl-C.
 
     The event loop's own handler also wakes the loop. Without one, a Ctrl-C that comes
@@ -133,7 +133,7 @@ def run_command(
             session_id=session,
             auto=auto,
         )
-        result = asyncio.run(_interruptible(work))
+        result = asyncio.run(interruptible(work))
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
         stopped = Interrupted("interrupted")
         stopped.session_id = watcher.session_id

@@ -13,7 +13,7 @@ from windlass.setting_types import store as read_store
 def schema_command(
     of: str, *, cluster: str | None, ttl_days: int | None, vectors: int | None
 ) -> None:
-    """Print the JSON Schema of cascades, or the statements that make a store in ClickHouse."""
+    """Print the schema of cascades or tasks, or the statements that make a store."""
     if of == "clickhouse":
         from windlass.history.clickhouse.tables import Shape, script
 
@@ -23,12 +23,18 @@ def schema_command(
         shape = Shape(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
         out.print(script(shape), markup=False, highlight=False, soft_wrap=True, end="")
         return
-    if of != "cascade":
-        raise UsageError(f"no schema of {of!r}: {did_you_mean(of, ('cascade', 'clickhouse'))}")
+    if of not in ("cascade", "operators"):
+        known = ("cascade", "clickhouse", "operators")
+        raise UsageError(f"no schema of {of!r}: {did_you_mean(of, known)}")
     if cluster is not None or ttl_days is not None or vectors is not None:
         raise UsageError(
             "--cluster, --ttl-days and --vectors are for tables: windlass schema clickhouse"
         )
+    if of == "operators":
+        from windlass.operators.schema import relax_ng
+
+        out.print(relax_ng(), markup=False, highlight=False, soft_wrap=True, end="")
+        return
     from windlass.cascade.schema import json_schema
 
     print_json(json_schema())

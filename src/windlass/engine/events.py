@@ -136,6 +136,17 @@ class PhaseEnded:
     output: str
 
 
+@dataclass(frozen=True, slots=True)
+class InputEnded:
+    """An inner task of a reduce is over: `index` of its input from 0, and how many are by now."""
+
+    phase: str
+    index: int
+    name: str
+    done: int
+    total: int
+
+
 Event: TypeAlias = (
     SessionStarted
     | PhaseStarted
@@ -149,4 +160,5 @@ Event: TypeAlias = (
     | PlanChanged
     | Waiting
     | PhaseEnded
+    | InputEnded
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.extract import extract
+from windlass.engine.injected import PhaseInjected
 from windlass.engine.injecting import moments_of, open_context, open_head, skill_door
 from windlass.engine.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
@@ -25,7 +26,7 @@ from windlass.engine.validate import Verdict, judge
 from windlass.engine.windows import open_course
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.history.base import NodeType, Outcome, StateChange, Status
-from windlass.messages import user
+from windlass.messages import Message, user
 from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
@@ -38,6 +39,11 @@ from windlass.window.replay import held_by, without_repeats
 from windlass.window.seams import last_turns
 
 
+def _nothing(output: Item | None) -> Mapping[str, Any]:
+    del output
+    return {}
+
+
 async def run_phase(run: Run, phase: Phase) -> Status:
     """Run one phase to its end and record its outcome.
 
@@ -45,37 +51,49 @@ async def run_phase(run: Run, phase: Phase) -> Status:
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
+    return (await carry_out(run, phase.name, begin(run, phase)))[0]
+
+
+async def carry_out(
+    run: Run,
+    name: str,
+    beginning: Awaitable[PhaseRun],
+    told: Callable[[Item | None], Mapping[str, Any]] = _nothing,
+) -> tuple[Status, Item | None]:
+    """The same for a phase that begins in another way; returns its output, too.
+
+    `told` gives what its outcome says beside, from its output.
+    """
     try:
-        work = await begin(run, phase)
+        work = await beginning
         status, output = await _attempts(run, work)
         changes = _extracted(run, work, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except WindlassError as error:
-        failed = Outcome("failed", run.record.clock(), phase.name, error=str(error))
-        run.record.append([run.record.failure(phase.name, error)], outcomes=[failed])
+        failed = Outcome("failed", run.record.clock(), name, error=str(error))
+        run.record.append([run.record.failure(name, error)], outcomes=[failed])
         raise
     run.state.update(work.state)
     run.edits.update(work.edits)
     outcome = Outcome(
         status,
         run.record.clock(),
-        phase.name,
+        name,
         output_trace=run.record.traces[output.id] if output else None,
         hidden=work.rule.output_only,
+        details=told(output),
     )
-    run.record.append(outcomes=[outcome], state=[*work.state.changes(phase.name), *changes])
+    run.record.append(outcomes=[outcome], state=[*work.state.changes(name), *changes])
     run.state.update({change.key: change.value for change in changes})
-    run.emit(PhaseEnded(phase.name, status, output.message.text if output else ""))
-    return status
+    run.emit(PhaseEnded(name, status, output.message.text if output else ""))
+    return status, output
 
 
 async def begin(run: Run, phase: Phase) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
     record, rule = run.record, compile_rule(run.cascade, phase, run.settings)
-    generation = generation_of(run, phase)
-    provider, info = run.resolve(generation.model)
-    state = StateCopy(run.state)
+    _, info = run.resolve(generation_of(run, phase).model)
     values: dict[str, Any] = {"input": run.input, "state": run.state, "outputs": run.outputs}
 
     place = f"phases[{list(run.cascade.phases).index(phase)}]"
@@ -113,10 +131,30 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         snowball = without_repeats(snowball, *held_by(brought.sources))
     for _, why in brought.skipped:
         run.emit(Noted(phase.name, why))
-    row = record.row(NodeType.USER, user(instructions), phase=phase.name, turn=0, attempt=1)
-    own = record.append([row])
     blocks = Blocks(said, brought.input, brought.sources, snowball, rule.position)
+    work = await open_phase(run, phase, rule, blocks, user(instructions), injection=injection)
+    if rule.mode == "snowball" and brought.sources:
+        work.position_cost = position_report(run, work)
+    return work
 
+
+async def open_phase(
+    run: Run,
+    phase: Phase,
+    rule: Rule,
+    blocks: Blocks,
+    instructions: Message,
+    *,
+    injection: PhaseInjected | None = None,
+) -> PhaseRun:
+    """The phase in hand: what it sees is fixed, and its instructions are said.
+
+    `injection` is what it has of injectors (None: it has none).
+    """
+    record, state, generation = run.record, StateCopy(run.state), generation_of(run, phase)
+    provider, info = run.resolve(generation.model)
+    row = record.row(NodeType.USER, instructions, phase=phase.name, turn=0, attempt=1)
+    own = record.append([row])
     context = ToolContext(
         session_id=record.session_id,
         phase=phase.name,
@@ -139,14 +177,15 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         tools={},
         blocks=blocks,
         own=own,
-        injected=_own_injections(brought.input + brought.sources, phase.name),
+        injected=_own_injections(blocks.input + blocks.sources, phase.name),
         trace_id=row.trace_id,
         state=state,
         context=context,
         newest_within=_newest_within(rule, generation, info),
         injection=injection,
     )
-    refresh(run, work)
+    if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
+        refresh(run, work)
     work.context = replace(
         context,
         callout=partial(call_out, run, work),
@@ -157,12 +196,10 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     )
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off)
-    work.tools = await _tools(run, work, instructions)
+    work.tools = await _tools(run, work, instructions.text)
     open_context(run, work)
     if rule.policy is not None:
         work.course = open_course(run, work, rule.policy)
-    if rule.mode == "snowball" and brought.sources:
-        work.position_cost = position_report(run, work)
     return work
 
 

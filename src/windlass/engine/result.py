@@ -20,7 +20,7 @@ class Result:
     US dollars (None: a model without a price took part; 0.0 for a model on this
     machine). `saved` is the number of input tokens that a snowball would have sent
     more, negative where it would have sent less. `error` is what stopped the run:
-    it is in the record, too.
+    it is in the record, too. `notes` are those of a task that failed: `partialResults`.
     """
 
     status: Status
@@ -32,6 +32,7 @@ class Result:
     cost: float | None
     saved: int
     error: WindlassError | None = field(default=None)
+    notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def check(self) -> Result:
         """This result, or raise the error that stopped the run."""

@@ -1,0 +1,35 @@
+"""Commands about tasks in XML: check; `evaluate` stands in `evaluate.py`."""
+
+from __future__ import annotations
+
+from os import environ
+from pathlib import Path
+
+from windlass.cli.output import out, print_json, progress
+from windlass.evaluation import load_program
+from windlass.library import importable
+from windlass.operators.compile import explain_defaults as explain
+from windlass.settings import Settings
+
+
+def check_task_command(task: Path, *, explain_defaults: bool, strict: bool, as_json: bool) -> None:
+    """Say that a task is sound, with its warnings, or raise TaskFileError with all mistakes."""
+    settings = Settings.read({}, environ, Path.cwd())
+    with importable(task):
+        program, _ = load_program(task, settings, strict=strict)
+    warnings = [str(warning) for warning in program.warnings]
+    names = [one.path for one in program.task.walk()]
+    if as_json:
+        defaults = explain(program, settings) if explain_defaults else None
+        told = {"task": program.task.name, "kind": program.task.kind, "tasks": names}
+        print_json({**told, "warnings": warnings, **({"defaults": defaults} if defaults else {})})
+        return
+    for warning in warnings:
+        progress.print(f"warning: {warning}", markup=False, soft_wrap=True)
+    if explain_defaults:
+        out.print(str(explain(program, settings)), markup=False)
+        return
+    count = f"{len(warnings)} warning{'s' if len(warnings) != 1 else ''}" if warnings else ""
+    found = f"no mistakes, {count}" if count else "no mistakes"
+    told_tasks = ", ".join(names)
+    out.print(f"{task}: {program.task.name}, {found}; tasks: {told_tasks}", markup=False)

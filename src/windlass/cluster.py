@@ -1,0 +1,234 @@
+"""Inner tasks of a reduce on a Ray cluster: the same tasks, the same record, the same order.
+
+A worker opens the session's store by its place, runs one inner task from its first call to its
+last, and answers what a task that runs here would. So the store must be one that workers reach: a
+folder that they share with this machine, or a ClickHouse server. Inputs travel as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from windlass.engine.cascade import add_server_tools, needed_servers
+from windlass.engine.operators.frame import Frame
+from windlass.engine.operators.inputs import Given
+from windlass.engine.operators.job import Done, Job
+from windlass.engine.operators.reduce import Inner, run_one
+from windlass.engine.operators.tasks import finished_before
+from windlass.errors import UsageError, WindlassError, WorkerLost
+from windlass.evaluation import load_program
+from windlass.library import importable, open_store, prepare
+from windlass.prices import override
+from windlass.settings import Settings
+from windlass.wire.base import Usage
+
+if TYPE_CHECKING:
+    from windlass.engine.events import Event
+    from windlass.providers.base import Provider
+
+ADDRESS: Final = "RAY_ADDRESS"
+"""The variable that names a cluster; without it Ray is started on this machine."""
+
+_OURS: Final = "WINDLASS_"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker needs for one inner task.
+
+    `flags` are the settings of the command, with absolute paths, `environment` the variables of
+    Windlass, `folder` where the file of settings lies.
+    """
+
+    folder: str
+    flags: Mapping[str, Any]
+    environment: Mapping[str, str]
+    file: str
+    raw: bytes
+    session: str
+    input: Mapping[str, Any]
+    state: Mapping[str, Any]
+    task: str
+    frame: Frame
+    path: str
+    index: int
+    item: Given
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker answers: what finished, or what failed; and what it used."""
+
+    done: Done | None
+    failed: WindlassError | None
+    usage: Usage
+    cost: float | None
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What is the same for all inner tasks, and sent once: the user's tools and providers."""
+
+    tools: tuple[Callable[..., Any] | str, ...]
+    providers: Mapping[str, Provider]
+    auto: bool
+
+
+class Cluster:
+    """A Ray cluster while one task file runs on it; started on this machine where none is named.
+
+    Raises UsageError where Ray is not installed, or the named cluster is not there.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        *,
+        tools: Sequence[Callable[..., Any] | str] = (),
+        providers: Mapping[str, Provider],
+        auto: bool = False,
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError(
+                "engine 'ray' needs Ray, which is not installed here: pip install 'windlass[ray]'"
+                " (or leave it out: a reduce runs its inputs side by side without Ray, too)"
+            ) from error
+        self._ray = ray
+        self._flags = dict(flags)
+        self._carried = Carried(tuple(tools), dict(providers), auto)
+        self._started = False
+        self._remote: Any = None
+        self._sent: Any = None
+
+    def __enter__(self) -> Self:
+        ray = self._ray
+        if not ray.is_initialized():
+            address = os.environ.get(ADDRESS)
+            own = {} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="error", **own)
+            except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+                told = str(error).strip().partition("\n")[0]
+                where = f"{ADDRESS} {address!r}" if address else "on this machine"
+                raise UsageError(
+                    f"Ray could not be reached or started ({where}): {told}"
+                ) from error
+            self._started = True
+        # Nothing is tried again by itself: an inner task may have been paid for.
+        self._remote = ray.remote(max_retries=0, num_cpus=1)(work)
+        self._sent = ray.put(self._carried)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._started:
+            self._ray.shutdown()
+
+    async def __call__(self, inner: Inner, index: int, item: Given) -> Done:
+        """Run one inner task on a worker. Raises what the task raised, or WorkerLost."""
+        job, run = inner.job, inner.job.run
+        path = f"{inner.path}[{index}]"
+        known = finished_before(job, path, item)
+        if known is not None:
+            return known
+        settings, source = run.settings, job.program.source
+        place = settings.store
+        flags = {
+            **self._flags,
+            "root": str(settings.root.resolve()),
+            "store": str(place.absolute()) if isinstance(place, Path) else str(place),
+        }
+        order = Order(
+            folder=str(settings.folder.absolute()),
+            flags={name: value for name, value in flags.items() if value is not None},
+            environment={k: v for k, v in os.environ.items() if k.startswith(_OURS)},
+            file=source.file,
+            raw=source.raw,
+            session=run.record.session_id,
+            input=run.input,
+            state=run.state,
+            task=inner.task.path,
+            frame=inner.frame,
+            path=inner.path,
+            index=index,
+            item=item.whole(),
+        )
+        answer = await self._asked(order, path)
+        run.usage = run.usage.plus(answer.usage)
+        unknown = run.cost is None or answer.cost is None
+        run.cost = None if unknown else (run.cost or 0.0) + (answer.cost or 0.0)
+        run.saved_tokens += answer.saved
+        if answer.failed is not None:
+            raise answer.failed
+        assert answer.done is not None
+        return answer.done
+
+    async def _asked(self, order: Order, path: str) -> Answer:
+        try:
+            answer: Answer = await self._remote.remote(order, self._sent)
+        except self._ray.exceptions.RayError as error:
+            told = str(error).strip().splitlines()[-1]
+            raise WorkerLost(f"the worker of {path!r} was lost: {told}") from error
+        return answer
+
+
+def work(order: Order, carried: Carried) -> Answer:
+    """Run one inner task; called in a process of the cluster."""
+    os.environ.update(order.environment)
+    with suppress(OSError):  # another machine may not have the folder, and needs it for names only
+        os.chdir(order.folder)
+    return asyncio.run(_work(order, carried))
+
+
+async def _work(order: Order, carried: Carried) -> Answer:
+    from windlass.operators.reading import read_task
+    from windlass.providers.at_hand import Providers
+
+    settings = Settings.read(dict(order.flags), os.environ, Path(order.folder))
+    made = Providers(carried.providers, settings)
+    async with AsyncExitStack() as closing:
+        closing.enter_context(override(settings.prices))
+        closing.push_async_callback(made.close)
+        closing.enter_context(importable(order.file))
+        source = read_task(order.raw, order.file, name=Path(order.file).stem)
+        program, registry = load_program(source, settings, carried.tools)
+        if carried.auto and program.cascade.auto_context is None:
+            program = program.with_windows()
+        keeper = closing.enter_context(open_store(settings, existing=True))
+        run = prepare(
+            program.cascade,
+            order.input,
+            registry=registry,
+            settings=settings,
+            keeper=keeper,
+            resolve=made.resolve,
+            on_event=_ignore,
+            session_id=order.session,
+            resumed=True,
+        )
+        run.state.update(order.state)
+        servers = needed_servers(run)
+        closing.push_async_callback(servers.stop)
+        await add_server_tools(run, servers)
+        job = Job.of(program, run)
+        closing.callback(job.material.close)
+        task = next(task for task in program.task.walk() if task.path == order.task)
+        done: Done | None = None
+        failed: WindlassError | None = None
+        try:
+            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
+        except WindlassError as error:
+            failed = error
+        return Answer(done, failed, run.usage, run.cost, run.saved_tokens)
+
+
+def _ignore(event: Event) -> None:
+    del event  # what happens on a worker is in the record

@@ -1,0 +1,1 @@
+"""Tasks at work: context assembled section by section, steps in order, inputs side by side."""

@@ -1,0 +1,197 @@
+"""An atomic task: its context becomes the sections of a window, and then it is a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.cascade.model import Phase
+from windlass.engine.check import input_room
+from windlass.engine.events import Noted
+from windlass.engine.operators.frame import Found, Frame, Piece, Section, assemble, section_text
+from windlass.engine.operators.inputs import Given, digest, given_by
+from windlass.engine.operators.job import Done, Job
+from windlass.engine.phase import carry_out, generation_of, open_phase
+from windlass.engine.state import PhaseRun
+from windlass.errors import NoContext
+from windlass.history.base import NodeType, Row
+from windlass.messages import Text, system, user
+from windlass.operators.model import Task
+from windlass.templates import render
+from windlass.window.assemble import Blocks
+from windlass.window.entries import Entry, Item, show
+
+MATCHED_CHARS: Final = 4_000
+"""Characters of a task's inputs by which its context is looked for."""
+
+
+def described(job: Job, task: Task) -> str:
+    """What a task asks for: its description, rendered. Raises NoContext where that is nothing."""
+    where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
+    text = render(task.description, **values_of(job), where=where).strip()
+    if not text:
+        raise NoContext(f"{where}: the template renders to nothing, so nothing would be asked")
+    return text
+
+
+def values_of(job: Job) -> dict[str, Any]:
+    """What templates and expressions see."""
+    run = job.run
+    return {"input": run.input, "state": run.state, "outputs": run.outputs}
+
+
+async def run_atomic(
+    job: Job,
+    task: Task,
+    parent: Frame,
+    previous: tuple[Piece, ...],
+    *,
+    path: str,
+    item: Given | None = None,
+) -> Done:
+    """Run an atomic task to its end; `item` is its input where it is the inner task of a reduce.
+
+    Raises what its phase raises; the outcome is in the record then, too.
+    """
+    assert task.leaf is not None
+    template = job.program.cascade.phases[task.leaf]
+    phase = template if path == template.name else template.model_copy(update={"name": path})
+    counter = job.info(task)[0].counter
+    worked_on: list[str] = []
+    done: list[Done] = []
+
+    def told(output: Item | None) -> Mapping[str, Any]:
+        said = output.message if output is not None else None
+        tokens = counter.text(said.text) if said is not None else 0
+        key = said.key if said is not None else ""
+        done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
+        return done[-1].details
+
+    around = Frame(parent.whole, previous)
+    beginning = _begin(job, task, phase, around, item=item, worked_on=worked_on)
+    status, _ = await carry_out(job.run, path, beginning, told)
+    return replace(done[-1], status=status)
+
+
+async def _begin(
+    job: Job,
+    task: Task,
+    phase: Phase,
+    around: Frame,
+    *,
+    item: Given | None,
+    worked_on: list[str],
+) -> PhaseRun:
+    """Fix what the task sees: its sections, its description, its inputs.
+
+    `around` is its parent's context, as inherited, and what earlier steps left. The texts of
+    its inputs are put into `worked_on`.
+    """
+    run = job.run
+    rule = job.program.rule(task, run.settings)
+    generation = generation_of(run, phase)
+    info = run.resolve(generation.model)[1]
+    text = described(job, task)
+    given = _inputs(job, task, item)
+    worked_on += [said for _, said in given]
+    about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
+    room = input_room(info, generation.max_output_tokens)
+    frame, found = assemble(
+        job.material,
+        task,
+        about,
+        Frame(around.inherited),
+        around.previous,
+        counter=info.counter,
+        room=room,
+    )
+    frame = _without(frame, worked_on)
+    _tell(job, phase.name, found)
+    said = _system(job, phase)
+    sections = _sections(job, task, phase.name, frame)
+    # What a snowball would have sent is counted from what the task was given.
+    run.record.born += [entry.item for entry in sections]
+    parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
+    parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
+    blocks = Blocks(system=said, sources=sections)
+    return await open_phase(run, phase, rule, blocks, user(*parts))
+
+
+def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
+    root, file = job.run.settings.root, job.program.source.file
+    own = given_by(task.inputs, root, values=values_of(job), file=file, apart=False)
+    both = [*([item] if item is not None else []), *own]
+    return [(one.name, one.read()) for one in both]
+
+
+def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
+    """The frame without fresh pieces that the task's inputs hold already."""
+    held = " ".join(" ".join(inputs).split())
+    fresh = tuple(one for one in frame.fresh if " ".join(one.text.split()) not in held)
+    return Frame(frame.inherited, frame.previous, fresh)
+
+
+def _tell(job: Job, name: str, found: Found) -> None:
+    """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
+    left = found.matches - len(found.pieces)
+    if not left and not found.unread:
+        return
+    text = (
+        f"fresh context of {name!r}: {len(found.pieces)} of {found.matches} matches taken, those"
+        " that share most with the task and fit"
+    )
+    text += f"; not looked at: {'; '.join(found.unread)}" if found.unread else ""
+    job.run.record.decide(name, text, kind="fresh_context", matches=found.matches)
+    job.run.emit(Noted(name, text))
+
+
+def _system(job: Job, phase: Phase) -> tuple[Entry, ...]:
+    prompt = phase.system or job.program.cascade.system or ""
+    where = f"{job.program.source.file}, the system prompt of {phase.name!r}"
+    told_first = render(prompt, **values_of(job), where=where)
+    if not told_first.strip():
+        return ()
+    row = job.run.record.row(NodeType.SYSTEM, system(told_first), phase=phase.name, turn=0)
+    return _once(job, row, "the system prompt")
+
+
+def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
+    """A message for each section that holds something, in one order."""
+    listed: tuple[tuple[Section, Sequence[Piece], str], ...] = (
+        ("inherited", frame.inherited, f"inherited context ({task.context.inherit_context})"),
+        ("previous_outputs", frame.previous, "outputs of earlier tasks"),
+        ("fresh", frame.fresh, "fresh context, from memory and files"),
+    )
+    entries: tuple[Entry, ...] = ()
+    for section, pieces, called in listed:
+        if pieces:
+            message = user(section_text(job.material.heading(section), pieces))
+            sources = list(dict.fromkeys(piece.source for piece in pieces))
+            told = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
+            reason = f"{called}: {_named(sources)}"
+            row = job.run.record.row(
+                NodeType.CONTEXT_INJECTION, message, phase=name, turn=0, metadata=told
+            )
+            entries += _once(job, row, reason)
+    return entries
+
+
+_LISTED: Final = 50
+"""Sources that the record names of one section."""
+_TOLD: Final = 3
+
+
+def _named(sources: Sequence[str]) -> str:
+    more = len(sources) - _TOLD
+    return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def _once(job: Job, row: Row, reason: str) -> tuple[Entry, ...]:
+    """An entry for a row's message, which the record has once for all tasks that see it."""
+    assert row.message is not None
+    known = job.material.sections.get(row.message.key)
+    if known is None:
+        (known,) = job.run.record.append([row])
+        job.material.keep(row.message.key, known)
+    return show([known], reason)

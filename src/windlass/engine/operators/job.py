@@ -1,0 +1,166 @@
+"""What is in hand while a task file runs, and what a finished task leaves for others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from windlass.cards.summary import summary_of
+from windlass.engine.meters import ModelCache
+from windlass.engine.operators.frame import Material, Piece
+from windlass.engine.record import Recorder
+from windlass.engine.state import Run
+from windlass.history.base import Status
+from windlass.messages import Message, assistant
+from windlass.operators.compile import Program
+from windlass.operators.model import Format, Task
+from windlass.providers.base import ModelInfo
+from windlass.tokens import Counter
+from windlass.window.expire import reference
+from windlass.wire.base import Usage
+
+NOTES_TOKENS: Final = 300
+"""The most tokens that `notes_only` carries of a step."""
+
+_NOTES: Final = re.compile(r"<notes>(.*?)</notes>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A task that finished: its path, how, the key of its output's body, and the tokens of that.
+
+    `path` counts inner tasks: `inner[3]`. `input` is a digest of the inputs it worked on.
+    The text is in the store and not here.
+    """
+
+    path: str
+    status: Status
+    key: str
+    tokens: int
+    input: str = ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What the record's outcome says of it, so that a resumed run finds it."""
+        return {"key": self.key, "tokens": self.tokens, "input": self.input}
+
+    @classmethod
+    def of(cls, path: str, status: Status, details: Mapping[str, Any]) -> Self:
+        """The same out of an outcome's details."""
+        return cls(path, status, details["key"], details["tokens"], details.get("input", ""))
+
+
+@dataclass(slots=True)
+class Job:
+    """A task file in hand.
+
+    `run` holds the session's store, models and totals; `finished` are tasks that a session had
+    finished before it was resumed, by path; `spread` runs an inner task elsewhere (None: here).
+    """
+
+    program: Program
+    run: Run
+    material: Material
+    finished: dict[str, Done] = field(default_factory=dict[str, Done])
+    spread: Callable[..., Awaitable[Done]] | None = None
+
+    @classmethod
+    def of(cls, program: Program, run: Run, **others: Any) -> Self:
+        """A job of a program on a run."""
+        return cls(program, run, Material(run), **others)
+
+    def info(self, task: Task) -> tuple[ModelInfo, int]:
+        """The model of the first atomic task in `task`, and the most tokens of its replies."""
+        from windlass.engine.phase import generation_of
+
+        leaf = task.first_leaf.leaf
+        assert leaf is not None
+        generation = generation_of(self.run, self.program.cascade.phases[leaf])
+        return self.run.resolve(generation.model)[1], generation.max_output_tokens
+
+    def text(self, done: Done) -> str:
+        """The whole output of a finished task."""
+        return self.run.record.keeper.message(done.key).text if done.key else ""
+
+    def under(self, run: Run, *, aside: bool = False, **changes: Any) -> Job:
+        """The same job with a run of its own: what one task says is no burden to the next.
+
+        `aside`: it runs beside others, so that it has its own state and knows its own part of
+        the models' caches only.
+        """
+        record = run.record
+        own = Recorder(record.keeper, record.session_id, record.clock, record.new_id)
+        if aside:
+            changes |= {"state": dict(run.state), "outputs": dict(run.outputs)}
+            changes |= {"caches": dict[str, ModelCache]()}
+        fresh = replace(
+            run,
+            record=own,
+            edits={},
+            callouts={},
+            previous=[],
+            sent=None,
+            usage=Usage(0, 0),
+            cost=0.0,
+            saved_tokens=0,
+            **changes,
+        )
+        return replace(self, run=fresh)
+
+
+def add_up(run: Run, part: Run) -> None:
+    """Add what a part of the session used to the whole."""
+    run.usage = run.usage.plus(part.usage)
+    run.cost = None if run.cost is None or part.cost is None else run.cost + part.cost
+    run.saved_tokens += part.saved_tokens
+
+
+def carried(job: Job, done: Done, how: Format, counter: Counter) -> Piece:
+    """What a later step is handed of a finished one: its full output, or notes on it."""
+    text = job.text(done)
+    if how == "full_output":
+        return Piece(f"output of {done.path}", text or "(it said nothing)")
+    message = assistant(text)
+    notes = notes_of(message, counter)
+    ref = f"full output: {reference(message)}, {done.tokens:,} tokens"
+    return Piece(f"notes on {done.path}", f"{notes}\n({ref})" if notes else f"({ref})")
+
+
+def notes_of(message: Message, counter: Counter) -> str:
+    """What an output says of itself in short, in at most 300 tokens.
+
+    That are the notes it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
+    summary its card has.
+    """
+    said = declared_notes(message.text)
+    if said is None:
+        return summary_of(message)
+    while counter.text(said) > NOTES_TOKENS:
+        said = said[: max(1, len(said) * NOTES_TOKENS // (counter.text(said) + 1))].rstrip() + "…"
+    return said
+
+
+def declared_notes(text: str) -> str | None:
+    """The notes that an output declares; None where it declares none.
+
+    >>> declared_notes('{"answer": 4, "notes": "two and two"}')
+    'two and two'
+    >>> declared_notes("Four.<notes>two and two</notes>")
+    'two and two'
+    """
+    found = _NOTES.search(text)
+    if found is not None:
+        return found[1].strip()
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    notes = value.get("notes") if isinstance(value, dict) else None
+    if notes is None:
+        return None
+    return notes if isinstance(notes, str) else json.dumps(notes, ensure_ascii=False)

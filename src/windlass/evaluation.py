@@ -1,0 +1,173 @@
+"""The library door for tasks: reads and checks a task file, hands the engine what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.library import (
+    Tools,
+    check_models,
+    importable,
+    make_registry,
+    open_store,
+    prepare,
+)
+from windlass.prices import override
+from windlass.settings import Settings
+
+if TYPE_CHECKING:
+    from windlass.engine.events import Event
+    from windlass.engine.operators.job import Done
+    from windlass.engine.result import Result
+    from windlass.operators.compile import Program
+    from windlass.operators.model import TaskFile
+    from windlass.providers.base import Provider
+    from windlass.tools.registry import Registry
+
+ENGINES: Final = ("local", "ray")
+"""Where inner tasks of a reduce run: in this process, or on a Ray cluster."""
+
+
+def load_program(
+    task: str | Path | TaskFile, settings: Settings, tools: Tools = (), *, strict: bool = False
+) -> tuple[Program, Registry]:
+    """The task, checked, and the registry of the tools it may use.
+
+    Raises UsageError (TaskFileError with every mistake at once).
+    """
+    from windlass.operators.compile import compile_task
+    from windlass.operators.reading import load_task
+
+    registry = make_registry(settings, tools)
+    source = load_task(task) if isinstance(task, str | Path) else task
+    servers = settings.mcp_servers
+    return compile_task(source, tools=registry, servers=servers, strict=strict), registry
+
+
+async def evaluate(
+    task: str | Path | None = None,
+    input: Mapping[str, Any] | None = None,  # noqa: A002  (the DSL's word)
+    *,
+    context: str = "",
+    resume: str | None = None,
+    engine: str = "local",
+    auto: bool = False,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    session_id: str | None = None,
+) -> Result:
+    """Run a task file and answer how it ended.
+
+    Args:
+        task: The path of an XML file; with `resume` none.
+        input: What templates and expressions see as `input`. Where the file names it nowhere,
+            it is part of the context that the root inherits.
+        context: The context of the root's parent, which it inherits as its file says.
+        resume: A session to take up again: what it had finished is not repeated. The task, its
+            input and its context are those of the session.
+        engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
+        auto: Whether calls are shortened as they grow where the file says nothing of it.
+        model: `provider/model` for every task, whatever the file says.
+        store: The folder of the history, or its address.
+        root: The only folder that inputs and file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones.
+        on_event: Called with each event of the run (`windlass.engine.events`).
+        session_id: A name for the session; default a new one made of time and chance.
+
+    Raises UsageError (TaskFileError) for what the user wrote and StoreError where the store
+    fails. Failures of tasks, providers and limits are in the result's `error`, and what was
+    finished by then in its `notes`.
+    """
+    from windlass.engine.operators.job import Job
+    from windlass.engine.operators.session import run_program, what_was_begun
+    from windlass.operators.reading import read_task
+    from windlass.providers.at_hand import Providers
+
+    if (task is None) == (resume is None):
+        raise UsageError("give a task file to run, or a session to resume, and not both")
+    if resume is not None and (input or context or session_id):
+        raise UsageError("a resumed session has its own input, context and name; leave them out")
+    if engine not in ENGINES:
+        raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    settings = Settings.read(flags, environ, Path.cwd())
+    made = Providers(providers or {}, settings)
+    async with AsyncExitStack() as closing:
+        closing.enter_context(override(settings.prices))
+        closing.push_async_callback(made.close)
+        finished: dict[str, Done] = {}
+        source: str | Path | TaskFile
+        if resume is not None:
+            keeper = closing.enter_context(open_store(settings, existing=True))
+            start, finished = what_was_begun(keeper, resume)
+            told = start.cascade
+            file, raw = str(told["file"]), str(told["xml"]).encode("utf-8", "surrogateescape")
+            source = read_task(raw, file, name=Path(file).stem)
+            input, context = start.input, str(told["context"])  # noqa: A001
+        else:
+            assert task is not None
+            source, file = task, str(task)
+        closing.enter_context(importable(file))
+        program, registry = load_program(source, settings, tools)
+        if auto and program.cascade.auto_context is None:
+            program = program.with_windows()
+        check_models(program.cascade, settings, made.resolve)
+        spread = None
+        if engine == "ray":
+            from windlass.cluster import Cluster
+
+            spread = closing.enter_context(
+                Cluster(flags, tools=tools, providers=providers or {}, auto=auto)
+            )
+        if resume is None:
+            keeper = closing.enter_context(open_store(settings))
+        run = prepare(
+            program.cascade,
+            input or {},
+            registry=registry,
+            settings=settings,
+            keeper=keeper,
+            resolve=made.resolve,
+            on_event=on_event or _ignore,
+            session_id=resume or session_id,
+            resumed=resume is not None,
+        )
+        job = Job.of(program, run, finished=finished, spread=spread)
+        return await run_program(job, context, resumed=resume is not None)
+
+
+def evaluate_sync(
+    task: str | Path | None = None,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    **options: Any,
+) -> Result:
+    """`evaluate` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.evaluate(...)` is
+    what is meant.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(evaluate(task, input, **options))
+    raise UsageError(
+        "evaluate_sync cannot be called inside a running event loop; write:"
+        " await windlass.evaluate(...)"
+    )
+
+
+def _ignore(event: Event) -> None:
+    del event  # nobody watches

@@ -1,0 +1,183 @@
+"""From a task file to what the engine runs: phases, a rule for each task, and what to say of it.
+
+A `context_management` block becomes a `windlass.rules.Rule`, the one inner form that a cascade's
+`context` becomes, too. Phases of atomic tasks are checked as those of cascades are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass import rules
+from windlass.cascade.check import Toolbox, check
+from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.load import look
+from windlass.cascade.model import Cascade
+from windlass.cascade.source import Reading
+from windlass.errors import Mistake, TaskFileError
+from windlass.operators.model import Finding, Task, TaskFile
+from windlass.settings import Settings
+
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A checked task file: its tree, its atomic tasks as the phases of a cascade, its warnings.
+
+    `previous` says of each task, by path, how outputs of earlier steps are handed to it.
+    """
+
+    source: TaskFile
+    cascade: Cascade
+    warnings: tuple[Mistake, ...]
+    previous: dict[str, str | None]
+
+    @property
+    def task(self) -> Task:
+        """The root."""
+        return self.source.task
+
+    def with_windows(self) -> Program:
+        """The same with calls that are shortened as they grow."""
+        return replace(self, cascade=self.cascade.model_copy(update={"auto_context": True}))
+
+    def rule(self, task: Task, settings: Settings | None = None) -> rules.Rule:
+        """What a task says of its context, in the inner form; for an operator without a policy."""
+        carried = rules.Carried(
+            task.context.inherit_context,
+            self.previous[task.path],  # type: ignore[arg-type]
+            task.context.fresh_context,
+        )
+        if task.leaf is None:
+            return rules.Rule("selective", carried=carried)
+        own = compile_rule(self.cascade, self.cascade.phases[task.leaf], settings)
+        return replace(own, mode="selective", carried=carried)
+
+
+def compile_task(
+    source: TaskFile,
+    *,
+    tools: Toolbox | Collection[str] | None = None,
+    servers: Collection[str] = (),
+    strict: bool = False,
+) -> Program:
+    """The task as it can be run. Raises TaskFileError with every mistake at once.
+
+    `tools` and `servers` are as `cascade.check.check` takes them. `strict`: a required element
+    that is missing is a mistake, not a warning.
+    """
+    reading = Reading(source.file, source.cascade, dict(source.lines))
+    loaded = look(reading)
+    mistakes: list[Mistake] = []
+    warnings: list[Mistake] = []
+    for one in source.findings:
+        wrong = one.error or (strict and one.lacking)
+        (mistakes if wrong else warnings).append(Mistake(source.file, one.line, one.text))
+    if source.cascade["phases"]:  # else there is no atomic task, which was told
+        found = check(loaded, tools=tools, servers=servers)
+        mistakes += [_in_xml(one) for one in found if not one.text.endswith(_ELSEWHERE)]
+    if mistakes:
+        ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
+        raise TaskFileError(ordered)
+    previous = dict(_handed(source.task, None))
+    return Program(source, loaded.cascade, tuple(warnings), previous)
+
+
+_ELSEWHERE = ("names are unique", "stands for phases in a source")
+"""The end of mistakes that the tree of tasks tells better, or that tasks cannot make."""
+
+
+def _in_xml(mistake: Mistake) -> Mistake:
+    """The mistake in the words of a task file."""
+    text = mistake.text
+    for key, tag in (("instructions", "description"), ("tackle", "tools")):
+        text = text.replace(f", {key}", f", {tag}").replace(f".{key}", f".{tag}")
+    return replace(mistake, text=text.replace("phase '", "task '"))
+
+
+def _handed(task: Task, previous: str | None) -> Iterator[tuple[str, str | None]]:
+    yield task.path, previous
+    for step in task.steps:
+        yield from _handed(step, task.context.accumulation_format)
+    if task.inner is not None:
+        yield from _handed(task.inner, None)
+    if task.reduction is not None:
+        yield from _handed(task.reduction, "full_output")
+
+
+def warnings_of(source: TaskFile) -> tuple[Finding, ...]:
+    """What is odd in a file, and runs."""
+    return tuple(one for one in source.findings if not one.error)
+
+
+# ---- the same for people -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefaults:
+    """A task's settings with their origins, its rule, and the rule in words."""
+
+    task: str
+    kind: str
+    line: int
+    settings: tuple[tuple[str, Any, str], ...]
+    rule: rules.Rule
+    words: str
+
+
+class Explained(list[TaskDefaults]):
+    """One entry for each task; printed, a text for people."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(_as_text(entry) for entry in self)
+
+
+def explain_defaults(program: Program, settings: Settings | None = None) -> Explained:
+    """Per task, every setting of its context with its origin, and what it will see in words."""
+    explained = Explained()
+    for task in program.task.walk():
+        rule = program.rule(task, settings)
+        listed = tuple(_settings(program, task))
+        kind = task.kind if task.role == "task" else f"{task.role} ({task.kind})"
+        words = in_words(rule)
+        explained.append(TaskDefaults(task.path, kind, task.line, listed, rule, words))
+    return explained
+
+
+def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
+    said = task.context
+    shown: dict[str, Any] = {
+        "inherit_context": said.inherit_context,
+        "accumulate_data": said.accumulate_data,
+        "accumulation_format": said.accumulation_format,
+        "fresh_context": "enabled" if said.fresh_context else "disabled",
+    }
+    for name, value in shown.items():
+        if name in said.origins:
+            word = str(value).lower() if isinstance(value, bool) else value
+            yield name, word, said.origins[name]
+    if task.kind == "reduce":
+        yield "parallel", task.parallel, "written or default"
+    if task.leaf is not None:
+        phase = program.cascade.phases[task.leaf]
+        for key in ("model", "tackle", "rules", "max_input_tokens"):
+            value = getattr(phase, key)
+            written = key in phase.model_fields_set
+            if written:
+                line = program.source.lines.get(("phases", task.leaf, key))
+                plain = (
+                    value.model_dump(exclude_unset=True) if hasattr(value, "model_dump") else value
+                )
+                yield key, plain, f"line {line}"
+
+
+def _as_text(entry: TaskDefaults) -> str:
+    width = max(len(name) for name, _, _ in entry.settings)
+    lines = [f"{entry.kind} {entry.task!r} (line {entry.line}) {entry.words}"]
+    for name, value, origin in entry.settings:
+        shown = "-" if value is None else str(value)
+        lines.append(f"{INDENT}{name:<{width}}  {shown}  ({origin})")
+    return "\n".join(lines)

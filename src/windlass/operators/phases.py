@@ -1,0 +1,136 @@
+"""Atomic tasks as phases of a cascade: data, with the line of each value.
+
+So the checks of cascades (templates, tools, forms) hold for tasks and name their lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windlass.cascade.origin import Path
+from windlass.errors import did_you_mean
+from windlass.operators.model import Finding
+from windlass.operators.xml import Element
+
+TEXTS: Final = ("system", "model", "reasoning_effort", "tool_choice")
+NUMBERS: Final = ("max_output_tokens", "temperature", "max_input_tokens")
+OBJECTS: Final = ("output_schema", "intra_context", "output_extraction", "context_ttl", "callouts")
+"""Elements whose text is JSON."""
+RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
+
+
+@dataclass(slots=True)
+class Reading:
+    """The work in hand: what was found, the phases so far, and the line of each of their values."""
+
+    file: str
+    findings: list[Finding] = field(default_factory=list[Finding])
+    phases: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    lines: dict[Path, int] = field(default_factory=dict[Path, int])
+    uses_input: bool = False
+
+    def wrong(self, line: int, text: str) -> None:
+        """Tell a mistake."""
+        self.findings.append(Finding(line, text))
+
+
+def add_phase(
+    reading: Reading,
+    element: Element,
+    path: str,
+    said: Mapping[str, Element],
+    banks: tuple[str, ...],
+) -> None:
+    """Add the task as a phase of the cascade, with the line of each of its values."""
+    number = len(reading.phases)
+    base: Path = ("phases", number)
+    phase: dict[str, Any] = {"name": path}
+    reading.phases.append(phase)
+    reading.lines[base] = reading.lines[*base, "name"] = element.line
+    own = {child.tag: child for child in element.children}
+    for tag, child in {**said, **own}.items():
+        key = "instructions" if tag == "description" else "tackle" if tag == "tools" else tag
+        value = _value(reading, child, (*base, key))
+        if value is None:
+            continue
+        phase[key] = value
+        reading.lines[*base, key] = child.line
+    phase.setdefault("instructions", "-")
+    if banks:
+        phase["memory"] = {"read": list(banks), "write": list(banks)}
+        reading.lines[*base, "memory"] = said["memory"].line
+
+
+def _value(reading: Reading, child: Element, place: Path) -> Any:
+    text = child.text.strip()
+    if child.tag in ("description", *TEXTS):
+        if child.tag != "description" and not text:
+            reading.wrong(child.line, f"<{child.tag}> is empty")
+            return None
+        return text or "-"
+    if child.tag in NUMBERS:
+        return _number(reading, child)
+    if child.tag in OBJECTS:
+        return json_of(reading, child)
+    if child.tag == "tools":
+        return _tools(reading, child, place)
+    if child.tag == "rules":
+        return _rules(reading, child, place)
+    return None
+
+
+def _number(reading: Reading, element: Element) -> float | None:
+    text = element.text.strip()
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            reading.wrong(element.line, f"<{element.tag}> must be a number, not {text!r}")
+            return None
+
+
+def json_of(reading: Reading, element: Element) -> Any:
+    """The JSON value in an element; None where it is none, which is told."""
+    try:
+        return json.loads(element.text)
+    except (ValueError, RecursionError) as error:
+        reading.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
+        return None
+
+
+def _tools(reading: Reading, element: Element, place: Path) -> Any:
+    text = element.text.strip()
+    if text and not element.children:
+        if text == "manifest":
+            return text
+        text = f"<tools> holds <tool> elements, or the word manifest, not {text!r}"
+        reading.wrong(element.line, text)
+        return None
+    found: list[str] = []
+    for child in element.children:
+        if child.tag != "tool" or not child.text.strip():
+            reading.wrong(child.line, "<tools> holds <tool> elements, each with the name of a tool")
+            continue
+        reading.lines[*place, len(found)] = child.line
+        found.append(child.text.strip())
+    return found
+
+
+def _rules(reading: Reading, element: Element, place: Path) -> Any:
+    found: dict[str, Any] = {}
+    for child in element.children:
+        if child.tag not in RULES:
+            text = f"<rules> has no <{child.tag}>; {did_you_mean(child.tag, RULES)}"
+            reading.wrong(child.line, text)
+            continue
+        counted = child.tag.startswith("max_")
+        value = _number(reading, child) if counted else child.text.strip()
+        if value is not None:
+            found[child.tag] = value
+            reading.lines[*place, child.tag] = child.line
+    return found

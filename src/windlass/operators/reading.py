@@ -1,0 +1,289 @@
+"""Task files: from the elements of an XML file to the tree of tasks, with all that is wrong.
+
+Atomic tasks also become phases of a cascade (`phases.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
+from windlass.operators.defaults import BLOCK, context_of, no_context
+from windlass.operators.inputs import read_inputs
+from windlass.operators.model import KINDS, PARALLEL, Finding, Kind, Role, Task, TaskFile
+from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, Reading, add_phase, json_of
+from windlass.operators.xml import Element, read_xml
+from windlass.templates import NAMES, TemplateError, find_names
+
+PASSED_ON: Final = (
+    "system",
+    "model",
+    "max_output_tokens",
+    "temperature",
+    "reasoning_effort",
+    "memory",
+)
+"""What an enclosing task says for all tasks in it that do not say it themselves."""
+
+_COMMON: Final = ("description", BLOCK, *PASSED_ON)
+_ATOMIC: Final = ("inputs", "tools", "rules", *TEXTS, *NUMBERS, *OBJECTS)
+OWN: Final[dict[str, tuple[str, ...]]] = {
+    "atomic": tuple(dict.fromkeys((*_COMMON, *_ATOMIC))),
+    "sequential": (*_COMMON, "steps"),
+    "reduce": (*_COMMON, "inputs", "inner_task", "reduction_task"),
+}
+"""The elements that each kind of task may hold; the root also `auto_context`."""
+
+_NAME: Final = re.compile(r'[^\s./\\<>:"|?*\[\]][^./\\<>:"|?*\[\]\x00-\x1f]*')
+_LONGEST: Final = 60
+"""Characters of a task's path, which names its phases in the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the tasks around one say for it: elements by tag, and how outputs reach it."""
+
+    path: str = ""
+    said: Mapping[str, Element] = field(default_factory=dict[str, Element])
+    handed: bool = False
+    root: bool = False
+
+
+def load_task(path: Path | str) -> TaskFile:
+    """Read a task file (.xml).
+
+    Raises UsageError where there is no such file, TaskFileError for what is no task at all.
+    """
+    path = Path(path)
+    try:
+        if not path.is_file():
+            folder = path.parent
+            there = sorted(file.name for file in folder.glob("*.xml")) if folder.is_dir() else []
+            raise UsageError(f"no such task file: {str(path)!r}; {did_you_mean(path.name, there)}")
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {str(path)!r}: {reason}") from error
+    return read_task(data, str(path), name=path.stem)
+
+
+def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
+    """The task in an XML text, with all that was found to be wrong in it.
+
+    `file` is what messages call it, `name` what the task is called where it has no `name`.
+    Raises TaskFileError for what is no XML, or no task at all.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    root = read_xml(raw, file)
+    reading = Reading(file)
+    if root.tag != "task":
+        text = f"expected <task type={'|'.join(KINDS)}> at the top, not <{root.tag}>"
+        raise TaskFileError([Mistake(file, root.line, text)])
+    clean = re.sub(r'[\s./\\<>:"|?*\[\]\x00-\x1f]+', "_", name).strip("_") or "task"
+    task = _task(reading, root, "task", clean, _Around(root=True))
+    cascade: dict[str, Any] = {"cascade_id": task.name, "phases": reading.phases}
+    auto = root.first("auto_context")
+    if auto is not None:
+        cascade["auto_context"] = json_of(reading, auto)
+        reading.lines["auto_context",] = auto.line
+    return TaskFile(
+        file,
+        raw,
+        task,
+        cascade,
+        reading.lines,
+        reading.uses_input,
+        tuple(sorted(dict.fromkeys(reading.findings), key=lambda one: one.line)),
+    )
+
+
+def _task(reading: Reading, element: Element, role: Role, name: str, around: _Around) -> Task:
+    kind = _kind(reading, element, role)
+    _known_children(reading, element, kind, root=around.root)
+    name = _name(reading, element, name)
+    path = ".".join(filter(None, (around.path, name)))
+    context = context_of(element.first(BLOCK), kind, role, reading.findings)
+    if no_context(context, handed=around.handed):
+        text = (
+            f"task {path!r} has no context: it inherits, accumulates and fetches nothing, and sees"
+            " its own description and inputs only"
+        )
+        reading.findings.append(Finding(element.line, text, error=False))
+    passed = {tag: one for tag in PASSED_ON if (one := element.first(tag)) is not None}
+    said = {**around.said, **passed}
+    description = _description(reading, element, kind)
+    inside = "" if around.root else path  # the root's name says nothing to tell its parts apart
+    declared = element.first("inputs") if kind != "sequential" else None
+    inputs = read_inputs(declared, reading.findings)
+    if any(one.form == "expression" and "input" in one.value for one in inputs):
+        reading.uses_input = True
+    banks, folders = _memory(reading, said.get("memory"))
+    made: dict[str, Any] = {}
+    if kind == "atomic":
+        made["leaf"] = len(reading.phases)
+        add_phase(reading, element, path, said, banks)
+        if len(path) > _LONGEST:
+            reading.wrong(element.line, f"the path {path!r} has more than {_LONGEST} characters")
+    elif kind == "sequential":
+        made["steps"] = tuple(_steps(reading, element, context.accumulates, inside, said))
+    else:
+        if not inputs:
+            reading.wrong(element.line, "a reduce task needs <inputs> to work on")
+        for tag, key, called in (
+            ("inner_task", "inner", "inner"),
+            ("reduction_task", "reduction", "reduction"),
+        ):
+            part = element.first(tag)
+            if part is None:
+                reading.wrong(element.line, f"a reduce task needs an <{tag}>")
+            else:
+                handed = tag == "reduction_task"  # it is handed what the inner tasks gave
+                below = _Around(inside, said, handed)
+                made[key] = _task(reading, part, tag, called, below)  # type: ignore[arg-type]
+    return Task(
+        kind=kind,
+        role=role,
+        name=name,
+        path=path,
+        line=element.line,
+        description=description,
+        context=context,
+        inputs=inputs,
+        banks=banks,
+        folders=folders,
+        parallel=_parallel(reading, element, kind),
+        **made,
+    )
+
+
+def _kind(reading: Reading, element: Element, role: Role) -> Kind:
+    said = element.attributes.get("type")
+    if said is None:
+        if role == "task":
+            text = (
+                f"<task> needs a type: {', '.join(KINDS)}; atomic is taken here to go on checking"
+            )
+            reading.wrong(element.line, text)
+        for kind in KINDS[1:]:
+            mark = "steps" if kind == "sequential" else "inner_task"
+            if element.first(mark) is not None and role != "task":
+                text = f'<{role}> holds <{mark}>; say type="{kind}"'
+                reading.wrong(element.line, text)
+                return kind
+        return "atomic"
+    for kind in KINDS:
+        if said == kind:
+            return kind
+    reading.wrong(element.line, f"there is no type {said!r}; {did_you_mean(said, KINDS)}")
+    return "atomic"
+
+
+def _known_children(reading: Reading, element: Element, kind: Kind, *, root: bool) -> None:
+    known = (*OWN[kind], *(("auto_context",) if root else ()))
+    attributes = ("type", "name", *(("parallel",) if kind == "reduce" else ()))
+    for name in element.attributes:
+        if name not in attributes and not name.startswith(("xmlns", "xsi:", "xml:")):
+            text = f"a {kind} task has no attribute {name!r}; {did_you_mean(name, attributes)}"
+            reading.wrong(element.line, text)
+    if element.text.strip():
+        text = f"text stands directly in <{element.tag}>; put it into <description>"
+        reading.wrong(element.text_line, text)
+    seen: set[str] = set()
+    for child in element.children:
+        if child.tag in seen:
+            reading.wrong(child.line, f"<{child.tag}> is given twice in this task")
+        elif child.tag not in known:
+            elsewhere = [one for one in KINDS if child.tag in OWN[one]]
+            text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, known)}"
+            if elsewhere:
+                text = f"<{child.tag}> belongs to a task of type {' or '.join(elsewhere)},"
+                text += f" and this one is {kind}"
+            reading.wrong(child.line, text)
+        seen.add(child.tag)
+
+
+def _name(reading: Reading, element: Element, name: str) -> str:
+    said = element.attributes.get("name")
+    if said is None:
+        return name
+    if not _NAME.fullmatch(said):
+        text = f'name {said!r} cannot be used: no dots, brackets, / \\ < > : " | ? * in it'
+        reading.wrong(element.line, text)
+        return name
+    return said
+
+
+def _description(reading: Reading, element: Element, kind: Kind) -> str:
+    found = element.first("description")
+    if found is None or not found.text.strip():
+        line = element.line if found is None else found.line
+        reading.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
+        return "-"
+    text = found.text.strip()
+    try:
+        used = find_names(text)
+    except TemplateError as error:
+        if kind != "atomic":  # of atomic tasks the check of phases tells it
+            reading.wrong(found.line, f"<description>: bad template: {error.text}")
+        return text
+    reading.uses_input |= any(one.name == "input" and not one.of for one in used)
+    for one in used:
+        if kind != "atomic" and not one.of and one.name not in NAMES:
+            known = did_you_mean(one.name, NAMES)
+            reading.wrong(found.line, f"<description>: a template knows no {one.name!r}; {known}")
+    return text
+
+
+def _steps(
+    reading: Reading,
+    element: Element,
+    accumulates: bool,
+    path: str,
+    said: Mapping[str, Element],
+) -> Iterator[Task]:
+    steps = element.first("steps")
+    if steps is None or not steps.children:
+        line = element.line if steps is None else steps.line
+        reading.wrong(line, "a sequential task needs <steps> with at least one <task>")
+        return
+    names: dict[str, int] = {}
+    for number, child in enumerate(steps.children, start=1):
+        if child.tag != "task":
+            reading.wrong(child.line, f"<steps> holds <task> elements, not <{child.tag}>")
+            continue
+        around = _Around(path, said, handed=accumulates and number > 1)
+        step = _task(reading, child, "task", f"step_{number}", around)
+        if step.name in names:
+            text = f"there already is a step {step.name!r} (line {names[step.name]})"
+            reading.wrong(child.line, text)
+        names.setdefault(step.name, child.line)
+        yield step
+
+
+def _parallel(reading: Reading, element: Element, kind: Kind) -> int:
+    said = element.attributes.get("parallel")
+    if said is None or kind != "reduce":
+        return PARALLEL
+    if not said.isdecimal() or int(said) < 1:
+        reading.wrong(element.line, f"parallel must be a whole number from 1, not {said!r}")
+        return PARALLEL
+    return int(said)
+
+
+def _memory(reading: Reading, element: Element | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if element is None:
+        return (), ()
+    found: dict[str, list[str]] = {"bank": [], "folder": []}
+    for child in element.children:
+        if child.tag not in found:
+            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, found)}"
+            reading.wrong(child.line, text)
+        elif not child.text.strip():
+            reading.wrong(child.line, f"<{child.tag}> is empty; name a {child.tag}")
+        else:
+            found[child.tag].append(child.text.strip())
+    return tuple(dict.fromkeys(found["bank"])), tuple(dict.fromkeys(found["folder"]))

@@ -1,0 +1,138 @@
+"""Safe reading of XML: elements with the lines they begin in, and nothing from elsewhere.
+
+A document type, entities and external references are refused (defusedxml), a file has at most
+`MOST_BYTES`, elements are nested at most `DEPTH` deep. What is wrong is a CascadeError with the
+line. This module knows what XML is, not what a task is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, Final, NoReturn
+from xml.sax import ErrorHandler, InputSource, SAXException, SAXParseException, xmlreader
+from xml.sax.handler import ContentHandler
+
+from defusedxml.common import DefusedXmlException, DTDForbidden
+from defusedxml.sax import make_parser
+
+from windlass.errors import Mistake, TaskFileError
+
+MOST_BYTES: Final = 1_000_000
+"""Bytes of a task file: a larger one belongs apart, with its inputs in files."""
+DEPTH: Final = 100
+"""How deep elements may be nested."""
+ELEMENTS: Final = 20_000
+"""How many elements a file may hold."""
+
+
+@dataclass(slots=True)
+class Element:
+    """An element: its tag, attributes, direct text, children, and the line it begins in.
+
+    `text_line` is the line in which its text begins.
+    """
+
+    tag: str
+    line: int
+    attributes: dict[str, str]
+    children: list[Element] = field(default_factory=list["Element"])
+    pieces: list[str] = field(default_factory=list[str])
+    text_line: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text directly in it."""
+        return "".join(self.pieces)
+
+    def first(self, tag: str) -> Element | None:
+        """The first child of that tag."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def all(self, tag: str) -> list[Element]:
+        """The children of that tag, in order."""
+        return [child for child in self.children if child.tag == tag]
+
+
+def read_xml(data: bytes, file: str) -> Element:
+    """The root element of a document. Raises TaskFileError naming the line."""
+    if len(data) > MOST_BYTES:
+        raise TaskFileError(
+            [Mistake(file, None, f"{len(data):,} bytes; a task file has at most {MOST_BYTES:,}")]
+        )
+    if not data.strip():
+        raise TaskFileError([Mistake(file, None, "the file is empty; a task file holds a <task>")])
+    parser: Any = make_parser()
+    builder = _Builder(file)
+    parser.setContentHandler(builder)
+    parser.setErrorHandler(ErrorHandler())
+    parser.forbid_dtd = parser.forbid_entities = parser.forbid_external = True
+    source = InputSource()
+    source.setByteStream(BytesIO(data))
+    try:
+        parser.parse(source)
+    except DTDForbidden as error:
+        line = parser.getLineNumber()
+        text = "a document type (<!DOCTYPE ...>) is refused: it could name entities and other files"
+        raise TaskFileError([Mistake(file, line, text)]) from error
+    except DefusedXmlException as error:
+        text = "entities and external references are refused; write the text itself"
+        raise TaskFileError([Mistake(file, parser.getLineNumber(), text)]) from error
+    except SAXParseException as error:
+        said = f"not well-formed XML at column {(error.getColumnNumber() or 0) + 1}"
+        text = f"{said}: {error.getMessage()}"
+        raise TaskFileError([Mistake(file, error.getLineNumber(), text)]) from error
+    except (SAXException, ValueError, LookupError) as error:
+        raise TaskFileError([Mistake(file, None, f"not readable as XML: {error}")]) from error
+    assert builder.root is not None
+    return builder.root
+
+
+class _Builder(ContentHandler):
+    """Makes elements of events, each with the line at which the parser stands."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.root: Element | None = None
+        self._file = file
+        self._open: list[Element] = []
+        self._count = 0
+        self._locator: xmlreader.Locator | None = None
+
+    def setDocumentLocator(self, locator: xmlreader.Locator) -> None:  # noqa: N802
+        """Remember who knows the line."""
+        self._locator = locator
+
+    def startElement(self, name: str, attrs: xmlreader.AttributesImpl) -> None:  # noqa: N802
+        """An element begins."""
+        line = self._line()
+        self._count += 1
+        if len(self._open) >= DEPTH:
+            self._stop(line, f"elements are nested more than {DEPTH} deep")
+        if self._count > ELEMENTS:
+            self._stop(line, f"the file holds more than {ELEMENTS:,} elements")
+        made = Element(name, line, dict(attrs.items()))
+        if self._open:
+            self._open[-1].children.append(made)
+        else:
+            self.root = made
+        self._open.append(made)
+
+    def endElement(self, name: str) -> None:  # noqa: ARG002, N802  # matched already
+        """An element ends."""
+        self._open.pop()
+
+    def characters(self, content: str) -> None:
+        """Text stands in the element that is open."""
+        if self._open:
+            holder = self._open[-1]
+            if not holder.pieces:
+                holder.text_line = self._line()
+            holder.pieces.append(content)
+
+    def _line(self) -> int:
+        assert self._locator is not None
+        return self._locator.getLineNumber() or 1
+
+    def _stop(self, line: int, text: str) -> NoReturn:
+        raise TaskFileError([Mistake(self._file, line, text)])

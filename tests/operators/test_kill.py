@@ -1,0 +1,47 @@
+"""A reduce whose process is killed goes on where it was, and repeats no finished inner task."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+from bench.bench_operators import finished, lines, prepared, start
+
+from windlass.history.sqlite import SqliteKeeper
+
+COUNT = 60
+
+
+def test_after_a_kill_finished_inputs_are_not_worked_on_again(tmp_path: Path) -> None:
+    prepared(tmp_path, COUNT)
+    process = start(tmp_path, "s")
+    deadline = time.monotonic() + 120
+    while len(lines(tmp_path)) < COUNT // 3:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = lines(tmp_path)
+    assert len(before) < COUNT
+    with SqliteKeeper.open_existing(tmp_path / "store") as keeper:
+        kept = {
+            int(found[1])
+            for outcome in keeper.outcomes("s")
+            if (found := re.fullmatch(r"inner\[(\d+)\]", outcome.phase or ""))
+        }
+        assert not [one for one in keeper.verify() if one.severity == "damage"]
+    assert kept
+
+    told = finished(start(tmp_path, "s", "yes"))
+    assert told["status"] == "completed"
+    after = [int(number) for number in lines(tmp_path)[len(before) :]]
+    assert sorted(after) == sorted(set(range(COUNT)) - kept)
+    assert told["output"] == f"{COUNT} results, put together."
+    with SqliteKeeper.open_existing(tmp_path / "store") as keeper:
+        reduction = [row.row.message for row in keeper.rows("s", phase="reduction")]
+        numbers = re.findall(r"Record (\d+) tells", "\n".join(m.text for m in reduction if m))
+        assert [int(number) for number in numbers] == list(range(COUNT))
+        assert not [one for one in keeper.verify() if one.severity == "damage"]
