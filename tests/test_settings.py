@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.cards.kept import CardOptions
 from windlass.cascade.model import Cascade
 from windlass.errors import UsageError
 from windlass.prices import Override
@@ -90,6 +91,8 @@ class TestPriority:
             "auto_context_cards_enabled": "default",
             "auto_context_inter_phase_enabled": "default",
             "auto_context_llm_selection_enabled": "default",
+            "helper_model": "default",
+            "cards": "default",
             "providers": "default",
             "prices": "default",
             "headings": "default",
@@ -141,6 +144,62 @@ class TestDefaults:
         monkeypatch.setattr(platformdirs, "user_config_path", lambda *_, **__: tmp_path)
         write(tmp_path, 'model = "a/b"')
         assert Settings.read({}, {}, here).model == "a/b"
+
+
+class TestCards:
+    @pytest.mark.req("AC-87", "AC-88", "AC-92")
+    def test_the_table_has_the_settled_defaults(self, here: Path) -> None:
+        assert CardOptions(**read(here).cards) == CardOptions(
+            summariser=None,
+            embedder=None,
+            batch_size=10,
+            workers=1,
+            summary_chars=300,
+            input_chars=2_000,
+        )
+        assert read(here).helper_model is None
+
+    @pytest.mark.req("AC-87")
+    def test_keys_of_files_and_variables_make_one_table(
+        self, here: Path, user_folder: Path
+    ) -> None:
+        write(user_folder, '[cards]\nbatch_size = 5\nsummariser = "a/far"')
+        write(here, '[cards]\nsummariser = "a/near"\nworkers = 2')
+        settings = read(
+            here, {}, {"WINDLASS_CARDS_WORKERS": "3", "WINDLASS_CARDS_EMBEDDER": "none"}
+        )
+        assert settings.cards == {
+            "batch_size": 5,
+            "summariser": "a/near",
+            "workers": 3,
+            "embedder": "none",
+        }
+        assert settings["cards"].origin.startswith("WINDLASS_CARDS")
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("[cards]\nbatch = 5", r":2: unknown setting 'cards.batch'; did you mean 'batch_size'"),
+            ("[cards]\nbatch_size = 0", "cards.batch_size must be a whole number above 0, not 0"),
+            (
+                "[cards]\nembedder = 'big'",
+                "must be 'wordllama', 'none' or a model as provider/name",
+            ),
+            ("[cards]\nsummariser = 'big'", "must be a model as provider/name, or 'none'"),
+            ("helper_model = 'big'", "must be a model as provider/name, or 'none'"),
+        ],
+    )
+    def test_mistakes_are_told_with_what_is_known(self, here: Path, text: str, told: str) -> None:
+        write(here, text)
+        with pytest.raises(UsageError) as refused:
+            read(here)
+        assert told.removeprefix(":2: ") in str(refused.value)
+
+    @pytest.mark.req("AC-59", "AC-88")
+    def test_a_helper_model_is_none_until_it_is_named(self, here: Path) -> None:
+        assert read(here, {}, {"WINDLASS_HELPER_MODEL": "none"}).helper_model is None
+        write(here, 'helper_model = "gemini/gemini-2.5-flash-lite"')
+        assert read(here).helper_model == "gemini/gemini-2.5-flash-lite"
 
 
 class TestWindows:

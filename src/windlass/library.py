@@ -67,6 +67,7 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
+    from windlass.engine.beside import check_cards
     from windlass.providers.at_hand import Providers
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -80,6 +81,7 @@ async def run(
         # The user's mistakes are told before anything is made.
         loaded, registry = load_cascade(cascade, settings, tools, auto=auto)
         check_models(loaded, settings, made.resolve)
+        check_cards(loaded, settings, made.resolve)
         keeper = closing.enter_context(open_store(settings))
         prepared = prepare(
             loaded,

@@ -97,6 +97,15 @@ def summary_text(tokens: int) -> str:
     )
 
 
+def card_text(role: str, content: str) -> str:
+    """The question by which a model writes the summary on a message's card."""
+    return (
+        f"Summarize this {role} message in 1-2 sentences.\n"
+        "Focus on: key decisions, findings, actions taken, or requests made.\n\n"
+        f"Content:\n{content}\n\nSummary:"
+    )
+
+
 def summary_header(first: int, last: int) -> str:
     """The line before a summary that stands for turns."""
     return f"[Summary of turns {first}-{last}]"

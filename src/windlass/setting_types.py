@@ -8,13 +8,15 @@ relative path is relative to.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from windlass.errors import UsageError, did_you_mean
+from windlass.cards.kept import NONE, WORDLLAMA
+from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.prices import Override
 
 if TYPE_CHECKING:
@@ -240,6 +242,56 @@ def headings(value: Any, folder: Path) -> dict[str, str]:
         return _table("headings", value, folder, dict.fromkeys(_HEADINGS, text))
 
 
+def _model(value: Any, folder: Path) -> str:
+    said = text(value, folder)
+    if said != NONE and not re.fullmatch(r"[^/\s]+/\S+", said):
+        raise ValueError(f"a model as provider/name, or {NONE!r}")
+    return said
+
+
+def helper(value: Any, folder: Path) -> str:
+    """A model as provider/name, or `none`."""
+    return _model(value, folder)
+
+
+def _embedder(value: Any, folder: Path) -> str:
+    said = text(value, folder)
+    if said == WORDLLAMA:
+        return said
+    try:
+        return _model(said, folder)
+    except ValueError:
+        raise ValueError(f"{WORDLLAMA!r}, {NONE!r} or a model as provider/name") from None
+
+
+_CARDS: Final[Mapping[str, Callable[[Any, Path], Any]]] = {
+    "summariser": _model,
+    "embedder": _embedder,
+    "batch_size": whole,
+    "workers": whole,
+    "summary_chars": whole,
+    "input_chars": whole,
+}
+
+
+def cards(value: Any, folder: Path) -> dict[str, Any]:
+    """The table `[cards]`."""
+    with _reading("cards"):
+        return _table("cards", value, folder, _CARDS)
+
+
+def in_environment(environ: Mapping[str, str], name: str) -> Any:
+    """What variables say of a setting: `WINDLASS_NAME`, or of a table `WINDLASS_CARDS_KEY`.
+
+    Empty where they say nothing.
+    """
+    variable = "WINDLASS_" + name.upper()
+    if name != "cards":
+        return environ.get(variable, "").strip()
+    said = {key: environ.get(f"{variable}_{key.upper()}", "").strip() for key in _CARDS}
+    return {key: value for key, value in said.items() if value}
+
+
 class TableError(UsageError):
     """A mistake in a table that has a name of its own; `table` are its keys from the top."""
 
@@ -302,3 +354,32 @@ def mcp_servers(value: Any, _: Path) -> dict[str, McpServer]:
         with _reading("mcp_servers", name):
             read[name] = read_server(name, said)
     return read
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a file and what it says; both empty where it is not there. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return "", {}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = int(line[1]) if line else None
+        raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+    return text, values
+
+
+def line_of(keys: tuple[str, ...], text: str) -> int | None:
+    """The line on which the key or table, named by its keys from the top, first stands."""
+    name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
+    key = re.compile(rf"\s*\[{{0,2}}\s*{name}\s*[=.\]]")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if key.match(line):
+            return number
+    return None

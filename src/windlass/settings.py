@@ -8,14 +8,14 @@ and their defaults; it does not know what they are used for.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass import setting_types as types
+from windlass.cards.kept import NONE
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.prices import Override
 from windlass.setting_types import ProviderSettings, StoreAddress, TableError
@@ -84,6 +84,10 @@ _KNOWN: Final[Mapping[str, _Known]] = {
     "auto_context_llm_selection_enabled": _Known(
         types.switch, default=True, help="false: no model is asked what to choose"
     ),
+    "helper_model": _Known(
+        types.helper, None, "model for what is not a turn (choosing, summaries), as provider/name"
+    ),
+    "cards": _Known(types.cards, {}, "how context cards are made"),
     "headings": _Known(types.headings, {}, "what stands above the sections of a task's context"),
     "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
     "prices": _Known(types.prices, {}, "prices that go before those of the table"),
@@ -164,9 +168,9 @@ class Settings:
                 if value is not None
             },
             environment={
-                name: _read(name, value, variable, folder)
+                name: _read(name, value, f"WINDLASS_{name.upper()}", folder)
                 for name in _KNOWN
-                if (value := environ.get(variable := "WINDLASS_" + name.upper(), "").strip())
+                if (value := types.in_environment(environ, name))
             },
             file=_merged(_read_file(user_folder / FILE), _read_file(folder / FILE)),
         )
@@ -195,9 +199,12 @@ class Settings:
         return replace(self, flags={**self.flags, name: _read(name, value, origin, self.folder)})
 
     def __getitem__(self, name: str) -> Setting:
-        for layer in (self.flags, self.environment, self.cascade, self.file):
-            if name in layer:
-                return layer[name]
+        said = [self.file, self.cascade, self.environment, self.flags]
+        layers = [layer for layer in said if name in layer]
+        if layers and name == "cards":  # key by key, as two files are
+            return reduce(_merged, layers)[name]
+        if layers:
+            return layers[-1][name]
         known = _KNOWN[name]
         value = known.default
         if isinstance(value, str):
@@ -329,6 +336,18 @@ class Settings:
         return value
 
     @property
+    def helper_model(self) -> str | None:
+        """Model for what is not a turn of a phase; None: none is asked."""
+        value: str | None = self["helper_model"].value
+        return None if value == NONE else value
+
+    @property
+    def cards(self) -> Mapping[str, Any]:
+        """What is said of how context cards are made, by key of `CardOptions`."""
+        value: Mapping[str, Any] = self["cards"].value
+        return value
+
+    @property
     def headings(self) -> Mapping[str, str]:
         """What stands above the sections of a task's context, where it is not the usual."""
         value: Mapping[str, str] = self["headings"].value
@@ -359,40 +378,15 @@ class Settings:
 
 
 def _read_file(path: Path) -> dict[str, Setting]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        where = int(line[1]) if line else None
-        raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+    text, values = types.read_toml(path)
     for name in values.keys() - _KNOWN.keys():
-        hint = did_you_mean(name, _KNOWN)
-        raise UsageError(
-            str(Mistake(str(path), _line_of((name,), text), f"unknown setting {name!r}; {hint}"))
-        )
+        told = f"unknown setting {name!r}; {did_you_mean(name, _KNOWN)}"
+        raise UsageError(str(Mistake(str(path), types.line_of((name,), text), told)))
 
     def origin(table: tuple[str, ...]) -> str:
-        return f"{path}:{_line_of(table, text) or _line_of(table[:1], text) or 1}"
+        return f"{path}:{types.line_of(table, text) or types.line_of(table[:1], text) or 1}"
 
     return {
         name: _read(name, value, origin((name,)), path.parent, origin)
         for name, value in values.items()
     }
-
-
-def _line_of(keys: tuple[str, ...], text: str) -> int | None:
-    """The line on which the key or table, named by its keys from the top, first stands."""
-    name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
-    key = re.compile(rf"\s*\[{{0,2}}\s*{name}\s*[=.\]]")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if key.match(line):
-            return number
-    return None

@@ -137,6 +137,7 @@ class House:
         self.folder = folder
         self.store = folder / "store"
         self.opened: list[SqliteKeeper] = []
+        self.tools: Sequence[Callable[..., Any] | str] = ()
 
     def keeper(self) -> SqliteKeeper:
         """The store as another process would open it."""
@@ -175,7 +176,7 @@ class House:
             model="scripted/x",
             store=self.store,
             root=self.folder,
-            tools=tools,
+            tools=(*self.tools, *tools),
             providers={"scripted": scripted},
             on_event=watch,
             **options,

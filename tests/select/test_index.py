@@ -120,6 +120,28 @@ class TestVectors:
         assert model.asked == ["cats sleep", "cat"]
         assert found[0] < found[1]
 
+    @pytest.mark.req("AC-94")
+    def test_of_a_server_stand_for_long_messages_and_their_summaries_too(self) -> None:
+        class Remote(Meanings):
+            async def vectors(self, texts: Sequence[str]) -> Vectors:
+                return self.embed(texts)
+
+        model, plain = Remote("cat cats"), Meanings("cat cats")
+        index = Index()
+        vector = (0.0,) * 16 + (1.0,)
+        for at, text in enumerate(["cats sleep " * 500, "dogs bark"]):
+            item = Item(f"m{at}", user(text), "user")
+            told = {"embedding": vector, "embedding_model": model.name, "generator_model": "a/b"}
+            index.append(item, 5, replace(card_of(item, 5), **told))  # type: ignore[arg-type]
+        index.by_vectors(Task.of("cat"), model)
+        assert model.asked == ["cat"], "nothing but the task goes out"
+        again = Index()
+        item = Item("m0", user("cats sleep " * 500), "user")
+        card = replace(card_of(item, 5), embedding=vector, embedding_model=plain.name)
+        again.append(item, 5, card)
+        again.by_vectors(Task.of("cat"), plain)
+        assert len(plain.asked) == 4, "the best of three chunks counts where asking is free"
+
     @pytest.mark.req("AC-79")
     def test_of_a_task_are_those_of_its_first_1000_characters(self) -> None:
         model = Meanings("cat cats")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.history.test_cards_kept import *
 from tests.history.test_contract import *
 from tests.history.test_migrating import *
 from tests.history.test_prune import *

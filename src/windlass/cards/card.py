@@ -7,11 +7,11 @@ so that it can be made anew at any time. Where cards are kept is not its affair.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.cards.summary import summary_of
+from windlass.cards.summary import SUMMARY_CHARS, summary_of
 from windlass.cards.words import keywords
 from windlass.messages import Message
 from windlass.window.entries import Item
@@ -34,7 +34,10 @@ class Card:
     `tokens` are those of the original. `embedding` is the unit vector of the message in the
     space of `embedding_model`; vectors of different models are never compared. `callout` is
     the name under which it was marked as important (None: it was not; empty: without a name).
-    `is_anchor`: a rule or a user pins it. `generator_model` wrote the summary.
+    `is_anchor`: a rule or a user pins it. `generator_model` wrote the summary. `generated_at`
+    is when the card was made, in whole seconds since 1970 (0: it is not kept anywhere).
+
+    The embedding of a message of several chunks is the mean of theirs, of length 1 too.
     """
 
     id: str
@@ -47,9 +50,10 @@ class Card:
     turn: int | None = None
     is_anchor: bool = False
     callout: str | None = None
-    embedding: tuple[float, ...] = ()
+    embedding: Sequence[float] = field(default=(), hash=False)
     embedding_model: str = ""
     generator_model: str = BY_RULE
+    generated_at: int = 0
 
     @property
     def is_callout(self) -> bool:
@@ -64,13 +68,17 @@ def card_of(
     tool: str | None = None,
     is_anchor: bool = False,
     callout: str | None = None,
+    chars: int = SUMMARY_CHARS,
 ) -> Card:
-    """The card of an occurrence, by rule alone. `tool` is the tool whose result it is."""
+    """The card of an occurrence, by rule alone. `tool` is the tool whose result it is.
+
+    The summary has at most `chars` characters.
+    """
     message = item.message
     return Card(
         id=item.id,
         content_hash=message.content_hash,
-        summary=summary_of(message, tool),
+        summary=summary_of(message, tool, chars),
         keywords=keywords(searched_text(message)),
         tokens=tokens,
         role=message.role,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,18 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text, `dimensions` wide."""
+
+
+class RemoteEmbedder(Embedder, Protocol):
+    """One that asks a server: whoever can wait does so without holding up anything else."""
+
+    async def vectors(self, texts: Sequence[str]) -> Vectors:
+        """What `embed` answers. Raises ProviderError, LimitReached."""
+
+
+def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
+    """Whether a server is asked for the vectors. Nothing is asked to find out."""
+    return hasattr(type(embedder), "vectors")
 
 
 _UNRELATED: Final = (
@@ -79,7 +91,12 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
     Raises UsageError where the model keeps no word of what it promised.
     """
-    rows = np.asarray(embedder.embed(texts), dtype=np.float32)
+    return checked(embedder, texts, embedder.embed(texts))
+
+
+def checked(embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> Vectors:
+    """What a model gave for these texts, checked as `embedded` says. Raises UsageError."""
+    rows = np.asarray(vectors, dtype=np.float32)
     wanted = (len(texts), embedder.dimensions)
     if rows.shape != wanted:
         raise UsageError(

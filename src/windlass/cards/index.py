@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.cards.card import BY_RULE, Card, card_of, chunks, searched_text
-from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded
+from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
 from windlass.cards.words import counted, surfaces
 from windlass.messages import Message
 from windlass.window.entries import Item
@@ -83,8 +83,10 @@ class Index:
         self._answers = array("b")
         self._texts: list[str] = []
         """What of each row an embedding model would see."""
-        self._given: dict[str, dict[int, tuple[float, ...]]] = {}
+        self._given: dict[str, dict[int, Sequence[float]]] = {}
         """Vectors that came with cards, by model and row."""
+        self._means: dict[str, dict[int, Sequence[float]]] = {}
+        """The same for every row of a message: of its chunks the mean."""
         self._vectors: dict[str, Vectors] = {}
         self._said: list[str] = []
         """What each unit says, or nothing where that is short: equal ones are chosen once."""
@@ -113,6 +115,9 @@ class Index:
                 self._given.setdefault(card.embedding_model, {})[row] = card.embedding
             if card.generator_model != BY_RULE and card.summary:
                 pieces.append(card.summary)
+            if card.embedding:
+                means = self._means.setdefault(card.embedding_model, {})
+                means.update((row + at, card.embedding) for at in range(len(pieces)))
         for piece in pieces:
             self._add_row(piece, fields, f"{head}: {piece}" if head else piece)
         joins = message.role == "tool" and bool(self.items)
@@ -235,6 +240,8 @@ class Index:
         done = len(known)
         if done < len(self._texts):
             given = self._given.get(name, {})
+            if is_remote(embedder):  # a mean at hand is worth more than a question for each chunk
+                given = {**self._means.get(name, {}), **given}
             new = np.zeros((len(self._texts) - done, width), dtype=np.float32)
             missing: list[int] = []
             for row in range(done, len(self._texts)):
@@ -248,6 +255,12 @@ class Index:
                 new[places] = embedded(embedder, [self._texts[row] for row in missing])
             known = self._vectors[name] = np.concatenate((known, new))
         return known
+
+
+def embeddable(message: Message) -> list[str]:
+    """What of a message an embedding model sees: its chunks, each with who speaks."""
+    head, text = _speaker(message)
+    return [f"{head}: {piece}" if head else piece for piece in chunks(text)]
 
 
 def _speaker(message: Message) -> tuple[str, str]:

@@ -33,18 +33,19 @@ def summary_of(message: Message, tool: str | None = None, chars: int = SUMMARY_C
 
     `tool` is the name of the tool whose result it is, where that is known.
     """
-    text = _told(message)
+    text = told_text(message)
     if message.role == "tool":
         return _cut(_of_result(message, text, tool or message.name), chars)
     called = _of_calls(message)
     if len(text) < VERBATIM:
         return _cut(" ".join(part for part in (_line(text), called) if part), chars)
     room = chars - len(called) - 1 if called else chars
-    told = _sentences(text, max(room, VERBATIM))
+    told = sentences(text, max(room, VERBATIM))
     return _cut(f"{told} {called}".strip(), chars)
 
 
-def _told(message: Message) -> str:
+def told_text(message: Message) -> str:
+    """What a summary is made of: the text, and what its pictures are."""
     seen = [f"[picture: {picture.describe()}]" for picture in message.pictures]
     return "\n".join(part for part in (message.text, *seen) if part)
 
@@ -86,7 +87,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def _sentences(text: str, room: int) -> str:
+def sentences(text: str, room: int) -> str:
     """Whole sentences from the beginning of a text that fit, or else its beginning."""
     line = _line(text[: 4 * room])
     if len(line) <= room:

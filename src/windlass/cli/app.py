@@ -1,4 +1,7 @@
-"""The commands and their flags. What a command does stands in the room it opens."""
+"""The commands and their flags. What a command does stands in the room it opens.
+
+More than 400 lines because every flag of every command stands here, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -232,6 +235,41 @@ def callout(
     from windlass.cli.callouts import callout_command
 
     callout_command(session, ref, name, store, as_json=as_json)
+
+
+@app.command()
+def cards(
+    session: Session,
+    *,
+    make: Annotated[
+        bool, typer.Option("--make", help="Make those that are missing or lack something.")
+    ] = False,
+    regenerate: Annotated[
+        bool, typer.Option("--regenerate", help="Make all of them anew.")
+    ] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only those that lack a summary or a vector.")
+    ] = False,
+    pin: Annotated[
+        str | None, typer.Option(help="A message (as in callout) that is always included.")
+    ] = None,
+    unpin: Annotated[str | None, typer.Option(help="A message that is not, any more.")] = None,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the context cards of a session, by which messages are chosen; or make them."""
+    from windlass.cli.cards import cards_command
+
+    cards_command(
+        session,
+        store,
+        make=make,
+        regenerate=regenerate,
+        failed=failed,
+        pin=pin,
+        unpin=unpin,
+        as_json=as_json,
+    )
 
 
 @app.command()

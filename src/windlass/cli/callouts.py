@@ -9,6 +9,7 @@ from windlass.cli.look import callout_row, open_existing
 from windlass.cli.output import out, print_json
 from windlass.history.base import Batch, NodeType, Row
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of
+from windlass.history.cards import mark_cards
 
 
 def callout_command(session: str, ref: str, name: str, store: str | None, *, as_json: bool) -> None:
@@ -30,6 +31,7 @@ def callout_command(session: str, ref: str, name: str, store: str | None, *, as_
             metadata=mark_of(found.id, called, "user"),
         )
         keeper.append(Batch(session, rows=[mark]))
+        mark_cards(keeper, session, time.time())
         marked = called_out(keeper.rows(session))
     finally:
         keeper.close()

@@ -67,5 +67,6 @@ def migrate_command(source: str, target: str, *, as_json: bool) -> None:
     out.print(
         f"{len(copied)} sessions, {sum(one.rows for one in copied):,} rows"
         f" ({new:,} of them new there), {sum(one.calls for one in copied):,} calls,"
-        f" {sum(one.edits for one in copied):,} edits: counts and hashes agree"
+        f" {sum(one.edits for one in copied):,} edits: counts and hashes agree;"
+        f" {sum(one.cards for one in copied):,} cards"
     )

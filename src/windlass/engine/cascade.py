@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import servers_named
+from windlass.engine.beside import card_models, drain_cards, start_cards, stop_cards
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
@@ -31,6 +32,7 @@ async def run_cascade(run: Run) -> Result:
     try:
         return await _run_phases(run, servers)
     finally:
+        await stop_cards(run)
         await servers.stop()
 
 
@@ -39,6 +41,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
     check_breaker(run)
+    start_cards(run)
 
     error: WindlassError | None = None
     status: Status = "completed"
@@ -66,6 +69,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     except Exception as bug:
         _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
+    await drain_cards(run)
     told_error = str(error) if error else None
     details = told_of_windows(run)
     record.append(outcomes=[Outcome(status, record.clock(), error=told_error, details=details)])
@@ -116,6 +120,7 @@ def start_session(run: Run) -> tuple[str, ...]:
     cascade = run.cascade
     seeing = [generation_of(run, phase).model for phase in cascade.phases]
     seeing += [run.search.model] if run.search else []  # it sees what is searched for
+    seeing += card_models(cascade, run.settings)
     models = tuple(dict.fromkeys(seeing))
     start = SessionStart(
         cascade_id=cascade.cascade_id,

@@ -25,7 +25,7 @@ class Recorder:
 
     `born` are those occurrences in order, `traces` the trace id of each occurrence,
     `times` when it was recorded (seconds since 1970), `edits`
-    how many edits were recorded.
+    how many edits were recorded. `said` is called after each append of messages.
     `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
     so that a test can hold them still.
     """
@@ -45,6 +45,7 @@ class Recorder:
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
         self.edits = 0
+        self.said: Callable[[], object] = _nobody
 
     def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
         """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
@@ -75,6 +76,8 @@ class Recorder:
             self.times[id_] = row.timestamp
             if row.node_type in BORN:
                 self.born.append(item)
+        if items:
+            self.said()
         return items
 
     def decide(self, phase: str, text: str, **metadata: Any) -> None:
@@ -102,6 +105,10 @@ class Recorder:
             and stored.row.message is not None
             and stored.id is not None
         ]
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
 
 
 def without_bytes(message: Message) -> Message:

@@ -11,7 +11,7 @@ from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
@@ -35,6 +35,9 @@ from windlass.window.entries import Edit, Item
 from windlass.window.marks import Sent
 from windlass.window.planner import Planner
 from windlass.wire.base import Usage
+
+if TYPE_CHECKING:
+    from windlass.engine.beside import Beside
 
 
 class StateCopy(UserDict[str, Any]):
@@ -89,7 +92,8 @@ class Run:
     `sent` is where the cache marks of the last request were; `assumed` are models of
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
-    the number of calls, `injected` what injectors have in hand.
+    the number of calls, `injected` what injectors have in hand. `cards` makes cards beside the
+    run (None: it wants none).
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -119,6 +123,7 @@ class Run:
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
     saved_tokens: int = 0
+    cards: Beside | None = None
 
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]

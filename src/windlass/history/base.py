@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
+from windlass.cards.card import Card
 from windlass.messages import Message, canonical_json
 
 
@@ -246,6 +247,9 @@ class Keeper(Protocol):
     folder: Path
     """The folder of its visible files, on this machine."""
 
+    remote: bool
+    """Whether an answer takes a network's time, so that work beside a run asks from a thread."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
@@ -318,6 +322,27 @@ class Keeper(Protocol):
 
     def results(self, session_id: str) -> Sequence[tuple[str, str]]:
         """(Reference, key) of the results that `store_tool_result` made files of, by reference."""
+        ...
+
+    def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
+        """Keep cards of a session's messages, each in place of an older one (`generated_at`).
+
+        Cards are derived data and the one thing that is replaced. One of a message that is not
+        there is never given back. Raises UsageError for an unknown session.
+        """
+        ...
+
+    def cards(self, session_id: str) -> Sequence[Card]:
+        """The cards of a session, in the order of its messages; [] where there are none."""
+        ...
+
+    def without_cards(
+        self, session_id: str, *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredRow]:
+        """The first rows behind number `after` whose messages may have a card and have none.
+
+        This is the queue of cards: whether a message wants one (`wants_card`) is for the caller.
+        """
         ...
 
     def verify(self) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
+from windlass.cards.card import Card
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Batch, Keeper, Row, SessionInfo, StoredRow
@@ -25,13 +26,19 @@ _Item = TypeVar("_Item")
 _ROWS: Final = 200
 """Rows that go into one batch."""
 
+_CARDS: Final = 1_000
+"""Cards that are copied at once."""
+
 _BYTES: Final = 16_000_000
 """Bytes of texts and pictures that go into one batch (a single row may have more)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """One session: its numbers in both stores, how much was new, and the hash of it all."""
+    """One session: its numbers in both stores, how much was new, and the hash of it all.
+
+    `cards` are beside the hash: they are derived, and the newer one of a message stands.
+    """
 
     session_id: str
     rows: int
@@ -39,6 +46,7 @@ class Copied:
     calls: int
     edits: int
     pictures: int
+    cards: int
     hash: str
 
 
@@ -99,7 +107,35 @@ def _copy(source: Keeper, target: Keeper, info: SessionInfo, *, known: bool) -> 
             f"session {name!r} did not arrive whole (source {told}, target {arrived}): run "
             "`windlass verify` on both stores"
         )
-    return replace(told, new_rows=new_rows)
+    return replace(told, new_rows=new_rows, cards=_copy_cards(source, target, name))
+
+
+def _copy_cards(source: Keeper, target: Keeper, name: str) -> int:
+    """Copy the cards that are newer than the target's, and prove it; how many there are.
+
+    Cards are derived and may be made anew on both sides: the newer one of a message stands.
+    """
+    given = source.cards(name)
+    new = _newer(given, target.cards(name))
+    for at in range(0, len(new), _CARDS):
+        target.put_cards(name, new[at : at + _CARDS])
+    missing = _newer(new, target.cards(name)) if new else []
+    if missing:
+        raise StoreError(
+            f"{len(missing)} cards of session {name!r} did not arrive, the first that of message "
+            f"{missing[0].id}: run `windlass verify` on both stores"
+        )
+    return len(given)
+
+
+def _newer(cards: Sequence[Card], than: Sequence[Card]) -> list[Card]:
+    known = {card.id: card for card in than}
+    return [
+        card
+        for card in cards
+        if (other := known.get(card.id)) is None
+        or (card != other and card.generated_at >= other.generated_at)
+    ]
 
 
 def _parts(keeper: Keeper, name: str) -> _Parts:
@@ -181,6 +217,7 @@ def fingerprint(keeper: Keeper, name: str) -> Copied:
         calls=len(parts.calls),
         edits=len(parts.edits),
         pictures=len(pictures),
+        cards=0,
         hash=digest.hexdigest(),
     )
 

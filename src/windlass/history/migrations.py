@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from windlass.errors import StoreError
 from windlass.history.schema import TABLES_1, VIEWS_1
+from windlass.history.schema_cards import TABLES_2, VIEWS_2
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -26,7 +27,13 @@ def first(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-STEPS: Final[tuple[Step, ...]] = (first,)
+def second(db: sqlite3.Connection) -> None:
+    """Context cards."""
+    for statement in (*TABLES_2, *VIEWS_2):
+        db.execute(statement)
+
+
+STEPS: Final[tuple[Step, ...]] = (first, second)
 
 
 def version(db: sqlite3.Connection) -> int:

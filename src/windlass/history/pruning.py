@@ -23,7 +23,7 @@ _STALE_S: Final = 3600.0
 """Seconds after which an unfinished file belongs to no living process."""
 
 _OF_SESSION: Final = (
-    "images", "tool_results", "made_bodies", "calls", "edits", "state", "outcomes", "log",
+    "cards", "images", "tool_results", "made_bodies", "calls", "edits", "state", "outcomes", "log",
     "batches", "sessions",
 )  # fmt: skip
 

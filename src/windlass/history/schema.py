@@ -185,7 +185,7 @@ TABLES_1: Final = (
 )
 
 
-def _iso(seconds: str) -> str:
+def iso(seconds: str) -> str:
     """SQL for a time as ISO-8601 text in UTC with microseconds (strftime stops at thousandths)."""
     micros = f"CAST(round({seconds} * 1000000.0) AS INTEGER)"
     return (
@@ -203,7 +203,7 @@ VIEWS_1: Final = (
     f"""
     CREATE VIEW unified_logs AS
     SELECT s.session_id, s.cascade_id, l.trace_id, l.parent_id,
-        {_iso("l.timestamp")} AS timestamp,
+        {iso("l.timestamp")} AS timestamp,
         l.node_type, l.phase AS phase_name, l.turn AS turn_number,
         l.attempt AS attempt_number, l.sounding_index, b.role,
         substr(l.key, 1, 16) AS content_hash,
@@ -248,8 +248,8 @@ VIEWS_1: Final = (
     """,
     f"""
     CREATE VIEW session_list AS
-    SELECT s.session_id, s.cascade_id, s.model, {_iso("s.started")} AS started,
-        {_iso("o.timestamp")} AS ended, coalesce(o.status, 'running') AS status,
+    SELECT s.session_id, s.cascade_id, s.model, {iso("s.started")} AS started,
+        {iso("o.timestamp")} AS ended, coalesce(o.status, 'running') AS status,
         (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no) AS calls,
         coalesce(sum(l.tokens_in), 0) AS tokens_in,
         coalesce(sum(l.tokens_out), 0) AS tokens_out,

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
+from windlass.cards.card import Card
 from windlass.errors import StoreError, UsageError
-from windlass.history import packing, pruning, query, reading
+from windlass.history import packing, pruning, query, reading, sqlite_cards
 from windlass.history.appending import Writer, prepare
 from windlass.history.base import (
     Batch,
@@ -54,12 +55,15 @@ class SqliteKeeper:
     speed. Threads may share a keeper. Raises StoreError when the store cannot be opened.
     """
 
+    remote = False
+
     def __init__(
         self, folder: Path, *, busy_s: float = 10.0, synchronous: Synchronous = "FULL"
     ) -> None:
         self.folder = folder.absolute()
         self.file = self.folder / FILE
         self._busy_s = busy_s
+        self._synchronous = synchronous
         self._blobs = Blobs(self.folder / "blobs")
         self._lock = threading.RLock()
         self._known: dict[str, Known] = {}
@@ -192,6 +196,20 @@ class SqliteKeeper:
             self._blobs.link(key, self.folder / name)
         return self.folder / name
 
+    def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
+        """Keep cards of a session's messages, each in place of an older one.
+
+        They need not survive a loss of power, and so do not wait for the disk. Raises
+        UsageError for an unknown session.
+        """
+        with self._use() as db:
+            db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction():
+                    sqlite_cards.put(db, reading.known_session(db, session_id), cards)
+            finally:
+                db.execute(f"PRAGMA synchronous = {self._synchronous}")
+
     def prune(
         self,
         *,
@@ -298,6 +316,24 @@ class SqliteKeeper:
         with self._use() as db:
             session = reading.session_no(db, session_id)
             return [] if session is None else reading.results(db, session)
+
+    def cards(self, session_id: str) -> Sequence[Card]:
+        """The cards of a session, in the order of its messages; [] where there are none."""
+        with self._use() as db:
+            session = reading.session_no(db, session_id)
+            return [] if session is None else sqlite_cards.cards(db, session)
+
+    def without_cards(
+        self, session_id: str, *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredRow]:
+        """The first rows behind number `after` whose messages may have a card and have none."""
+        with self._use() as db:
+            session = reading.session_no(db, session_id)
+            if session is None:
+                return []
+            return sqlite_cards.waiting(
+                db, self._blobs, session, session_id, after=after, limit=limit
+            )
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT with bound parameters, on a connection that cannot write.

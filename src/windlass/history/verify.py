@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError
-from windlass.history import packing, pruning
+from windlass.history import packing, pruning, sqlite_cards
 from windlass.history.appending import SESSION_COLUMNS
 from windlass.history.base import Finding
 from windlass.history.blobs import Blobs, file_digest
@@ -139,6 +139,7 @@ class _Proof:
             )
             for where, check in proof.checks(self._link):
                 yield from self._guarded(where, check)
+        yield from self._guarded("table cards", sqlite_cards.verify(self.db))
         yield from self._guarded("storage/tool_results", self._tool_results())
         yield from self._guarded("visible files", self._visible_files())
 

@@ -76,6 +76,13 @@ class Client:
 
     # ---- the connection -------------------------------------------------------------
 
+    def beside(self) -> Client:
+        """Another connection to the same server, that waits for none of this one's questions.
+
+        The engine in process has one for all.
+        """
+        return self if self.target.path is not None else Client(self.target, self._password)
+
     def open(self) -> None:
         """Connect now. Raises UsageError where the client is not installed."""
         with self._lock:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from windlass.cards.card import Card
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing
 from windlass.history import reading as values_of
@@ -35,6 +36,7 @@ from windlass.history.base import (
 )
 from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse import asking, pruning, reading, writing
+from windlass.history.clickhouse import cards as kept
 from windlass.history.clickhouse.appending import GRACE_S, Appender
 from windlass.history.clickhouse.client import Client
 from windlass.history.clickhouse.proving import Proof
@@ -52,6 +54,8 @@ class ClickHouseKeeper:
     does not write it twice.
     """
 
+    remote = True
+
     def __init__(
         self,
         client: Client,
@@ -64,6 +68,7 @@ class ClickHouseKeeper:
     ) -> None:
         self.folder = folder.absolute()
         self._client = client
+        self._beside = client.beside()
         self._blobs = blobs
         self._grace_s = grace_s
         self._lock = threading.RLock()
@@ -72,8 +77,9 @@ class ClickHouseKeeper:
             prepare_tables(client, shape or Shape(), existing=existing)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._client.close()
+        self._beside.close()
 
     def __enter__(self) -> Self:
         return self
@@ -262,6 +268,33 @@ class ClickHouseKeeper:
         if session is None:
             return []
         return [(ref, key) for ref, key, _ in reading.results(self._client, session_id, session)]
+
+    # ---- cards, by a connection of their own: no append waits for them ---------------
+
+    def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
+        """Keep cards of a session's messages, each in place of an older one.
+
+        Cards of messages that are not there are left out. Raises UsageError for an unknown
+        session, LostConnectionError where no answer came: they may be put again.
+        """
+        session, _, _ = reading.must_find(self._beside, session_id)
+        kept.put(self._beside, session_id, session, cards)
+
+    def cards(self, session_id: str) -> Sequence[Card]:
+        """The cards of a session, in the order of its messages; [] where there are none."""
+        found = reading.find(self._beside, session_id)
+        return [] if found is None else kept.cards(self._beside, session_id, found[0])
+
+    def without_cards(
+        self, session_id: str, *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredRow]:
+        """The first rows behind number `after` whose messages may have a card and have none."""
+        found = reading.find(self._beside, session_id)
+        if found is None:
+            return []
+        return kept.waiting(
+            self._beside, self._blobs, session_id, found[0], after=after, limit=limit
+        )
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT with bound parameters, as a query that cannot write.

@@ -21,7 +21,7 @@ from windlass.history import packing
 from windlass.history.base import Finding
 from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import file_digest
-from windlass.history.clickhouse import pruning, reading
+from windlass.history.clickhouse import cards, pruning, reading
 from windlass.history.clickhouse.client import Client
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.clickhouse.writing import body_columns
@@ -115,6 +115,7 @@ class Proof:
                 yield from self._guarded(place, check)
             yield from self._guarded(f"{where}, log", self._shown(where, name, number))
             yield from self._guarded(f"{where}, batches", self._twice(where, name, number))
+        yield from self._guarded("context_cards", cards.verify(self.client))
         yield from self._guarded("storage/tool_results", self._tool_results())
         yield from self._guarded("visible files", self._visible_files())
 

@@ -143,7 +143,7 @@ def log(
             **bound,
         )
         if stored:
-            yield [_log_values(values) for values in stored]
+            yield [log_values(values) for values in stored]
             after = stored[-1][1]
         if len(stored) < _PORTION:
             return
@@ -153,7 +153,8 @@ _KEY: Final = packing.LOG_COLUMNS.index("key")
 _OCCURRENCE: Final = packing.LOG_COLUMNS.index("occurrence")
 
 
-def _log_values(stored: tuple[Any, ...]) -> tuple[Any, ...]:
+def log_values(stored: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The columns of a row, with None where it has no message."""
     values = list(stored)
     values[_KEY] = values[_KEY] or None
     values[_OCCURRENCE] = values[_OCCURRENCE] or None

@@ -1,0 +1,374 @@
+"""Cards made beside a run: a task on its event loop that works while the run waits for a reply.
+
+Nothing of a turn waits for it. It ends no run: what fails is told and tried again, and what is
+left when a run ends is made by the next run in the store, or by `windlass cards SESSION --make`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from windlass.cards.kept import NONE, WORDLLAMA, CardOptions
+from windlass.engine.carding import CardMaker, Summariser
+from windlass.engine.cards import CardWorker, Queue, Told, wanted
+from windlass.engine.events import Noted
+from windlass.errors import StoreError, UsageError
+from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo
+from windlass.history.cards import Marks, mark_cards
+from windlass.settings import Settings
+from windlass.tokens import FamilyCounter
+
+if TYPE_CHECKING:
+    from windlass.cards.embeddings import Embedder
+    from windlass.cascade.model import Cascade
+    from windlass.engine.state import Run
+    from windlass.providers.base import ModelInfo, Provider
+
+FLAG: Final = "auto_context_cards_enabled"
+"""The feature flag without which no cards are made, whatever a cascade says."""
+DRAIN_S: Final = 2.0
+"""Seconds that the end of a run waits for its last cards."""
+
+LINGER_S: Final = 0.25
+"""Seconds that what arrives is let gather, so that a batch is fuller and written less often."""
+_POLL_S: Final = 1.0
+"""Seconds after which the queue is looked at although nobody said that there is more."""
+_RETRY_S: Final = (2.0, 10.0, 30.0, 60.0)
+"""Seconds before a store that failed is asked again; the last one is repeated."""
+_AGAIN_S: Final = 31.0
+"""Seconds before a card that lacks something is made again: its model rests for 30."""
+_TRIES: Final = 3
+"""How often that is done within a run."""
+_OTHERS: Final = 10
+"""Newest sessions whose left-over cards a run makes."""
+_QUIET_S: Final = 600.0
+"""Seconds after which a session that did not end is nobody's any more."""
+
+Resolve = Callable[[str], "tuple[Provider, ModelInfo]"]
+
+
+def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether cards are made of the sessions of a cascade, given as its JSON.
+
+    They are where a phase may choose its context, or where the user said how they are made.
+    """
+    if settings.cards or cascade.get("auto_context") not in (None, False):
+        return True
+    contexts = [phase.get("context") for phase in cascade.get("phases", ())]
+    return any(isinstance(one, Mapping) and one.get("mode") == "auto" for one in contexts)
+
+
+def _as_json(cascade: Cascade) -> dict[str, Any]:
+    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def options_of(settings: Settings) -> CardOptions:
+    """How the user wants cards to be made; the helper model writes summaries, if one is named."""
+    options = CardOptions(**settings.cards)
+    if options.summariser is None and settings.helper_model is not None:
+        options = replace(options, summariser=settings.helper_model)
+    return replace(options, summariser=None) if options.summariser == NONE else options
+
+
+def card_models(cascade: Cascade, settings: Settings) -> tuple[str, ...]:
+    """The models that will see what is said in a run, to make cards of it."""
+    if not wants_cards(_as_json(cascade), settings) or not settings.auto_context_cards_enabled:
+        return ()
+    return card_names(settings)
+
+
+def card_names(settings: Settings) -> tuple[str, ...]:
+    """The same where cards are made."""
+    options = options_of(settings)
+    hosted = None if options.embedder in (NONE, WORDLLAMA) else options.embedder
+    return tuple(name for name in (options.summariser, hosted) if name is not None)
+
+
+def check_cards(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
+    """Raise UsageError for a model of cards that is not there, before anything is paid for."""
+    if wants_cards(_as_json(cascade), settings) and settings.auto_context_cards_enabled:
+        maker_of(settings, resolve)
+
+
+def maker_of(settings: Settings, resolve: Resolve) -> CardMaker:
+    """What makes cards as the settings say. Raises UsageError for a model that is not there."""
+    options = options_of(settings)
+    summariser = None
+    if options.summariser is not None:
+        summariser = Summariser(options.summariser, *resolve(options.summariser))
+    return CardMaker(
+        options,
+        summariser=summariser,
+        embedder=_embedder(options.embedder, settings),
+        now=time.time,
+        clock=time.monotonic,
+    )
+
+
+def _embedder(name: str | None, settings: Settings) -> Callable[[], Embedder] | None:
+    from windlass.cards.wordllama import MISSING, WordLlamaEmbedder, installed
+
+    match name:
+        case "none":
+            return None
+        case None | "wordllama":
+            if installed():
+                return WordLlamaEmbedder
+            if name is None:
+                return None
+            raise UsageError(f"cards.embedder is 'wordllama': {MISSING}")
+        case _:
+            from windlass.providers.embeddings import hosted_embedder
+
+            made = hosted_embedder(name, settings.providers)
+            return lambda: made
+
+
+def queue_of(keeper: Keeper, session_id: str) -> Queue:
+    """The queue of a session that no run of this process has. Raises UsageError: unknown."""
+    model = keeper.start(session_id).model.partition(", ")[0]
+    marks = Marks.of(keeper.rows(session_id))
+    return Queue(
+        session_id,
+        count=FamilyCounter(model).message,
+        marks=lambda: marks,
+        record=lambda rows: keeper.append(Batch(session_id, rows=rows)),
+    )
+
+
+class Beside:
+    """The cards of a run, made while it waits: `start`, `wake`, `drain`, `stop`."""
+
+    def __init__(self, run: Run, maker: CardMaker) -> None:
+        record = run.record
+        self._run = run
+        self._maker = maker
+        self._keeper = record.keeper
+        self._worker = CardWorker(
+            self._keeper, maker, lambda told: record.row(NodeType.DECISION, metadata=told)
+        )
+        first = run.cascade.settings_for(run.cascade.phases[0]).model
+        _, info = run.resolve(run.settings.model_for(first))
+        self._queue = Queue(
+            record.session_id,
+            count=info.counter.message,
+            marks=lambda: Marks(dict(run.callouts), {}),
+            record=record.append,
+            charge=run.charge_tool,
+        )
+        self._told = Told()
+        self._marked: dict[str, str] = {}
+        self._tries = 0
+        self._again_at = 0.0
+        self._caught_up = asyncio.Event()
+        self._at_its_end = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._others: Iterator[Queue] | None = None
+        self._noted: set[str] = set()
+
+    def start(self) -> None:
+        """Begin; from now on each append wakes it."""
+        self._run.record.said = self._queue.arrived.set
+        self._task = asyncio.create_task(self._work())
+
+    async def drain(self) -> None:
+        """Wait a short time for the cards that are left; say how many wait after it."""
+        if self._task is None or self._task.done():
+            return
+        self._at_its_end.set()
+        self._caught_up.clear()
+        self._queue.arrived.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                await self._caught_up.wait()
+        if self._caught_up.is_set():
+            return
+        session = self._queue.session_id
+        self._note(
+            f"the cards of this session are not all made; the next run in this store makes them, "
+            f"or: windlass cards {session} --make"
+        )
+
+    async def stop(self) -> None:
+        """End it at once; what it had in hand waits in the history."""
+        self._run.record.said = _nothing
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._maker.close()
+
+    async def _work(self) -> None:
+        failures = 0
+        while True:
+            self._queue.arrived.clear()
+            try:
+                await self._worker.work_off(self._queue, self._told)
+                await self._follow_marks()
+                await self._make_again()
+                failures = 0
+                self._caught_up.set()
+                if not self._queue.arrived.is_set() and not self._at_its_end.is_set():
+                    await self._serve_others()
+            except StoreError as error:
+                self._note(f"cards wait: {error}")
+                await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+                failures += 1
+                continue
+            except Exception as bug:  # noqa: BLE001 - nobody foresaw it; the run goes on
+                self._note(f"no more cards are made: {type(bug).__name__}: {bug}")
+                return
+            # Not wait_for: it loses a cancellation that meets the end of what it waits for.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self._queue.arrived.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    await self._at_its_end.wait()
+
+    async def _follow_marks(self) -> None:
+        """Bring the cards up to what was called out since they were made."""
+        now = dict(self._run.callouts)
+        changed = {id_ for id_, name in now.items() if self._marked.get(id_) != name}
+        if not changed:
+            return
+        marks = Marks(now, {})
+        kept = self._queue.kept
+        if changed <= kept.keys():
+            at = int(self._run.record.clock())
+            behind = [
+                replace(marked, generated_at=at)
+                for id_ in changed
+                if (marked := marks.on(kept[id_])) is not kept[id_]
+            ]
+            if behind:
+                await self._worker.put(self._queue, behind)
+                kept.update((card.id, card) for card in behind)
+        else:
+            session, clock = self._queue.session_id, self._run.record.clock
+            await asyncio.to_thread(mark_cards, self._keeper, session, clock())
+        self._marked = now
+
+    async def _make_again(self) -> None:
+        """Make cards again that lack something, some time after their model failed."""
+        lacking = list(self._queue.lacking.values())
+        if not lacking:
+            self._tries = 0
+            self._again_at = 0.0
+            return
+        now = time.monotonic()
+        if not self._again_at:
+            self._again_at = now + _AGAIN_S
+        if self._at_its_end.is_set() or self._tries >= _TRIES or now < self._again_at:
+            return
+        self._tries += 1
+        self._again_at = now + _AGAIN_S
+        size = self._maker.options.batch_size
+        for at in range(0, len(lacking), size):
+            await self._worker.remake(self._queue, lacking[at : at + size], self._told)
+
+    async def _serve_others(self) -> None:
+        """Make the cards that earlier runs left over, one session at a time."""
+        if self._others is None:
+            self._others = iter(await self._worker.ask(self._left_over))
+        queue = next(self._others, None)
+        if queue is not None:
+            work = asyncio.create_task(self._worker.work_off(queue))
+            waking = asyncio.create_task(self._queue.arrived.wait())
+            try:
+                await asyncio.wait({work, waking}, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()
+                    self._queue.arrived.set()  # and go on with the next one
+                else:
+                    self._others = iter([queue, *self._others])
+            finally:
+                for task in (work, waking):
+                    task.cancel()
+                await asyncio.gather(work, waking, return_exceptions=True)
+
+    def _left_over(self) -> list[Queue]:
+        found = self._keeper.sessions(limit=_OTHERS)
+        return [queue for info in found if (queue := self._left(info))]
+
+    def _left(self, info: SessionInfo) -> Queue | None:
+        """The queue of an earlier session whose cards nobody makes any more."""
+        name = info.session_id
+        if name.startswith(BANK) or name == self._queue.session_id:
+            return None
+        waiting = self._keeper.without_cards(name, limit=1)
+        if not waiting or not wants_cards(self._keeper.start(name).cascade, self._run.settings):
+            return None
+        said = waiting[0].row.timestamp
+        if info.ended is None and self._run.record.clock() - said < _QUIET_S:
+            return None
+        return queue_of(self._keeper, name)
+
+    def _note(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self._run.emit(Noted("", text))
+
+
+def _nothing() -> None:
+    """Nobody is to be woken."""
+
+
+def start_cards(run: Run) -> None:
+    """Make cards beside the run from now on, where it wants them; a switch is told."""
+    if not wants_cards(_as_json(run.cascade), run.settings):
+        return
+    if not run.settings.auto_context_cards_enabled:
+        origin = run.settings[FLAG].origin
+        text = f"no context cards are made, because {origin} switches them off"
+        told = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
+        run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
+        run.emit(Noted("", text))
+        return
+    run.cards = Beside(run, maker_of(run.settings, run.resolve))
+    run.cards.start()
+
+
+async def drain_cards(run: Run) -> None:
+    """Give the cards of a run a short time to be made."""
+    if run.cards is not None:
+        await run.cards.drain()
+
+
+async def stop_cards(run: Run) -> None:
+    """Make no more cards beside the run."""
+    if run.cards is not None:
+        await run.cards.stop()
+
+
+async def make_cards(
+    keeper: Keeper,
+    session_id: str,
+    maker: CardMaker,
+    new_row: Callable[[Mapping[str, Any]], Row],
+    *,
+    again: Sequence[str] | None = (),
+    on_progress: Callable[[int], None] | None = None,
+) -> Told:
+    """Make the cards that wait in a session, and again those of the messages `again` (None: all).
+
+    Raises UsageError for an unknown session, StoreError where they cannot be kept.
+    """
+    worker = CardWorker(keeper, maker, new_row, on_progress=on_progress)
+    queue = queue_of(keeper, session_id)
+    told = Told()
+    try:
+        if again is None or again:
+            those = None if again is None else frozenset(again)
+            rows = [one for one in keeper.rows(session_id) if those is None or one.id in those]
+            items = wanted(rows)
+            size = maker.options.batch_size
+            for at in range(0, len(items), size):
+                await worker.remake(queue, items[at : at + size], told)
+        return await worker.work_off(queue, told)
+    finally:
+        await maker.close()

@@ -1,0 +1,189 @@
+"""Embedding models behind OpenAI's `/embeddings`: texts out, unit vectors back.
+
+The same room as for replies: the client, the limits a minute and the patience of `hosted.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from os import environ
+from typing import Any, Final
+
+import numpy as np
+
+from windlass.cards.embeddings import Vectors
+from windlass.errors import ProviderError, UsageError
+from windlass.prices import split_model
+from windlass.providers.catalog import LITELLM, Entry, catalog, find
+from windlass.providers.failures import Origin
+from windlass.providers.hosted import timeouts
+from windlass.providers.http import HttpClient
+from windlass.providers.limits import Limiter
+from windlass.providers.retry import Patience
+from windlass.setting_types import ProviderSettings
+from windlass.window.size import CHARS_A_TOKEN
+
+_AT_ONCE: Final = 96
+"""Texts of one request: every server known here takes so many."""
+_PATIENCE: Final = Patience(tries=3, total_s=60.0)
+
+
+def hosted_embedder(
+    name: str,
+    providers: Mapping[str, ProviderSettings],
+    *,
+    keys: Mapping[str, str] = environ,
+    patience: Patience = _PATIENCE,
+) -> HostedEmbedder:
+    """The embedding model `provider/model`. Nothing is sent yet.
+
+    Raises UsageError for a provider that is not there, one that does not speak OpenAI's
+    format, and a key that is missing.
+    """
+    entry = find(name, catalog(providers))
+    if entry.wire != "openai" or entry.name == LITELLM:
+        raise UsageError(
+            f"embedder {name!r}: {entry.name} has no /embeddings in OpenAI's format; name a model "
+            "of openai or openrouter, of a server of your own ([providers.NAME] base_url), or "
+            "'wordllama'"
+        )
+    key = entry.key(keys)
+    if key is None and entry.keys:
+        raise UsageError(
+            f"embedder {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
+        )
+    return HostedEmbedder(entry, name, key or ("", ""), patience)
+
+
+class HostedEmbedder:
+    """The vectors of one hosted model; `name` is `provider/model`.
+
+    `tokens` are those that the server reported since they were last taken.
+    """
+
+    def __init__(
+        self, entry: Entry, name: str, key: tuple[str, str], patience: Patience = _PATIENCE
+    ) -> None:
+        self.name = name
+        self.tokens = 0
+        self._entry = entry
+        self._model = split_model(name)[1]
+        variable, secret = key
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        origin = Origin(entry.name, entry.base_url, variable, secret)
+        self._made: Callable[[], HttpClient] = lambda: HttpClient(
+            origin, headers, timeouts(entry), patience.asked
+        )
+        self._http = self._made()
+        self._patience = patience
+        said = entry.settings
+        self._limiter = Limiter(said.requests_per_minute, said.tokens_per_minute)
+        self._dimensions = 0
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector; the model is asked for one where none has come yet."""
+        if not self._dimensions:
+            self.embed(["dimensions"])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text; waits for the server. Raises ProviderError."""
+        return _in_a_thread(lambda: self._alone(texts))
+
+    async def vectors(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text. Raises ProviderError, LimitReached."""
+        return await self._all(self._http, texts)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.close()
+
+    def take_tokens(self) -> int:
+        """The tokens that were reported since this was last asked."""
+        told, self.tokens = self.tokens, 0
+        return told
+
+    async def _alone(self, texts: Sequence[str]) -> Vectors:
+        # Connections belong to the event loop they were made in.
+        http = self._made()
+        try:
+            return await self._all(http, texts)
+        finally:
+            await http.close()
+
+    async def _all(self, http: HttpClient, texts: Sequence[str]) -> Vectors:
+        rows = [
+            await self._some(http, texts[at : at + _AT_ONCE])
+            for at in range(0, len(texts), _AT_ONCE)
+        ]
+        if not rows:
+            return np.zeros((0, self._dimensions), dtype=np.float32)
+        return np.concatenate(rows)
+
+    async def _some(self, http: HttpClient, texts: Sequence[str]) -> Vectors:
+        said = [text if text.strip() else "-" for text in texts]  # servers refuse empty texts
+        body = {"model": self._model, "input": said, "encoding_format": "float"}
+        size = sum(map(len, said)) // CHARS_A_TOKEN
+
+        async def attempt() -> Vectors:
+            slot = await self._limiter.take(size)
+            try:
+                async with aclosing(http.answers("/embeddings", body)) as pieces:
+                    async for piece in pieces:
+                        return self._read(piece.value, said)
+            finally:
+                self._limiter.settle(slot, size)
+            raise ProviderError(f"{self._entry.name} sent no vectors")
+
+        rows = await self._patience.insist(attempt)
+        rows[[not text.strip() for text in texts]] = 0  # no words, no direction
+        return rows
+
+    def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Vectors:
+        try:
+            told = sorted(answer["data"], key=lambda one: int(one["index"]))
+            rows = np.array([one["embedding"] for one in told], dtype=np.float32)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProviderError(
+                f"{self._entry.name} sent vectors that cannot be read ({type(error).__name__}: "
+                f"{error})"
+            ) from error
+        if rows.ndim != 2 or len(rows) != len(texts):  # noqa: PLR2004 - rows of numbers
+            raise ProviderError(
+                f"{self._entry.name} sent {len(rows)} vectors for {len(texts)} texts"
+            )
+        if self._dimensions and rows.shape[1] != self._dimensions:
+            raise ProviderError(
+                f"{self._entry.name} sent vectors of {rows.shape[1]} numbers, and of "
+                f"{self._dimensions} before"
+            )
+        self._dimensions = rows.shape[1]
+        usage = answer.get("usage")
+        if isinstance(usage, Mapping) and isinstance(usage.get("prompt_tokens"), int):
+            self.tokens += usage["prompt_tokens"]
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        return unit
+
+
+def _in_a_thread(work: Callable[[], Coroutine[Any, Any, Vectors]]) -> Vectors:
+    """What the work answers, done by an event loop of its own: the caller may be in one."""
+    done: list[Vectors | BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(asyncio.run(work()))
+        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+            done.append(error)
+
+    thread = threading.Thread(target=run, name="embedding", daemon=True)
+    thread.start()
+    thread.join()
+    (answer,) = done
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

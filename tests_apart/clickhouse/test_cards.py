@@ -1,0 +1,95 @@
+"""Cards on a ClickHouse server that fails, and cards that a race left behind."""
+
+# ruff: noqa: F401, F811 - fixtures are found by their names
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable
+
+import pytest
+from tests.history.builders import row, start
+from tests.history.test_cards_kept import SAID, card
+
+from tests_apart.clickhouse.test_trouble import client, keeper, make, trouble
+from windlass.cards.kept import CardOptions
+from windlass.engine.carding import CardMaker
+from windlass.engine.cards import CardWorker, Queue
+from windlass.history.base import Batch
+from windlass.history.cards import Marks
+from windlass.history.clickhouse.client import Client, LostConnectionError
+from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.tables import CARDS
+from windlass.messages import user
+from windlass.window.size import size_up
+
+
+@pytest.mark.parametrize("kind", ["before", "after"])
+def test_a_connection_that_breaks_in_a_batch_of_cards(
+    keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str
+) -> None:
+    ids = [one for one in keeper.append(Batch("s", rows=[row(said) for said in SAID])) if one]
+    cards = [card(id_, at, phase=None, turn=None) for at, id_ in enumerate(ids)]
+    trouble(f"kind={kind}&table=context_cards")
+    keeper.put_cards("s", cards)
+    assert list(keeper.cards("s")) == cards
+    assert keeper.query("SELECT count(*) AS n FROM context_cards") == [{"n": 4}]
+    trouble(f"kind={kind}&table=context_cards&times=0")
+    newer = [card(ids[0], phase=None, turn=None, generated_at=1_763_000_100)]
+    with pytest.raises(LostConnectionError):
+        keeper.put_cards("s", newer)
+    trouble("kind=")
+    keeper.put_cards("s", newer)
+    assert list(keeper.cards("s")) == [*newer, *cards[1:]]
+    assert list(keeper.verify()) == []
+
+
+def test_what_a_worker_could_not_keep_waits_and_is_made_again(
+    keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+) -> None:
+    rows = [row(user(f"message number {at} of many")) for at in range(25)]
+    keeper.append(Batch("s", rows=rows))
+    maker = CardMaker(
+        CardOptions(), summariser=None, embedder=None, now=lambda: 1e9, clock=lambda: 0.0
+    )
+
+    async def work() -> int:
+        queue = Queue("s", size_up, lambda: Marks({}, {}), lambda _: None)
+        worker = CardWorker(keeper, maker, lambda _: row())
+        trouble("kind=before&table=context_cards&skip=1&times=0")
+        with pytest.raises(LostConnectionError):
+            await worker.work_off(queue)
+        trouble("kind=")
+        assert len(keeper.cards("s")) == 10
+        return (await worker.work_off(queue)).made
+
+    assert asyncio.run(work()) == 15
+    assert len(keeper.cards("s")) == 25
+    assert not keeper.without_cards("s")
+
+
+@pytest.mark.req("AC-20", "AC-22")
+def test_a_card_of_no_message_is_a_note_and_the_table_is_the_documents(
+    keeper: ClickHouseKeeper, client: Client
+) -> None:
+    (id_,) = keeper.append(Batch("s", rows=[row(SAID[0])]))
+    assert id_ is not None
+    keeper.put_cards("s", [card(id_, phase=None)])
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    lost = ["gone", "0" * 16, "", [], [], "", 1, "user", "", None, False, False, None, at, "", at,
+            "0" * 16 + "-1"]  # fmt: skip
+    client.insert("context_cards", CARDS, [lost], "lost")
+    assert [(one.what, one.severity) for one in keeper.verify()] == [("is of no message", "note")]
+    assert [one.id for one in keeper.cards("s")] == [id_]
+    ((engine, order, partition),) = client.select(
+        "SELECT engine_full, sorting_key, partition_key FROM system.tables "
+        "WHERE database = currentDatabase() AND name = 'context_cards'"
+    )
+    assert engine.startswith("ReplacingMergeTree(generated_at)")
+    assert order == "session_id, content_hash, message_id"
+    assert partition == "toYYYYMM(message_timestamp)"
+    indexes = client.select(
+        "SELECT name, type FROM system.data_skipping_indices "
+        "WHERE database = currentDatabase() AND table = 'context_cards'"
+    )
+    assert ("keywords_idx", "bloom_filter") in indexes
