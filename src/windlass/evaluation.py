@@ -15,8 +15,10 @@ from windlass.library import (
     check_models,
     importable,
     make_registry,
+    noted,
     open_store,
     prepare,
+    waiting,
 )
 from windlass.prices import override
 from windlass.settings import Settings
@@ -75,7 +77,8 @@ async def evaluate(
             it is part of the context that the root inherits.
         context: The context of the root's parent, which it inherits as its file says.
         resume: A session to take up again: what it had finished is not repeated. The task, its
-            input and its context are those of the session.
+            input and its context are those of the session, and so are root and model where
+            none is given.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
         auto: Whether calls are shortened as they grow where the file says nothing of it.
         model: `provider/model` for every task, whatever the file says.
@@ -104,7 +107,8 @@ async def evaluate(
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
-    made = Providers(providers or {}, settings)
+    told = (None, None) if on_event is None else (noted(on_event), waiting(on_event))
+    made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
     async with AsyncExitStack() as closing:
         closing.enter_context(override(settings.prices))
         closing.push_async_callback(made.close)
@@ -113,10 +117,12 @@ async def evaluate(
         if resume is not None:
             keeper = closing.enter_context(open_store(settings, existing=True))
             start, finished = what_was_begun(keeper, resume)
-            told = start.cascade
-            file, raw = str(told["file"]), str(told["xml"]).encode("utf-8", "surrogateescape")
+            begun = start.cascade
+            file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
             source = read_task(raw, file, name=Path(file).stem)
-            input, context = start.input, str(told["context"])  # noqa: A001
+            input, context = start.input, str(begun["context"])  # noqa: A001
+            flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
+            settings = Settings.read(flags, environ, Path.cwd())
         else:
             assert task is not None
             source, file = task, str(task)

@@ -72,7 +72,7 @@ async def run(
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     settings = Settings.read(flags, environ, Path.cwd())
-    told = (None, None) if on_event is None else (_noted(on_event), _waiting(on_event))
+    told = (None, None) if on_event is None else (noted(on_event), waiting(on_event))
     made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
     async with AsyncExitStack() as closing:
         closing.enter_context(importable(cascade))
@@ -159,14 +159,14 @@ def _ignore(event: Event) -> None:
     del event  # nobody watches
 
 
-def _noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
+def noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
     """Tells a warning as an event."""
     from windlass.engine.events import Noted
 
     return lambda text: on_event(Noted("", text))
 
 
-def _waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
+def waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
     """Tells a wait as an event."""
     from windlass.engine.events import Waiting
 

@@ -50,6 +50,13 @@ def test_volatile_values_are_named_and_the_users_own_are_priced(windlass: Comman
     assert "character 6: '2026-11-22T08:00:00Z' looks as if it changed from run to run" in told
 
 
+def test_what_a_run_mends_by_itself_is_no_mistake(windlass: CommandLine) -> None:
+    windlass.write("one.json", cascade(phase("a"), system="{{ now }}", injectors=True))
+    said = windlass("check", "one.json", "--strict")
+    assert said.code == 0
+    assert "now will be moved" in said.out
+
+
 def test_without_injectors_nothing_is_warned_of(windlass: CommandLine) -> None:
     windlass.write("one.json", cascade(phase("a"), system=LONG))
     assert "warning" not in windlass("check", "one.json", "--strict").out
@@ -86,6 +93,15 @@ def test_a_run_shows_its_plan_and_show_its_blocks(windlass: CommandLine) -> None
     explained = windlass("explain", "s1", "3")
     assert "with a block" in explained.out
     assert "taken away because nothing is cached" in " ".join(explained.out.split())
+
+
+def test_a_dry_run_shows_the_first_request_with_its_blocks(windlass: CommandLine) -> None:
+    made = cascade(phase("a"), system="It is call {{ call }}.", injectors=True)
+    windlass.write("one.json", made)
+    said = windlass("run", "one.json", "--dry-run")
+    assert said.code == 0, said.err
+    assert "It is call [call]." in said.out
+    assert "[Values now]\ncall: 1" in said.out
 
 
 class TestPrefix:

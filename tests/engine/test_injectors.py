@@ -355,6 +355,12 @@ async def test_off_is_off(house: House) -> None:
     assert ran.calls()[1].details["injectors"]["blocks"]
 
 
+async def test_a_system_prompt_is_sent_whatever_is_switched_off(house: House) -> None:
+    off = {"system_role": False, "values": False, "todo": False}
+    ran = await house.run(cascade(phase("a"), system="S {{ call }}.", injectors=off))
+    assert [parts(message) for message in ran.request("a").messages] == [["S 1."], ["Do a."]]
+
+
 async def test_a_cascade_without_injectors_is_sent_as_before(house: House) -> None:
     ran = await house.run(cascade(phase("a"), phase("b"), system="S."))
     assert ran.seen("b") == [

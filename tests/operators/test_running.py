@@ -356,6 +356,28 @@ class TestResume:
         assert again.result.session_id == ran.result.session_id
         assert not [one for one in again.keeper.verify() if one.severity == "damage"]
 
+    async def test_what_finished_tasks_left_is_there_again(self, house: TaskHouse) -> None:
+        broken = {"on": True}
+
+        def script(request: Request) -> Any:
+            if asked(request) == "Do a." and request.messages[-1].role == "user":
+                call = ToolCall("c1", "set_state", '{"key": "x", "value": "7"}')
+                return assistant("", calls=[call])
+            if "x is" in asked(request) and broken["on"]:
+                raise ValueError("no more")
+            return f"answer to {asked(request)}"
+
+        first = atomic("a", "<tools><tool>set_state</tool></tools>")
+        inner = sequential(atomic("y"), name="inner")
+        last = atomic("b", asks="x is {{ state.x }}, {{ outputs['inner.y'] }}")
+        ran = await house.run(sequential(first, inner, last), script)
+        broken["on"] = False
+        again = await house.run("<gone/>", script, task=None, resume=ran.result.session_id)
+        assert again.result.error is None
+        assert len(again.model.requests) == 1
+        assert again.model.requests[0].messages[-1].text.endswith("x is 7, answer to Do y.")
+        assert again.result.state == {"x": "7"}
+
     async def test_an_input_that_changed_is_worked_on_again(self, house: TaskHouse) -> None:
         house.write(docs__a="one", docs__b="two")
         xml = reduce("<glob>docs/*.md</glob>")

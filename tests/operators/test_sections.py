@@ -225,6 +225,17 @@ class TestInTheRecord:
         ]
         assert not [found for found in ran.keeper.verify() if found.severity == "damage"]
 
+    async def test_of_ten_thousand_inner_tasks_none_is_listed_beside_another(
+        self, house: TaskHouse
+    ) -> None:
+        ran = await house.run(reduce("".join(f"<input>{n}</input>" for n in range(5))))
+        told = explain_call(ran.keeper, ran.result.session_id, 6)
+        assert [one.phase for one in told.decisions] == ["reduction", "reduction"]
+        assert any("not listed one by one" in note for note in told.notes)
+        assert told.call.hidden == {"inner[]": 10}
+        first = ran.view("inner[0]")
+        assert "inner[]" not in first.hidden or first.hidden["inner[]"] <= 8
+
     async def test_tasks_that_inherit_the_same_share_one_message(self, house: TaskHouse) -> None:
         xml = reduce("".join(f"<input>{n}</input>" for n in range(6)))
         ran = await house.run(xml, context="Known to all.")

@@ -65,9 +65,10 @@ def load(path: FilePath | str) -> Loaded:
         if not path.is_file():
             raise _no_file(path)
         if form is None:
+            task = "; a task in XML runs with: windlass evaluate" if path.suffix == ".xml" else ""
             raise UsageError(
                 f"{str(path)!r} is no cascade file by its name: it must end in "
-                + " or ".join(FORMATS)
+                f"{' or '.join(FORMATS)}{task}"
             )
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

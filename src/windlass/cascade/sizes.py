@@ -23,10 +23,14 @@ from windlass.tools.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something that is no mistake and costs: where it stands, and what it is."""
+    """Something that is no mistake and costs: where it stands, and what it is.
+
+    `mended`: a run does something about it by itself.
+    """
 
     where: str
     text: str
+    mended: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"
@@ -74,7 +78,8 @@ def _of_phase(
     moved = move(prompt, state=not phase.system)
     if moved.values and found.volatile == "move":
         names = ", ".join(moved.values)
-        yield Warned(where, f"{names} will be moved behind the stable part, to each call's end")
+        text = f"{names} will be moved behind the stable part, to each call's end"
+        yield Warned(where, text, mended=True)
     if moved.stay:
         named = ", ".join(moved.stay)
         yield Warned(

@@ -51,8 +51,8 @@ def evaluate_command(
             auto=auto,
             model=flags.get("model"),
             store=flags.get("store"),
-            root=settings.root,
-            search_folder=settings.search_folder,
+            root=flags.get("root"),
+            search_folder=flags.get("search_folder"),
             on_event=watcher,
             session_id=session,
         )

@@ -34,8 +34,8 @@ def check_command(
     with importable(cascade):
         checked, registry = load_cascade(cascade, settings)
         warned = list(warnings(checked, registry, lambda phase: _counter(checked, phase, settings)))
-    if warned and strict:
-        raise CascadeError([Mistake(one.where, None, one.text) for one in warned])
+    if strict and (costly := [one for one in warned if not one.mended]):
+        raise CascadeError([Mistake(one.where, None, one.text) for one in costly])
     if explain_defaults:
         from windlass.cascade.compile import explain_defaults as explain
 

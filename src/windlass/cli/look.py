@@ -221,6 +221,9 @@ def cache_text(details: Mapping[str, Any]) -> str:
                 f" {kept['to_come']:g} more are expected"
             )
         lines.append(told)
+        if tiers := marks.get("tiers"):
+            kept = (f"{tier} {one['kept'] or 'not'}" for tier, one in tiers.items())
+            lines.append(f"tiers, cached for the short or the long time: {', '.join(kept)}")
     return "\n".join(lines)
 
 

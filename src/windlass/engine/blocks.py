@@ -41,6 +41,7 @@ from windlass.window.blocks import (
 )
 from windlass.window.entries import Entry
 
+TOOLS: Final = "tools"
 _UNTIL_THE_END: Final = 10**9
 
 
@@ -137,7 +138,7 @@ def _as_it_stands(
         return shown
     names = [one.block.injector for one in held.stable if one.block.text]
     parts = list(shown[0].message.parts)
-    parts[names.index(ROLE)] = Text(role_now(run, work, held))
+    parts[names.index(ROLE) if ROLE in names else 0] = Text(role_now(run, work, held))
     first = replace(shown[0], message=Message("system", tuple(parts)), because=BECAUSE)
     return (first, *shown[1:])
 
@@ -231,13 +232,9 @@ def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[
     if held is None:
         return []
     told = []
-    texts = [one for one in held.stable if one.block.text and one.block.injector != "tools"]
-    places = {one.id: (0, at) for at, one in enumerate(texts)}
-    told += [
-        one.details(message=place[0], part=place[1])
-        for one in texts
-        if (place := places.get(one.id))
-    ]
+    texts = [one for one in held.stable if one.block.text and one.block.injector != TOOLS]
+    before = len(shown[0].message.parts) - len(texts)  # the role, where it is no block
+    told += [one.details(message=0, part=before + at) for at, one in enumerate(texts)]
     told += [one.details() for one in held.stable if one not in texts]
     context = run.injected.context
     if context is not None:

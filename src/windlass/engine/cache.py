@@ -99,6 +99,8 @@ def take_report(
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
     details["marks"] = _marks(run, cache)
+    if details["marks"] and phase.injection is not None:
+        details["marks"]["tiers"] = _tiers(run, phase)
     return reply, details
 
 
@@ -146,7 +148,20 @@ def _whole(phase: PhaseRun, plan: Plan) -> Weighed:
     return weigh(phase.info.counter, messages, plan.tools, tools_first=first)
 
 
-def _marks(run: Run, cache: ModelCache) -> Mapping[str, Any] | None:
+def _tiers(run: Run, phase: PhaseRun) -> Mapping[str, Any]:
+    """How each tier of the injectors is cached: the place of its mark, and for how long."""
+    assert run.sent is not None
+    made, count = run.sent.marks, len(phase.blocks.system)
+    head = next((place for place in made.places if place[0] < count), None)
+    kept = "long" if made.long else "short"
+    return {
+        "STABLE": {"place": head, "kept": kept if head else None},
+        "SESSION": {"place": made.seam, "kept": "short" if made.seam else None},
+        "DYNAMIC": {"place": None, "kept": None},
+    }
+
+
+def _marks(run: Run, cache: ModelCache) -> dict[str, Any] | None:
     """The places of the request's cache marks, and why its head is kept so long."""
     if run.sent is None or not run.sent.places:
         return None

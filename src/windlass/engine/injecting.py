@@ -42,6 +42,7 @@ USER_CONTEXT = "user context"
 """Why the message of the SESSION tier is there."""
 
 ROLE = "system_role"
+VALUES = "values"
 
 
 def open_head(
@@ -71,6 +72,8 @@ def open_head(
     work = PhaseInjected(_placed(run, found), task, prompt, where, vary=found.vary)
     if found.volatile == "in_place":
         work.in_place, moved = bool(moved.values), Moved(prompt, {})
+    elif VALUES not in found.wanted:
+        moved = Moved(prompt, {})  # nobody would tell them: they stay as they are when it begins
     work.moved = moved.values
     said = render(moved.template, **values, where=where, moments=moments)
     _tell_volatile(run, phase.name, moved, where)
@@ -84,6 +87,8 @@ def open_head(
         if block.over:
             _warn(run, phase.name, _too_long(block))
     parts = tuple(Text(block.text) for block in blocks if block.text)
+    if ROLE not in found.wanted and said.strip():
+        parts = (Text(said), *parts)  # without a cap and a record of its own, but never without it
     return (Message("system", parts) if parts else None), work
 
 

@@ -158,7 +158,16 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase.info.name
     long = cache_of(run, phase.info).lifetime.long
-    run.sent = mark(run.sent, name, plan.messages, plan.tools, long=long)
+    blocks, held = phase.blocks, phase.injection
+    run.sent = mark(
+        run.sent,
+        name,
+        plan.messages,
+        plan.tools,
+        long=long,
+        seam=len(blocks.system) + len(blocks.context) if blocks.context else 0,
+        tail=held is not None and bool(held.text),
+    )
     return Request(
         model=phase.info.name.partition("/")[2],
         messages=plan.messages,

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
 from windlass.memory.files import Files, Passage
-from windlass.memory.matching import WordIndex
+from windlass.memory.matching import ranked
 
 _HEAD: Final = "[Knowledge]"
 
@@ -18,10 +18,13 @@ class Knowledge(Injector):
 
     folder: str = option("knowledge", "The folder of texts that is looked into.")
     top: int = option(3, "The most passages that are shown.")
+    threshold: float | None = option(
+        None,
+        "The share of the task's words, weighed by rarity, that a passage must hold; by default it"
+        " falls with the length of the task.",
+    )
     _files: Files | None = field(default=None, init=False, repr=False)
-    _index: WordIndex = field(default_factory=WordIndex, init=False, repr=False)
-    _held: dict[int, Passage] = field(default_factory=dict, init=False, repr=False)
-    _next: int = field(default=1, init=False, repr=False)
+    _held: dict[Passage, None] = field(default_factory=dict, init=False, repr=False)
 
     name: ClassVar[str] = "knowledge"
     tier: ClassVar[Tier] = Tier.SESSION
@@ -34,10 +37,10 @@ class Knowledge(Injector):
 
     def render(self, seen: Situation) -> Rendered | None:
         """The passages that hold enough of the task's words, the best first."""
-        self._look(seen)
-        shares, need = self._index.shares(seen.task)
-        best = sorted(shares.items(), key=lambda one: (-one[1], self._held[one[0]].reference))
-        found = [self._held[at] for at, share in best if share >= need][: self.top]
+        held = self._passages(seen)
+        best, need = ranked(seen.task, {at: one.searched for at, one in enumerate(held)})
+        least = need if self.threshold is None else self.threshold
+        found = [held[at] for at, share in best if share >= least][: self.top]
         root = seen.root.resolve().as_posix() + "/"
         items = []
         for one in found:
@@ -45,18 +48,13 @@ class Knowledge(Injector):
             items.append(Item(f"{where}\n{one.text}", where))
         return Rendered(_HEAD, tuple(items))
 
-    def _look(self, seen: Situation) -> None:
-        """Bring the index up to date with the files."""
+    def _passages(self, seen: Situation) -> list[Passage]:
+        """The passages of the files as they are now, by path and line."""
         if self._files is None:
             closed = () if seen.closed is None else (seen.closed,)
             self._files = Files((seen.root.resolve() / self.folder,), closed)
         came, gone = self._files.look()
-        numbers = {passage: number for number, passage in self._held.items()}
         for old in gone:
-            number = numbers[old]
-            self._index.remove(number, old.searched)
-            del self._held[number]
-        for new in came:
-            self._held[self._next] = new
-            self._index.add(self._next, new.searched)
-            self._next += 1
+            self._held.pop(old, None)
+        self._held.update(dict.fromkeys(came))
+        return sorted(self._held, key=lambda one: (one.path, one.line))

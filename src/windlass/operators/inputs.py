@@ -54,23 +54,31 @@ def _read(child: Element, found: list[Finding]) -> Input | None:
     if not value:
         found.append(Finding(child.line, f"<{child.tag}> is empty"))
         return None
-    if form == "expression":
-        value = _expression(child, value, found)
+    if form == "expression" and value.startswith("{{") and value.endswith("}}"):
+        value = value[2:-2].strip()  # the braces that a template would have round it
     name = child.attributes.get("name", "")
-    return Input(form, value, child.line, name, lines=split == "lines")
+    made = Input(form, value, child.line, name, lines=split == "lines")
+    _check(child, made, found)
+    return made
 
 
-def _expression(child: Element, value: str, found: list[Finding]) -> str:
-    """The expression without the braces that a template would have round it."""
-    if value.startswith("{{") and value.endswith("}}"):
-        value = value[2:-2].strip()
+def _check(child: Element, made: Input, found: list[Finding]) -> None:
+    line = child.text_line
     try:
-        used = find_names("{{ " + value + " }}")
+        used = find_names(made.template)
     except TemplateError as error:
-        found.append(Finding(child.text_line, f"<expression>: {error.text}"))
-        return value
+        found.append(Finding(line, f"<{child.tag}>: {error.text}"))
+        return
+    what = "an expression" if made.form == "expression" else "a template"
     for one in used:
         if not one.of and one.name not in NAMES:
-            text = f"an expression knows no {one.name!r}; {did_you_mean(one.name, NAMES)}"
-            found.append(Finding(child.text_line, text))
-    return value
+            known = did_you_mean(one.name, NAMES)
+            found.append(Finding(line, f"{what} knows no {one.name!r}; {known}"))
+
+
+def names_input(made: Input) -> bool:
+    """Whether the declaration takes something of `input`."""
+    try:
+        return any(one.name == "input" and not one.of for one in find_names(made.template))
+    except TemplateError:
+        return False  # which was told

@@ -20,6 +20,9 @@ KINDS: Final[tuple[Kind, ...]] = ("atomic", "sequential", "reduce")
 INHERIT: Final[tuple[Inherit, ...]] = ("full", "none", "subset")
 FORMATS: Final[tuple[Format, ...]] = ("notes_only", "full_output")
 
+OPERATORS: Final = "operators"
+"""The key by which the definition of a session is known to be a task file."""
+
 PARALLEL: Final = 4
 """Inner tasks of a reduce that run at the same time where `parallel` does not say."""
 
@@ -70,6 +73,13 @@ class Input:
     line: int
     name: str = ""
     lines: bool = False
+
+    @property
+    def template(self) -> str:
+        """What of it is rendered; a text given inline stands as it is."""
+        if self.form == "inline":
+            return ""
+        return "{{ " + self.value + " }}" if self.form == "expression" else self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.operators.defaults import BLOCK, context_of, no_context
-from windlass.operators.inputs import read_inputs
+from windlass.operators.inputs import names_input, read_inputs
 from windlass.operators.model import KINDS, PARALLEL, Finding, Kind, Role, Task, TaskFile
 from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, Reading, add_phase, json_of
 from windlass.operators.xml import Element, read_xml
@@ -119,8 +119,7 @@ def _task(reading: Reading, element: Element, role: Role, name: str, around: _Ar
     inside = "" if around.root else path  # the root's name says nothing to tell its parts apart
     declared = element.first("inputs") if kind != "sequential" else None
     inputs = read_inputs(declared, reading.findings)
-    if any(one.form == "expression" and "input" in one.value for one in inputs):
-        reading.uses_input = True
+    reading.uses_input |= any(map(names_input, inputs))
     banks, folders = _memory(reading, said.get("memory"))
     made: dict[str, Any] = {}
     if kind == "atomic":

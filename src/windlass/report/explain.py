@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from windlass.engine.record import BORN
 from windlass.engine.windows import FOLDED
 from windlass.history.base import EditRecord, Keeper, NodeType, StoredRow
 from windlass.history.callouts import called_out
 from windlass.messages import Message
+from windlass.operators.model import OPERATORS
 from windlass.report.show import CallView, Seen, view_call, view_session
 from windlass.window.blocks import BECAUSE
 from windlass.window.expire import reference
@@ -90,9 +91,14 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
         and stored.row.metadata.get("kind") in _TOLD
     )
     names = {one.message_id: one.name for one in called_out(rows[:at])}
+    if OPERATORS in keeper.start(session_id).cascade:
+        notes = (*notes, _OF_TASKS)
+        before = [one for one in rows[:at] if one.row.phase == call.phase or _is_in(one, call)]
+    else:
+        before = rows[:at]
     decisions = tuple(
         replace(one, callout=names.get(one.message_id))
-        for one in _decisions(call, rows[:at], {edit.message_id: edit for edit in edits})
+        for one in _decisions(call, before, {edit.message_id: edit for edit in edits})
     )
     return Explanation(
         session_id=session_id,
@@ -105,7 +111,27 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
     )
 
 
-_TOLD = ("breaker", "switched_off", "replan", "summary", "cache", "injector", "user_context")
+_OF_TASKS: Final = (
+    "a task sees what stands in its sections; what other tasks said is not listed one by one"
+)
+
+
+def _is_in(stored: StoredRow, call: CallView) -> bool:
+    return any(one.message_id == stored.id for one in call.seen)
+
+
+_TOLD = (
+    "breaker",
+    "switched_off",
+    "replan",
+    "summary",
+    "cache",
+    "injector",
+    "user_context",
+    "fresh_context",
+    "tree",
+    "resume",
+)
 """The decisions, by their kind, that tell why a window is as it is."""
 
 

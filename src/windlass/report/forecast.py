@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windlass.economics import priced_as
+from windlass.engine.blocks import inject
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
@@ -66,6 +67,8 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     finally:
         await servers.stop()
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
+    work.turn = 1
+    entries, _ = inject(run, work, entries, work.allowed)
     messages = tuple(entry.message for entry in entries)
     names: dict[str, str] = {}
     calls = 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from windlass.engine.record import BORN
 from windlass.errors import UsageError
@@ -101,9 +103,10 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     by_trace = {stored.row.trace_id: stored for stored in rows}
     callouts = called_out(rows)
     names = {one.message_id: one.name for one in callouts}
+    said = _Said(rows)
     calls = tuple(
         _call_view(
-            keeper, number, call, by_trace[call.trace_id], rows=rows, by_id=by_id, names=names
+            keeper, number, call, by_trace[call.trace_id], said=said, by_id=by_id, names=names
         )
         for number, call in enumerate(keeper.calls(session_id), start=1)
     )
@@ -125,6 +128,40 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
         pictures=_picture_files(keeper, session_id, rows),
         callouts=callouts,
     )
+
+
+_NUMBERS: Final = re.compile(r"\[[\d-]+\]")
+
+
+class _Said:
+    """What was said in a session, counted by phase as it goes on; inner tasks together.
+
+    Counted once for all calls, because a reduce has ten thousand of them.
+    """
+
+    def __init__(self, rows: list[StoredRow]) -> None:
+        self._said = [
+            (stored.seq, stored.id, _NUMBERS.sub("[]", stored.row.phase or "-"))
+            for stored in rows
+            if stored.row.node_type in BORN
+        ]
+        self._places = {id_: (seq, phase) for seq, id_, phase in self._said}
+        self._at = 0
+        self._totals = Counter[str]()
+
+    def hidden(self, before: int, visible: Collection[str]) -> dict[str, int]:
+        """How many messages of each phase stand before row `before` and are not visible."""
+        if self._at and self._said[self._at - 1][0] >= before:
+            self._at, self._totals = 0, Counter()
+        while self._at < len(self._said) and self._said[self._at][0] < before:
+            self._totals[self._said[self._at][2]] += 1
+            self._at += 1
+        left = self._totals.copy()
+        for id_ in visible:
+            seq, phase = self._places.get(id_, (before, ""))
+            if seq < before:
+                left[phase] -= 1
+        return {phase: count for phase, count in left.items() if count > 0}
 
 
 def _picture_files(keeper: Keeper, session_id: str, rows: list[StoredRow]) -> dict[str, Path]:
@@ -154,7 +191,7 @@ def _call_view(
     call: CallRecord,
     stored: StoredRow,
     *,
-    rows: list[StoredRow],
+    said: _Said,
     by_id: Mapping[str, StoredRow],
     names: Mapping[str, str],
 ) -> CallView:
@@ -183,13 +220,7 @@ def _call_view(
             )
         )
     visible = {shown.message_id for shown in call.shown}
-    hidden: dict[str, int] = {}
-    for earlier in rows:
-        if earlier.seq >= stored.seq:
-            break
-        if earlier.id not in visible and earlier.row.node_type in BORN:
-            phase = earlier.row.phase or "-"
-            hidden[phase] = hidden.get(phase, 0) + 1
+    hidden = said.hidden(stored.seq, visible)
     return CallView(
         number=number,
         node_type=row.node_type,

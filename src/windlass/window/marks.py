@@ -81,13 +81,14 @@ class Marks:
     `places` are the request's marks, in order. `known` are all places where a mark stood in
     this or an earlier request and before which nothing changed since: there may be an entry.
     `count` is how many messages the request had; `long` are those of the places whose entry is
-    to be kept for the longer time.
+    to be kept for the longer time; `seam` is the end of the user context, where one is marked.
     """
 
     places: tuple[Place, ...] = ()
     known: tuple[Place, ...] = ()
     count: int = 0
     long: tuple[Place, ...] = ()
+    seam: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,8 @@ def marks(
     tools: Tools | None = None,
     soon: Sequence[int] = (),
     long: bool = False,
+    seam: int = 0,
+    tail: bool = False,
 ) -> Marks:
     """The marks of a request.
 
@@ -134,11 +137,13 @@ def marks(
         tools: What is to be known of its tools (None: it has none).
         soon: The positions at which later requests are likely to differ, the likeliest first.
         long: Whether the head (tools and system prompt) is to be kept for the longer time.
+        seam: How many messages the head and the user context are (0: there is no such context).
+        tail: Whether the last part of the last message changes at each call and is not cached.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
     known = before.known[: bisect_left(before.known, (shared, 0))]
-    end = _last(shown, shown.count, rules)
+    end = _end(shown, rules, tail=tail)
     fresh = list(_before_what_is_shortened(shown, rules))
     later = [_last(shown, at, rules) for at in soon if at < shown.count]
     # Where blocks are written anew no entry is left; where they are read none can be written.
@@ -146,7 +151,8 @@ def marks(
     branch = _branch(shown, rules, known, shared, end)
     head = _head(shown, rules, tools)
     kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
-    wanted = (end, *kept_long, branch, *anew, *fresh[:1], head, *later, *fresh[1:])
+    context = _last(shown, seam, rules) if seam else None
+    wanted = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(wanted) if place is not None][: rules.most]
     chosen += _spread(shown, rules, range(shared, shown.count), chosen)
     new = sorted(one for one in chosen if not _holds(known, one))
@@ -154,7 +160,21 @@ def marks(
     held = (*known[:kept], *sorted({*known[kept:], *new}))
     # What is looked for at marks alone is marked again where it was marked before.
     places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
-    return Marks(places, held, shown.count, kept_long)
+    return Marks(places, held, shown.count, kept_long, context if context in places else None)
+
+
+def _end(shown: Shown, rules: MarkRules, *, tail: bool) -> Place | None:
+    """The end of the request, before a part that is not to be cached.
+
+    A tool's result is marked as a whole where calls and results are blocks: to leave all of it
+    unwritten because of its last part would cost more than that part.
+    """
+    place = _last(shown, shown.count, rules)
+    if not tail or place is None or not place[1]:
+        return place
+    last = shown.at(place[0])
+    whole = last is not None and last.role == "tool" and rules.replies
+    return place if whole or place[0] < shown.count - 1 else (place[0], place[1] - 1)
 
 
 def _holds(places: Sequence[Place], place: Place) -> bool:
@@ -315,11 +335,13 @@ def mark(
     tools: Sequence[ToolSpec] = (),
     *,
     long: bool = False,
+    seam: int = 0,
+    tail: bool = False,
 ) -> Sent:
     """The marks of a request to `model` (`provider/model`) after the one before it.
 
     Another model or other tools share nothing with the request before. `long`: whether the
-    head of the request is to be kept for the longer time.
+    head of the request is to be kept for the longer time. `seam` and `tail` as in `marks`.
     """
     provider, _, name = model.partition("/")
     rules = mark_rules(provider, name)
@@ -340,6 +362,8 @@ def mark(
         shared=shared,
         tools=before.weight,
         long=long,
+        seam=seam,
+        tail=tail,
     )
     return Sent(model, now, offered, made, before.weight)
 

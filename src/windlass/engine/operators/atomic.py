@@ -107,7 +107,7 @@ async def _begin(
         room=room,
     )
     frame = _without(frame, worked_on)
-    _tell(job, phase.name, found)
+    tell_fresh(job, phase.name, found)
     said = _system(job, phase)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
@@ -132,7 +132,7 @@ def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     return Frame(frame.inherited, frame.previous, fresh)
 
 
-def _tell(job: Job, name: str, found: Found) -> None:
+def tell_fresh(job: Job, name: str, found: Found) -> None:
     """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
     left = found.matches - len(found.pieces)
     if not left and not found.unread:

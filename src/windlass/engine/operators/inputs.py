@@ -83,11 +83,11 @@ def given_by(
             case "inline":
                 found.append(Given(one.name or f"line {one.line}", one.value))
             case "file":
-                path = _inside(root, _rendered(one.value, values, where), where)
+                path = _inside(root, _rendered(one.template, values, where), where)
                 name = path.relative_to(root).as_posix()
                 found += _lines(path, name, where) if one.lines else [Given(name, path=path)]
             case "glob":
-                found += _files(root, _rendered(one.value, values, where), where)
+                found += _files(root, _rendered(one.template, values, where), where)
             case "expression":
                 found += _expression(one.value, values, where, apart=apart)
         if len(found) > MOST:
@@ -96,7 +96,7 @@ def given_by(
 
 
 def _rendered(text: str, values: Mapping[str, Any], where: str) -> str:
-    return render(text, **values, where=where) if "{" in text else text
+    return render(text, **values, where=where)
 
 
 def _inside(root: Path, name: str, where: str) -> Path:

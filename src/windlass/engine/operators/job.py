@@ -25,6 +25,9 @@ from windlass.wire.base import Usage
 NOTES_TOKENS: Final = 300
 """The most tokens that `notes_only` carries of a step."""
 
+_REFERENCE_TOKENS: Final = 40
+"""What the reference to the full output takes of them, at most."""
+
 _NOTES: Final = re.compile(r"<notes>(.*?)</notes>", re.DOTALL)
 
 
@@ -138,8 +141,9 @@ def notes_of(message: Message, counter: Counter) -> str:
     said = declared_notes(message.text)
     if said is None:
         return summary_of(message)
-    while counter.text(said) > NOTES_TOKENS:
-        said = said[: max(1, len(said) * NOTES_TOKENS // (counter.text(said) + 1))].rstrip() + "…"
+    most = NOTES_TOKENS - _REFERENCE_TOKENS
+    while (tokens := counter.text(said)) > most:
+        said = said[: max(1, len(said) * most // (tokens + 1))].rstrip() + "…"
     return said
 
 

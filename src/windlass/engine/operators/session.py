@@ -12,15 +12,15 @@ from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.operators.frame import Frame, Piece
 from windlass.engine.operators.job import Done, Job
-from windlass.engine.operators.tasks import run_task
+from windlass.engine.operators.tasks import output_of, run_task
 from windlass.engine.phase import generation_of
 from windlass.engine.result import Result
 from windlass.errors import StoreError, TaskError, UsageError, WindlassError
 from windlass.history.base import Keeper, NodeType, Outcome, SessionStart, Status
+from windlass.operators.model import OPERATORS
 
-OPERATORS: Final = "operators"
-"""The key by which a session's definition is known to be a task file, and its form."""
 _FORM: Final = 1
+"""The form in which a session keeps its task file."""
 
 
 async def run_program(job: Job, context: str = "", *, resumed: bool = False) -> Result:
@@ -49,6 +49,7 @@ async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
         record.decide("", text, kind="resume", finished=len(job.finished))
         run.emit(Noted("", text))
+        _restore(job)
     for warning in program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
     check_breaker(run)
@@ -99,6 +100,17 @@ async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result
     )
 
 
+def _restore(job: Job) -> None:
+    """Let templates see what finished tasks left; inner tasks leave nothing to others."""
+    record = job.run.record
+    for path, done in job.finished.items():
+        if "[" not in path:
+            job.run.outputs[path] = output_of(job, done)
+    for change in record.keeper.state(record.session_id):
+        if "[" not in change.phase and change.phase in job.finished:
+            job.run.state[change.key] = change.value
+
+
 def _models(job: Job) -> tuple[str, ...]:
     run = job.run
     seeing = [generation_of(run, phase).model for phase in run.cascade.phases]
@@ -113,6 +125,8 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "file": source.file,
         "xml": source.raw.decode("utf-8", "surrogateescape"),
         "context": context,
+        "root": str(job.run.settings.root.resolve()),
+        "model": flag.value if (flag := job.run.settings.flags.get("model")) else None,
     }
     name = job.program.cascade.cascade_id
     return SessionStart(name, ", ".join(models), job.run.input, told, job.run.record.clock())

@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted, PhaseStarted
-from windlass.engine.operators.atomic import described, run_atomic
+from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
 from windlass.engine.operators.frame import Frame, Piece, assemble
 from windlass.engine.operators.inputs import Given, digest
 from windlass.engine.operators.job import Done, Job, add_up, carried
@@ -73,7 +73,10 @@ def framed(
     info, reply = job.info(task)
     text = described(job, task)
     room = input_room(info, reply)
-    frame, _ = assemble(job.material, task, text, parent, previous, counter=info.counter, room=room)
+    frame, found = assemble(
+        job.material, task, text, parent, previous, counter=info.counter, room=room
+    )
+    tell_fresh(job, task.path, found)
     if item is None:
         return frame
     return Frame((*frame.inherited, Piece(f"input: {item.name}", item.read())), *_rest(frame))
