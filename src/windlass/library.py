@@ -179,13 +179,14 @@ def make_registry(settings: Settings, tools: Tools) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.callouts import callout
     from windlass.engine.recall import recall
+    from windlass.engine.searching import search_context
     from windlass.injectors.scratchpad import describe_picture, look_again
     from windlass.injectors.tools import plan, todo, use_skill
     from windlass.memory.tools import remember, search_memory
     from windlass.tools.registry import builtin, make_tool
 
     registry = builtin()
-    kept = (callout, recall, remember, search_memory)
+    kept = (callout, recall, remember, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(make_tool(own))
     registry.load_entry_points()
@@ -294,8 +295,12 @@ def check_models(
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
 ) -> None:
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    from windlass.cascade.choosing import helpers
+
     for phase in cascade.phases:
         resolve(settings.model_for(cascade.settings_for(phase).model))
+    for helper in helpers(cascade, settings):
+        resolve(helper)
     web_search_of(cascade, settings, resolve)
 
 

@@ -41,6 +41,21 @@ def state_text(phase: str, values: Mapping[str, Any]) -> str:
     return f"[State from {phase}]:\n{_as_json(values)}"
 
 
+def errors_text(errors: Sequence[str]) -> str:
+    """Calls that failed earlier in the session, each with what it said of its error."""
+    return "\n\n".join(["[Errors so far]:", *errors])
+
+
+def outline_header(*, can_recall: bool) -> str:
+    """Stands before the names in what was said in a session and is not shown."""
+    way = '; recall("result_...") brings one back' if can_recall else ""
+    return f"[Also said in this session, not shown here: references and names{way}]:"
+
+
+CHOSEN_HEADER = "[From earlier in this session, in order]:"
+"""Stands before chosen messages that would otherwise begin with what the assistant said."""
+
+
 def retry_text(reason: str, attempt: int) -> str:
     """What the model is told after a failed validation; `attempt` is the one to come."""
     return (

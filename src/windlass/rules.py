@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from windlass.cards.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
 from windlass.window.policies.budget import OnExceed
@@ -18,6 +19,8 @@ from windlass.window.policies.budget import OnExceed
 Include: TypeAlias = Literal["images", "output", "messages", "state"]
 ImagesFilter: TypeAlias = Literal["all", "last", "last_n"]
 MessagesFilter: TypeAlias = Literal["all", "assistant_only", "last_turn"]
+
+Anchored: TypeAlias = Literal["output", "callouts", "input", "errors"]
 
 SLIDING_SHARE: Final = 0.6
 """Share of the model's window that a sliding context keeps where the phase sets no limit."""
@@ -76,21 +79,58 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchors:
+    """What a phase that chooses its context sees in any case.
+
+    `window` last turns of each of `from_phases` are taken whole; `as_role` is the role in
+    which outputs that stand alone, and errors, are told.
+    """
+
+    window: int = 3
+    from_phases: tuple[str, ...] = ("previous",)
+    include: tuple[Anchored, ...] = ("output", "callouts", "input")
+    as_role: Literal["user", "system"] = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """How a phase chooses what it sees of the phases before it.
+
+    `selector` is the model that may be asked (None: none is named); `no_model`: the user
+    switched asking off. `at_once`: it chooses whatever it costs, else only where that is no
+    dearer than going on from what a cache holds. Phases in `exclude` are not chosen from.
+    `share` of the tokens there are to choose from may be chosen at most, and `outline` of them
+    may tell of what is not, name by name.
+    """
+
+    anchors: Anchors = field(default_factory=Anchors)
+    selection: Selection = field(default_factory=Selection)
+    selector: str | None = None
+    no_model: bool = False
+    at_once: bool = False
+    share: float = 0.1
+    outline: float = 0.25
+    exclude: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What one phase says of its context.
 
-    `mode` is `snowball` (all that was said before, plus `sources`) or `selective`
-    (`sources` only). `position` places the sources before or after a snowball.
+    `mode` is `snowball` (all that was said before, plus `sources`), `selective`
+    (`sources` only) or `auto` (what `choosing` finds, plus `sources`). `position` places the
+    sources before or after a snowball.
     `sliding` keeps only the newest whole turns that fit `newest_within` tokens (None:
     `SLIDING_SHARE` of the model's window, which only the caller knows).
     `newest_turns` carries only so many of the last whole turns of a snowball into the phase.
     `output_only` hides this phase's messages but its output from later windows.
     `policy` shortens what the phase sees from call to call (None: nothing is shortened);
-    `switched_off` names the user's setting that keeps it from what the cascade asks for.
-    `carried` is what a task has in place of sources (None: a phase of a cascade).
+    `switched_off` names the user's setting that keeps it from what the cascade asks for,
+    `not_choosing` the one that keeps the phase from choosing its context. `carried` is what a
+    task has in place of sources (None: a phase of a cascade).
     """
 
-    mode: Literal["snowball", "selective"] = "snowball"
+    mode: Literal["snowball", "selective", "auto"] = "snowball"
     sources: tuple[Source, ...] = ()
     include_input: bool = False
     position: Literal["start", "end"] = "start"
@@ -103,3 +143,5 @@ class Rule:
     policy: Policy | None = None
     switched_off: str = ""
     carried: Carried | None = None
+    choosing: Choosing | None = None
+    not_choosing: str = ""

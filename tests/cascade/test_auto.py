@@ -259,7 +259,7 @@ class TestMistakes:
 
     def test_of_the_cascades_block(self) -> None:
         (mistake,) = told({}, auto_context={"profil": "lean"})
-        assert "did you mean 'profile'? known: commit, intra_phase, profile" in mistake
+        assert "did you mean 'profile'? known: commit, helper_model, inter_phase" in mistake
         (mistake,) = told({}, auto_context="lean")
         assert "expected true, false, or an object such as {'profile': 'lean'}" in mistake
 
@@ -274,10 +274,6 @@ class TestMistakes:
         assert told({"context_strategy": "recent", "turns": 3}) == []
         (mistake,) = told({"context_strategy": "sliding", "turns": 3})
         assert "turns: counts for context_strategy 'recent' only" in mistake
-
-    def test_choosing_between_phases_is_told_to_come_later(self) -> None:
-        (mistake,) = told({}, auto_context={"inter_phase": {}})
-        assert "'inter_phase' is not available in this version of Windlass" in mistake
 
 
 class TestOneListOfOptions:

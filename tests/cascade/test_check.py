@@ -291,7 +291,6 @@ class TestLater:
             "sub_cascades",
             "context_in",
             "context_out",
-            "inter_phase",
         ],
     )
     def test_keys_of_later_versions_are_told_from_unknown_ones(self, key: str) -> None:
@@ -299,12 +298,6 @@ class TestLater:
         assert told in only({**A, key: {}})
         assert told in only(A, **{key: {}})
         assert "\n" not in only(A, **{key: {}})
-
-    @pytest.mark.req("AC-61")  # refused in one sentence until selection stands
-    @pytest.mark.parametrize("key", ["mode", "anchors", "selection"])
-    def test_keys_of_later_versions_inside_context(self, key: str) -> None:
-        assert f"'context.{key}' is not available" in only(A, {**B, "context": {key: "auto"}})
-        assert "unknown key" in only({**A, key: "auto"})
 
     @pytest.mark.req("CA-19")
     @pytest.mark.parametrize("value", ["warn", "prune", "summarise", "fail"])

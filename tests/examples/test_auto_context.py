@@ -17,6 +17,7 @@ import windlass
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade
 from windlass.engine.result import Result
+from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteKeeper
 from windlass.library import importable, load_cascade
 from windlass.messages import Message, ToolCall, assistant
@@ -27,7 +28,10 @@ from windlass.window.options import Policy
 from windlass.wire.base import Request
 
 HERE = FOLDER / "auto_context"
+QUESTION = {"file": "corpus/time-to-live.md", "question": "how long does a cached prefix live?"}
 INPUT: dict[str, dict[str, str]] = {
+    "cascade_choosing.json": QUESTION,
+    "synthesis.json": QUESTION,
     "cascade_level.json": {"folder": "corpus", "file": "time-to-live.md"},
     "seen_once.json": {"folder": "corpus", "file": "time-to-live.md"},
     "long_research.json": {"topic": "prompt cache"},
@@ -108,6 +112,90 @@ def test_the_block_of_a_loop(tmp_path: Path) -> None:
     result = run("iterative_fix.json", tmp_path, model)
     assert (result.status, result.output) == ("completed", GOOD)
     assert len(model.requests) == 4
+
+
+def reads(request: Request) -> Message | str:
+    if request.tool_choice == "read_file":
+        path = '{"path": "corpus/time-to-live.md"}'
+        return assistant(calls=[ToolCall("1", "read_file", path)])
+    return "said"
+
+
+def selections(store: Path, result: Result) -> list[dict[str, Any]]:
+    keeper = SqliteKeeper.open_existing(store)
+    try:
+        told = [
+            dict(stored.row.metadata)
+            for stored in keeper.rows(result.session_id)
+            if stored.row.node_type == NodeType.CONTEXT_SELECTION
+        ]
+        assert not list(keeper.verify())
+    finally:
+        keeper.close()
+    return [one for one in told if one["selection_type"] == "inter_phase"]
+
+
+@pytest.mark.req("AC-56", "AC-60", "AC-63", "AC-103")
+def test_the_block_of_a_cascade_with_choosing(tmp_path: Path) -> None:
+    cascade = checked("cascade_choosing.json")
+    made = compile_rule(cascade, cascade.phases[2]).choosing
+    assert made is not None
+    weights = made.selection.weights
+    assert (weights.recency, weights.keyword, weights.callout) == pytest.approx((0.3, 0.4, 0.3))
+    result = run("cascade_choosing.json", tmp_path, Scripted(reads))
+    assert (result.status, result.error) == ("completed", None)
+    told = selections(tmp_path, result)
+    assert [one["strategy_asked"] for one in told] == ["hybrid", "hybrid"]
+
+
+@pytest.mark.req("AC-68", "AC-75", "AC-103")
+def test_the_block_of_a_phase_that_chooses(tmp_path: Path) -> None:
+    model = Scripted(reads)
+    result = run("synthesis.json", tmp_path, model)
+    assert (result.status, result.error) == ("completed", None)
+    (told,) = selections(tmp_path, result)
+    assert (told["strategy_asked"], told["config"]["max_tokens"]) == ("semantic", 40_000)
+    assert {one["kind"] for one in told["anchors"]} == {"window", "output"}
+    original = (FOLDER / "corpus" / "time-to-live.md").read_text(encoding="utf-8")
+    assert original in [message.text for message in model.requests[-1].messages]
+
+
+CHOOSES = """
+import json, sys
+import windlass
+
+file, given, store, root = sys.argv[1:]
+options = {"model": "local/smollm2", "store": store, "root": root}
+result = windlass.run_sync(file, json.loads(given), **options)
+print(result.session_id, result.status, result.error)
+"""
+
+
+@pytest.mark.local
+@pytest.mark.req("AC-65", "AC-85")
+def test_the_local_model_answers_from_what_was_chosen(tmp_path: Path) -> None:
+    name = "synthesis.json"
+    given = json.dumps(INPUT[name])
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSES, HERE / name, given, tmp_path / "store", FOLDER],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    session, status, *_ = done.stdout.split()
+    assert status == "completed"
+    keeper = SqliteKeeper.open_existing(tmp_path / "store")
+    try:
+        last = view_session(keeper, session).calls[-1]
+        texts = [one.message.text for one in last.seen]
+        original = (FOLDER / "corpus" / "time-to-live.md").read_text(encoding="utf-8")
+        assert original in texts
+        assert last.sent_tokens <= last.tokens_in
+        assert not list(keeper.verify())
+    finally:
+        keeper.close()
 
 
 SEEN_ONCE = """

@@ -87,3 +87,27 @@ async def test_ones_own_price_is_used(house: House) -> None:
         told = await forecast(house.folder, made, a=Hosted("nowhere/nothing", lambda _: ""))
     assert told.dollars is not None
     assert told.dollars > 0
+
+
+async def test_asking_what_to_choose_is_in_the_bound(house: House) -> None:
+    selection = {"strategy": "llm", "selector_model": "b/x"}
+    choosing = phase(
+        "two",
+        rules={"max_turns": 2},
+        max_output_tokens=100,
+        context={"mode": "auto", "selection": selection},
+    )
+    told = [
+        await forecast(
+            house.folder / str(number),
+            cascade(TWO["phases"][0], second),
+            a=Hosted("openai/gpt-4o", lambda _: ""),
+            b=Hosted("openai/gpt-4o-mini", lambda _: ""),
+        )
+        for number, second in enumerate((choosing, {**choosing, "context": {"mode": "auto"}}))
+    ]
+    assert [one.most_calls for one in told] == [6, 5]
+    asking = cost("openai/gpt-4o-mini", 10_000, 1_024)
+    assert asking is not None
+    assert told[0].most_dollars == pytest.approx((told[1].most_dollars or 0) + asking)
+    assert "openai/gpt-4o-mini" in told[0].priced_as

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Strict, Tag, create_model
 
-from windlass.parts import Count, Part, YesNo
+from windlass.cascade.choosing import InterPhase
+from windlass.parts import Count, Part, Text, YesNo
 from windlass.settings import Settings
 from windlass.window.options import OPTIONS, Kind, Policy, options_of, over
 from windlass.window.profiles import PROFILES, Commit, Profile
@@ -97,6 +98,15 @@ class AutoContext(Part):
     intra_phase: Switch = True
     """What each phase sees of itself; a phase's `intra_context` goes before it, key by key."""
 
+    inter_phase: Annotated[
+        Annotated[YesNo, Tag("<yes>")] | Annotated[InterPhase, Tag("<object>")],
+        Discriminator(yes_or_object),
+    ] = True
+    """What phases after the first see of those before; a phase's `context` goes before it."""
+
+    helper_model: Text | None = None
+    """The model that is asked what to choose, as provider/name; without one none is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -163,6 +173,8 @@ def layers(
     if isinstance(auto, AutoContext):
         top = _written(auto)
         inner = top.pop("intra_phase", {})
+        for other in ("inter_phase", "helper_model"):
+            top.pop(other, None)
         said += [Said("auto_context", top), Said("auto_context.intra_phase", _switched(inner))]
     if limit is not None:
         said.append(Said("max_input_tokens", {"max_input_tokens": limit}))

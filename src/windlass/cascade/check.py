@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from windlass.cascade import sentences
+from windlass.cascade.choosing import WEIGHTS, InterPhase
+from windlass.cascade.choosing import layers as layers_of_choosing
 from windlass.cascade.draft import Draft, at
 from windlass.cascade.load import Loaded, in_order, of
 from windlass.cascade.memory import memory_of, without_bank
@@ -141,6 +143,7 @@ class _Checker:
         ):
             text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
             yield self.mistake(("tool_choice",), text)
+        yield from self.inter_phase()
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -160,6 +163,7 @@ class _Checker:
                 if name not in self.names:
                     text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
                     yield self.mistake((*base, "context", "exclude", position), text)
+            yield from self.choosing(index, phase)
         for position, source in enumerate(phase.inject_from or ()):
             yield from self.source((*base, "inject_from", position), index, long_form(source))
         yield from self.phase_tools(index, phase)
@@ -194,6 +198,42 @@ class _Checker:
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
+
+    # ---- choosing --------------------------------------------------------------------
+
+    def inter_phase(self) -> Iterator[Mistake]:
+        """What the whole cascade says of anchors: phases that there are."""
+        auto = self.cascade.auto_context
+        inter = getattr(auto, "inter_phase", None)
+        if not isinstance(inter, InterPhase) or inter.anchors is None:
+            return
+        path: Path = ("auto_context", "inter_phase", "anchors", "from_phases")
+        for position, name in enumerate(inter.anchors.from_phases):
+            if name not in (*self.names, *REACHES):
+                near = did_you_mean(name, [*self.known(), *REACHES])
+                yield self.mistake((*path, position), f"there is no phase {name!r}; {near}")
+
+    def choosing(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """What is wrong with how a phase chooses its context."""
+        base: Path = ("phases", index, "context")
+        context = phase.context
+        assert context is not None
+        if self.written((*base, "mode")) != "auto" and context.mode != "auto":
+            for key in ("anchors", "selection"):
+                if self.written((*base, key)) is not None:
+                    yield self.mistake((*base, key), "counts for context.mode 'auto' only")
+            return
+        for position, name in enumerate(context.anchors.from_phases if context.anchors else ()):
+            problem = None if name in REACHES else self.unreachable(name, index)
+            if problem:
+                path = (*base, "anchors", "from_phases", position)
+                yield self.mistake(path, problem)
+        weights: dict[str, float] = {}
+        for one in layers_of_choosing(self.cascade, phase):
+            weights |= {name: one.selection[name] for name in WEIGHTS if name in one.selection}
+        if len(weights) == len(WEIGHTS) and not any(weights.values()):
+            text = "together with auto_context all weights are 0: nothing is left to choose by"
+            yield self.mistake((*base, "selection"), text)
 
     # ---- sources ---------------------------------------------------------------------
 

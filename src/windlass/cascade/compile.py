@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import rules
-from windlass.cascade import injectors
-from windlass.cascade.auto import layers, origins, windowed
+from windlass.cascade import choosing, injectors
+from windlass.cascade.auto import AutoContext, layers, origins, windowed
 from windlass.cascade.model import (
     Cascade,
     GenerationSettings,
@@ -25,6 +25,7 @@ from windlass.cascade.model import (
 from windlass.parts import Part
 from windlass.settings import Settings
 from windlass.window.expire import Expiry
+from windlass.window.options import Policy
 
 INDENT = "  "
 RECENT_TURNS = 2
@@ -49,11 +50,19 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
         "switched_off": own.switched_off,
     }
     names = [each.name for each in cascade.phases]
+    chosen = choosing.chosen_of(cascade, phase, _commit(cascade, own.policy), settings)
+    shared["choosing"], shared["not_choosing"] = chosen.choosing, chosen.switched_off
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
         sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
+        if chosen.switched_off:
+            return rules.Rule("snowball", sources, position="end", **shared)
+        if chosen.choosing is not None:
+            return rules.Rule("auto", sources, **shared)
         include_input = phase.context.include_input
         return rules.Rule("selective", sources, include_input=include_input, **shared)
+    if chosen.choosing is not None:
+        return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
         sources = _sources(phase.inject_from, names, index, f"{base}.inject_from")
         return rules.Rule("snowball", sources, position=phase.position, **shared)
@@ -72,6 +81,14 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
             return rules.Rule("snowball", newest_turns=phase.turns or RECENT_TURNS, **shared)
         case _:
             return rules.Rule("snowball", **shared)
+
+
+def _commit(cascade: Cascade, policy: Policy | None) -> str:
+    """When edits are made, and a context is chosen: what the phase says, else the cascade."""
+    if policy is not None and policy.enabled:
+        return policy.commit
+    auto = cascade.auto_context
+    return auto.commit if isinstance(auto, AutoContext) else "priced"
 
 
 def _pruned(budget: rules.Budget) -> int | None:
@@ -177,6 +194,7 @@ def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Expl
         listed = (
             *_generation(cascade, phase),
             *_settings(phase),
+            *_choosing(cascade, phase, rule, settings),
             *_options(cascade, phase, rule, settings),
             *(Setting(*one) for one in injectors.origins(cascade, phase)),
         )
@@ -203,6 +221,18 @@ def _options(
         # Where nothing else is shortened, only what was asked for is in force.
         if rule.policy.enabled or origin in asked:
             yield Setting(f"intra_context.{name}", value, origin)
+
+
+def _choosing(
+    cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
+) -> Iterator[Setting]:
+    """The options of a phase that chooses its context, or who switched that off."""
+    if rule.choosing is not None:
+        for name, value, origin in choosing.origins(cascade, phase, rule.choosing):
+            yield Setting(name, value, origin)
+    elif rule.not_choosing and settings is not None:
+        off = settings[rule.not_choosing]
+        yield Setting("context.mode", "explicit", f"{off.name} is {off.value}: {off.origin}")
 
 
 def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
@@ -271,6 +301,9 @@ def in_words(rule: rules.Rule) -> str:
         start = "the input" if rule.include_input else ""
         seen = "; ".join(part for part in (start, listed) if part) or "nothing of what was before"
         text = f"sees only: {seen}"
+    elif rule.mode == "auto" and rule.choosing is not None:
+        text = _choice_in_words(rule.choosing)
+        text += f"; and in any case {listed}" if sources else ""
     elif rule.sliding:
         share = f"{rules.SLIDING_SHARE:.0%} of the model's window"
         room = f"{rule.newest_within:,} tokens" if rule.newest_within else share
@@ -287,6 +320,19 @@ def in_words(rule: rules.Rule) -> str:
     if rule.output_only:
         text += ". Later phases see its output only"
     return text + "."
+
+
+def _choice_in_words(made: rules.Choosing) -> str:
+    anchors, options = made.anchors, made.selection
+    always: list[str] = [*anchors.include]
+    if anchors.window:
+        always.append(f"the last {anchors.window} turns")
+    of = f" of {', '.join(anchors.from_phases)}" if anchors.from_phases else ""
+    text = (
+        f"chooses by {options.strategy} what it sees of what was said before, within"
+        f" {options.max_tokens:,} tokens; always {', '.join(always) or 'nothing'}{of}"
+    )
+    return text if made.at_once else f"{text}; where all of it costs less, it sees all (priced)"
 
 
 def _source_in_words(source: rules.Source) -> str:

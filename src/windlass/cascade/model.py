@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from windlass.cascade.auto import AutoContext, Switch, yes_or_object
+from windlass.cascade.choosing import Choice
 from windlass.cascade.injectors import WithInjectors
 from windlass.cascade.memory import MemoryOf
 from windlass.cascade.origin import Origin
@@ -118,8 +119,8 @@ Sources: TypeAlias = Annotated[
 ]
 
 
-class Context(Part):
-    """Selective context: the phase sees these sources and nothing else of earlier phases."""
+class Context(Choice):
+    """Selective context: these sources and nothing else of earlier phases; or a choice of them."""
 
     from_: Sources = Field(
         default=(), validation_alias=AliasChoices("from", "from_"), serialization_alias="from"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from windlass.cascade import auto, model
+from windlass.cascade import auto, choosing, model
 from windlass.cascade.draft import at, path_of
 from windlass.cascade.injectors import INJECTORS, OPTIONS, OwnInjector
 from windlass.cascade.memory import Memory
@@ -35,6 +35,9 @@ PARTS: Final[Mapping[str, type[Part]]] = {
     "max_input_tokens": model.MaxInputTokens,
     "auto_context": auto.AutoContext,
     "intra_phase": auto.INTRA,
+    "inter_phase": choosing.InterPhase,
+    "anchors": choosing.Anchors,
+    "selection": choosing.SelectionOptions,
     "intra_context": auto.INTRA,
     "compress": auto.BLOCKS[Compress],
     "decay": auto.BLOCKS[Decay],
@@ -45,21 +48,15 @@ PARTS: Final[Mapping[str, type[Part]]] = {
 }
 """Which model stands under which key."""
 
-_SELECTION: Final = "name the phases in 'context': {'from': [...]}"
 LATER: Final[Mapping[str, str]] = {
     "soundings": "a phase runs once for each attempt",
     "reforge": "a phase runs once for each attempt",
     "sub_cascades": "write the phases into this file",
     "context_in": "it belongs to sub-cascades; write the phases into this file",
     "context_out": "it belongs to sub-cascades; write the phases into this file",
-    "inter_phase": f"leave it out; {_SELECTION}",
-    "mode": f"{_SELECTION}, or leave 'context' out for a snowball",
-    "anchors": _SELECTION,
-    "selection": _SELECTION,
 }
 """Keys of later versions, and what helps until then."""
 
-_LATER_IN_CONTEXT: Final = frozenset({"mode", "anchors", "selection"})
 _TWINS: Final = {
     "if": "condition",
     "condition": "if",
@@ -76,7 +73,10 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "phases": "an object with 'name' and 'instructions'",
     "from": "the name of a phase, or an object with 'phase'",
     "inject_from": "the name of a phase, or an object with 'phase'",
-    "context": "an object with 'from'",
+    "context": "an object with 'from', or with 'mode': 'auto'",
+    "inter_phase": "true, false, or an object such as {'strategy': 'hybrid'}",
+    "anchors": "an object such as {'window': 3}",
+    "selection": "an object such as {'max_tokens': 30000}",
     "max_input_tokens": "a number of tokens, or an object with 'limit'",
     "auto_context": "true, false, or an object such as {'profile': 'lean'}",
     "intra_phase": "true, false, or an object such as {'window': 5}",
@@ -179,8 +179,8 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     twin = _TWINS.get(key)
     if twin is not None and part in {"from", "inject_from"} and twin in at(data, holder):
         return f"{twin!r} and {key!r} are two spellings of one thing; keep one of them"
-    if key in LATER and (key not in _LATER_IN_CONTEXT or part == "context"):
-        return later(f"context.{key}" if key in _LATER_IN_CONTEXT else key, LATER[key])
+    if key in LATER:
+        return later(key, LATER[key])
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}
     if homes:
         return f"{key!r} does not belong here but in {' or '.join(sorted(homes))}"

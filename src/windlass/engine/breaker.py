@@ -85,8 +85,8 @@ def check_breaker(run: Run) -> None:
 
 
 def _has_window(run: Run, phase: Phase) -> bool:
-    policy = compile_rule(run.cascade, phase, run.settings).policy
-    return policy is not None and policy.enabled
+    rule = compile_rule(run.cascade, phase, run.settings)
+    return rule.mode == "auto" or (rule.policy is not None and rule.policy.enabled)
 
 
 def told_of_windows(run: Run) -> dict[str, object]:

@@ -18,7 +18,7 @@ from windlass.engine.plan import Plan
 from windlass.engine.prefix import Weighed, pieces, weigh
 from windlass.engine.state import PhaseRun, Run
 from windlass.tokens import Reading
-from windlass.window.assemble import assemble
+from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import show
 from windlass.window.marks import mark_rules
 from windlass.window.planner import Planner
@@ -85,11 +85,12 @@ def take_report(
     assumed.append(trust.assumed if trust else "")
     if not wrong:
         _hear(run, phase, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
-    if cache.paid is not None:
-        whole = input_dollars(cache.paid, cache.whole.bill(_whole(phase, plan), at).units)
-        if phase.course is not None:
-            run.net.calls += 1
-            run.net.saved += whole - input_dollars(cache.paid, billed.units)
+    whole = cache.whole.bill(_whole(phase, plan), at)
+    cache.spent += billed.units
+    cache.spent_whole += whole.units
+    if cache.paid is not None and (phase.course is not None or phase.whole is not None):
+        run.net.calls += 1
+        run.net.saved += input_dollars(cache.paid, whole.units - billed.units)
 
     cache.pauses.said(run.record.clock(), answer=True)
     details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
@@ -140,9 +141,10 @@ def _hear(
 
 def _whole(phase: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase.course is None:
+    if phase.course is None and phase.whole is None:
         return plan.weighed
-    entries = assemble(phase.blocks, show(phase.own, ""))
+    blocks = phase.blocks if phase.whole is None else Blocks(phase.blocks.system)
+    entries = assemble(blocks, (*(phase.whole or ()), *show(phase.own, "")))
     messages = [entry.item.message for entry in entries]
     first = phase.info.tools_first
     return weigh(phase.info.counter, messages, plan.tools, tools_first=first)

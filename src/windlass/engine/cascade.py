@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from windlass.cascade.choosing import helpers
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import servers_named
 from windlass.engine.beside import card_models, drain_cards, start_cards, stop_cards
@@ -121,6 +122,7 @@ def start_session(run: Run) -> tuple[str, ...]:
     seeing = [generation_of(run, phase).model for phase in cascade.phases]
     seeing += [run.search.model] if run.search else []  # it sees what is searched for
     seeing += card_models(cascade, run.settings)
+    seeing += helpers(cascade, run.settings)  # they see what is chosen from
     models = tuple(dict.fromkeys(seeing))
     start = SessionStart(
         cascade_id=cascade.cascade_id,

@@ -24,14 +24,17 @@ class ModelCache:
 
     `prices` are what it charges, `assumed` what is assumed of them (empty: nothing), `paid` the
     rate that is really billed (None: it costs nothing, or nobody knows). `sent` meters the
-    requests as they were sent, `whole` as they would have been without windows. `calls` were
-    made; `trust`, `pauses` and `lifetime` are those of the next.
+    requests as they were sent, `whole` as they would have been without windows; `spent` and
+    `spent_whole` are their sums, in fresh input tokens. `calls` were made; `trust`, `pauses` and
+    `lifetime` are those of the next.
     """
 
     prices: Prices
     assumed: str = ""
     paid: Rate | None = None
     calls: int = 0
+    spent: float = 0.0
+    spent_whole: float = 0.0
     trust: Trust = field(default_factory=Trust)
     pauses: Pauses = field(default_factory=Pauses)
     lifetime: Lifetime = field(default_factory=Lifetime)

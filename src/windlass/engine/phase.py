@@ -11,6 +11,7 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
+from windlass.engine.choosing import choose
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.extract import extract
 from windlass.engine.injected import PhaseInjected
@@ -19,6 +20,7 @@ from windlass.engine.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
 from windlass.engine.prefix import position_report
+from windlass.engine.searching import SEARCH, search_session
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
@@ -76,6 +78,7 @@ async def carry_out(
         raise
     run.state.update(work.state)
     run.edits.update(work.edits)
+    run.last = work
     outcome = Outcome(
         status,
         run.record.clock(),
@@ -114,10 +117,11 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         told = {"new_prefix": bool(phase.system)}
         row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
         said = show(record.append([row]), "the system prompt")
-    snowball = _snowball(run) if rule.mode == "snowball" else ()
+    snowball = _snowball(run) if rule.mode != "selective" else ()
     if rule.newest_turns is not None:
         snowball = last_turns(snowball, rule.newest_turns)
-    first = rule.position == "start"  # what stands first is shown; its repetition is told
+    # What stands first is shown; its repetition is told.
+    first = rule.position == "start" or rule.mode == "auto"
     brought = gather(
         record,
         rule,
@@ -127,12 +131,28 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
     )
-    if first and brought.sources:
+    if first and brought.sources and rule.mode != "auto":
         snowball = without_repeats(snowball, *held_by(brought.sources))
     for _, why in brought.skipped:
         run.emit(Noted(phase.name, why))
     blocks = Blocks(said, brought.input, brought.sources, snowball, rule.position)
-    work = await open_phase(run, phase, rule, blocks, user(instructions), injection=injection)
+    if rule.mode == "auto":
+        blocks = Blocks(said)  # until it has chosen
+
+    async def chooses(work: PhaseRun) -> None:
+        await choose(run, work, instructions, brought, snowball)
+        refresh(run, work)  # what was called out is kept where it is shown
+
+    work = await open_phase(
+        run,
+        phase,
+        rule,
+        blocks,
+        user(instructions),
+        injection=injection,
+        injected=_own_injections(brought.input + brought.sources, phase.name),
+        before=chooses if rule.mode == "auto" else None,
+    )
     if rule.mode == "snowball" and brought.sources:
         work.position_cost = position_report(run, work)
     return work
@@ -146,10 +166,14 @@ async def open_phase(
     instructions: Message,
     *,
     injection: PhaseInjected | None = None,
+    injected: tuple[Item, ...] | None = None,
+    before: Callable[[PhaseRun], Awaitable[None]] | None = None,
 ) -> PhaseRun:
     """The phase in hand: what it sees is fixed, and its instructions are said.
 
-    `injection` is what it has of injectors (None: it has none).
+    `injection` is what it has of injectors (None: it has none), `injected` are the messages that
+    its sources brought (None: those of its blocks). `before` is done once its tools are known,
+    before its windows are decided.
     """
     record, state, generation = run.record, StateCopy(run.state), generation_of(run, phase)
     provider, info = run.resolve(generation.model)
@@ -177,7 +201,9 @@ async def open_phase(
         tools={},
         blocks=blocks,
         own=own,
-        injected=_own_injections(blocks.input + blocks.sources, phase.name),
+        injected=_own_injections(blocks.input + blocks.sources, phase.name)
+        if injected is None
+        else injected,
         trace_id=row.trace_id,
         state=state,
         context=context,
@@ -193,10 +219,15 @@ async def open_phase(
         skill=skill_door(run, injection),
         look=look_door(run),
         describe=describe_door(run, phase.name),
+        search_session=partial(search_session, run, work),
     )
     if rule.switched_off:
-        _tell_switched_off(run, phase.name, rule.switched_off)
+        _tell_switched_off(run, phase.name, rule.switched_off, "its windows are not shortened")
+    if rule.not_choosing:
+        _tell_switched_off(run, phase.name, rule.not_choosing, "it does not choose its context")
     work.tools = await _tools(run, work, instructions.text)
+    if before is not None:
+        await before(work)
     open_context(run, work)
     if rule.policy is not None:
         work.course = open_course(run, work, rule.policy)
@@ -321,9 +352,9 @@ def _snowball(run: Run) -> tuple[Entry, ...]:
     return apply(entries, run.edits)
 
 
-def _tell_switched_off(run: Run, phase: str, setting: str) -> None:
+def _tell_switched_off(run: Run, phase: str, setting: str, what: str) -> None:
     origin = run.settings[setting].origin
-    text = f"phase {phase!r}: its windows are not shortened, because {origin} switches it off"
+    text = f"phase {phase!r}: {what}, because {origin} switches it off"
     run.record.decide(phase, text, kind="switched_off", setting=setting, origin=origin)
     run.emit(Noted(phase, text))
 
@@ -342,6 +373,8 @@ async def _tools(run: Run, work: PhaseRun, instructions: str) -> Mapping[str, To
     if tackle == "manifest":
         tackle = await choose_tools(run, work, instructions)
     policy = work.rule.policy
-    if tackle and policy is not None and policy.enabled and RECALL.name not in tackle:
+    finds = SEARCH in tackle  # what it finds, recall brings
+    shortens = policy is not None and policy.enabled
+    if tackle and (shortens or finds) and RECALL.name not in tackle:
         tackle = (*tackle, RECALL.name)  # from the start: a list that changes breaks the cache
     return {tool.spec.name: run.with_timeout(tool) for tool in run.registry.of_tackle(tackle)}

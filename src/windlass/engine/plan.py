@@ -98,11 +98,11 @@ def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong)
     """A new plan after the provider counted more tokens than we did: the newest whole turns.
 
     The corrected count stays in force for the phase, and the record says so. A phase with a
-    policy is pruned by it. Else only a snowball is cut, because what the user chose is not
-    ours to leave out: then, and where nothing can be left out, `refused` is raised.
+    policy is pruned by it. Else what the user chose is not cut, because it is not ours to
+    leave out: then, and where nothing can be left out, `refused` is raised.
     """
     course = phase.course
-    if course is None and phase.rule.mode != "snowball":
+    if course is None and phase.rule.mode == "selective":
         raise refused
     before = phase.newest_within, phase.replanned
     policies = course.policies if course is not None else ()

@@ -31,13 +31,14 @@ from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.course import Course
-from windlass.window.entries import Edit, Item
+from windlass.window.entries import Edit, Entry, Item
 from windlass.window.marks import Sent
 from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
     from windlass.engine.beside import Beside
+    from windlass.engine.known import Known
 
 
 class StateCopy(UserDict[str, Any]):
@@ -93,7 +94,8 @@ class Run:
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
     the number of calls, `injected` what injectors have in hand. `cards` makes cards beside the
-    run (None: it wants none).
+    run (None: it wants none). `known` is the session's index, by the model that counts its tokens.
+    `last` is the phase before the one in hand (None: there was none).
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
     """
@@ -119,6 +121,8 @@ class Run:
     caches: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
     net: Net = field(default_factory=Net)
     injected: Injected = field(default_factory=Injected)
+    known: dict[str, Known] = field(default_factory=dict)
+    last: PhaseRun | None = None
     calls: int = 0
     usage: Usage = field(default_factory=lambda: Usage(0, 0))
     cost: float | None = 0.0
@@ -186,7 +190,9 @@ class PhaseRun:
     `course` decides what each call sees (None: all of it), `planner` when, where the cache
     holds; `fed` messages of `own` it has
     been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
-    unasked, as it stands in the record. `position_cost` is what the
+    unasked, as it stands in the record. `chosen` are the messages that it chose at its start,
+    with their tokens, and `whole` what a snowball would have shown before it (None: it does
+    not choose); `chose`: what it sees is its choice, and no snowball. `position_cost` is what the
     place of injected sources costs, and the other would. `injection` is what it has of injectors.
     """
 
@@ -210,6 +216,9 @@ class PhaseRun:
     fed: int = 0
     asked: set[str] = field(default_factory=set[str])
     brought: dict[str, Item] = field(default_factory=dict[str, Item])
+    chosen: dict[str, int] = field(default_factory=dict[str, int])
+    whole: tuple[Entry, ...] | None = None
+    chose: bool = False
     turn: int = 0
     attempt: int = 1
     forced_done: bool = False

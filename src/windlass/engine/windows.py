@@ -6,7 +6,7 @@ asks a model for the texts it wants, and turns what it decided into records.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -92,7 +92,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
             where=lambda item, number: _picture_file(run, item, number),
         ),
         count=work.info.counter.message,
-        kept=work.kept,
+        kept=ChainMap(work.kept, work.chosen),  # what was chosen stands for the phase
         facts={
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
             for name, tool in work.tools.items()

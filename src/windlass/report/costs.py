@@ -198,10 +198,12 @@ def _said_elsewhere(text: str) -> None:
 
 
 def _summaries(keeper: Keeper, session_id: str) -> Iterator[Row]:
-    """What a phase's model was asked beside its calls: texts that stand for old turns."""
+    """What models were asked beside a phase's calls: texts for old turns, and what to choose."""
     for stored in keeper.rows(session_id):
         row = stored.row
-        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary":
+        summary = row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary"
+        chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
+        if summary or chose:
             yield row
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windlass.engine.record import BORN
 from windlass.engine.windows import FOLDED
-from windlass.history.base import EditRecord, Keeper, NodeType, StoredRow
+from windlass.history.base import EditRecord, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
@@ -86,9 +86,7 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
     notes = tuple(
         str(stored.row.metadata["text"])
         for stored in rows[:at]
-        if stored.row.node_type == NodeType.DECISION
-        and stored.row.phase in (None, call.phase)
-        and stored.row.metadata.get("kind") in _TOLD
+        if stored.row.phase in (None, call.phase) and _is_told(stored.row)
     )
     names = {one.message_id: one.name for one in called_out(rows[:at])}
     if OPERATORS in keeper.start(session_id).cascade:
@@ -133,6 +131,13 @@ _TOLD = (
     "resume",
 )
 """The decisions, by their kind, that tell why a window is as it is."""
+
+
+def _is_told(row: Row) -> bool:
+    """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
+    if row.node_type == NodeType.CONTEXT_SELECTION:
+        return row.metadata.get("selection_type") == "inter_phase"
+    return row.node_type == NodeType.DECISION and row.metadata.get("kind") in _TOLD
 
 
 def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:

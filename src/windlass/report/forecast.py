@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass.cascade.choosing import asked_by
+from windlass.cascade.compile import compile_rule
 from windlass.economics import priced_as
 from windlass.engine.blocks import inject
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.phase import begin, generation_of
+from windlass.engine.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.state import Run
 from windlass.messages import Message
 from windlass.prices import cost
@@ -85,6 +88,13 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
+        asked = asked_by(compile_rule(run.cascade, phase, run.settings).choosing, generation.model)
+        if asked is not None:
+            _, info = run.resolve(asked)
+            name = names[info.name] = priced_as(info.name, price_as, free=info.free)
+            asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
+            calls += 1
+            most = None if most is None or asking is None else most + asking
     name = names[work.info.name]
     hosted = request_tokens(FamilyCounter(name), messages, work.allowed)
     return Forecast(

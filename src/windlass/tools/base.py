@@ -58,6 +58,7 @@ class ToolContext:
     KeyError where it is unknown. `search_folder` is the folder `web_search` looks in, and
     `search` the provider that searches the web for it: there only where a phase has that
     tool, because a run names every model that will see content.
+    `search_session` finds what was said in this session, by words and a number of results.
     `callout` marks the message that a reference names under a name and raises UsageError;
     `memory` are the phase's banks (None: it has none). `skill` gives the instructions of a
     skill, `look` shows a picture or file of the session again, and `describe` keeps what the
@@ -80,6 +81,7 @@ class ToolContext:
     skill: Callable[[str], str] | None = None
     look: Callable[[str], ToolOutput] | None = None
     describe: Callable[[str, str], str] | None = None
+    search_session: Callable[[str, int], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

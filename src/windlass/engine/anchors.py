@@ -1,0 +1,257 @@
+"""What a phase that chooses its context sees in any case: input, turns, outputs, callouts, errors.
+
+Gathered from what was said before, in session order; where it takes more than there is room for,
+it is shortened to digests in a settled order. Nothing is recorded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from windlass.cascade.compile import reach
+from windlass.engine.known import Known
+from windlass.engine.sources import last_said
+from windlass.history.base import NodeType, Outcome, StoredRow
+from windlass.messages import Message, Role, Text
+from windlass.prompts import cut_text, errors_text, output_text
+from windlass.rules import Anchors
+from windlass.window.digest import digest, error_lines
+from windlass.window.entries import Because, Item, show
+from windlass.window.expire import reference
+from windlass.window.policies.digest import HEAD, retold
+from windlass.window.replay import folded_pair
+from windlass.window.seams import last_turns
+
+Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
+"""What brought a message."""
+
+SHORTENED: Final[Sequence[Kind]] = ("error", "callout", "window", "output")
+"""The order in which anchors are shortened where they take too much; the input never is."""
+MOST_ERRORS: Final = 5
+ERROR_TOKENS: Final = 200
+_ERROR_SHORT: Final = 50
+_CHARS_A_TOKEN: Final = 4
+_SHARE: Final = 0.3
+"""The share of its characters that a digest may have."""
+_MOST_CHARS: Final = 2_000
+_LEAST_CHARS: Final = 200
+"""Texts of fewer characters stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A message that is to be shown: `place` in the session, `item` the occurrence it shows.
+
+    What is told of a message stands behind its unit, so that no pair is torn.
+
+    `item` None: it is a message of ours that tells of the session (`what`, of `source`).
+    `because` names what shortened it; `original` is what `recall` gives back for it, `covers` are
+    the ids of what it tells of.
+    """
+
+    place: int
+    message: Message
+    kind: Kind
+    reason: str
+    item: Item | None = None
+    because: Because | None = None
+    what: str = ""
+    source: str = ""
+    original: Message | None = None
+    covers: tuple[str, ...] = ()
+
+    def order(self) -> tuple[int, bool]:
+        """What pieces are sorted by: their place, and what is told of it behind it."""
+        return self.place, self.item is None and self.place >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What anchors are gathered from.
+
+    `phases` are those that ran before, in order, less those that are excluded; `outcomes` how
+    they ended. `rows` are those of the session, `callouts` the names of marked messages by id,
+    `held` the ids that the phase's sources hold already.
+    """
+
+    known: Known
+    phases: Sequence[str]
+    outcomes: Mapping[str, Outcome]
+    rows: Sequence[StoredRow]
+    callouts: Mapping[str, str]
+    held: Collection[str]
+    count: Callable[[Message], int]
+
+    def items(self, phase: str) -> list[Item]:
+        """What was said in a phase."""
+        return [item for item in self.known.index.items if item.phase == phase]
+
+
+def gather_anchors(ground: Ground, said: Anchors, role: Role, told: Collection[str]) -> list[Piece]:
+    """The anchors but the input, in session order, each message once.
+
+    `role` is that of messages of ours; the outputs of phases in `told` are told already.
+    """
+    found: dict[int, Piece] = {}
+    own: list[Piece] = []
+    places = ground.known.places
+    names = [each for word in said.from_phases for each in reached(word, ground.phases)]
+    for name in dict.fromkeys(names):
+        hidden = ground.outcomes[name].hidden if name in ground.outcomes else False
+        turns = () if hidden or not said.window else _last_turns(ground, name, said.window)
+        for item in turns:
+            if item.id not in ground.held:
+                reason = f"anchor: one of the last {said.window} turns of {name}"
+                found[places[item.id]] = Piece(
+                    places[item.id], item.message, "window", reason, item
+                )
+        output = last_said(ground.items(name)) if "output" in said.include else None
+        if output is None or name in told or output.id in ground.held:
+            continue
+        place = places[output.id]
+        if place in found:
+            found[place] = replace(
+                found[place], kind="output", reason=f"anchor: the output of {name}"
+            )
+            continue
+        status = ground.outcomes[name].status if name in ground.outcomes else "completed"
+        text = Text(output_text(name, output.message.text, status))
+        reason = f"anchor: the output of {name}"
+        behind = ground.known.unit(place)[-1]
+        told_so = Piece(
+            behind, Message(role, (text,)), "output", reason, what="output", source=name
+        )
+        own.append(replace(told_so, original=output.message, covers=(output.id,)))
+    if "callouts" in said.include:
+        for piece in _callouts(ground):
+            found.setdefault(piece.place, piece)
+    if "errors" in said.include:
+        shown = {piece.item.id for piece in found.values() if piece.item is not None}
+        own += _errors(ground, role, shown)
+    return sorted([*found.values(), *own], key=Piece.order)
+
+
+def reached(word: str, phases: Sequence[str]) -> list[str]:
+    """The phases among those that ran that a word of `from_phases` stands for."""
+    names = reach(word, phases, len(phases), frozenset())
+    return [name for name in names if name in phases]
+
+
+def _last_turns(ground: Ground, phase: str, count: int) -> Sequence[Item]:
+    """The last turns of a phase, with all results of their calls."""
+    items = [item for item in ground.items(phase) if not _says_nothing(item)]
+    return [entry.item for entry in last_turns(show(items, ""), count)]
+
+
+def _says_nothing(item: Item) -> bool:
+    message = item.message
+    return message.role == "assistant" and not message.parts and not message.tool_calls
+
+
+def _callouts(ground: Ground) -> Iterator[Piece]:
+    """Messages that were called out, with the calls and results that belong to them."""
+    items = ground.known.index.items
+    for ident, name in ground.callouts.items():
+        place = ground.known.places.get(ident)
+        if place is None or items[place].phase not in ground.phases:
+            continue
+        outcome = ground.outcomes.get(items[place].phase or "")
+        if outcome is not None and outcome.hidden and items[place].message.role == "tool":
+            continue  # of that phase only its output may be seen
+        for at in ground.known.unit(place):
+            item = items[at]
+            if item.id not in ground.held and not _says_nothing(item):
+                reason = f"anchor: called out as {name!r}"
+                yield Piece(at, item.message, "callout", reason, item)
+
+
+def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
+    """The last failed calls that are not shown whole, in one message of ours."""
+    failed = [
+        stored
+        for stored in ground.rows
+        if stored.row.node_type == NodeType.TOOL_RESULT
+        and stored.row.metadata.get("error")
+        and stored.row.phase in ground.phases
+        and stored.id is not None
+        and stored.id not in shown
+        and stored.id in ground.known.places
+    ][-MOST_ERRORS:]
+    if not failed:
+        return []
+    lines = [_error_line(ground, stored, ERROR_TOKENS) for stored in failed]
+    place = ground.known.unit(ground.known.places[str(failed[-1].id)])[-1]
+    message = Message(role, (Text(errors_text(lines)),))
+    reason = f"anchor: the last {len(lines)} errors"
+    ids = tuple(str(stored.id) for stored in failed)
+    return [Piece(place, message, "error", reason, what="errors", source="session", covers=ids)]
+
+
+def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
+    """A failed call in at most so many tokens: what was called, what it said of the error."""
+    message = stored.row.message
+    assert message is not None
+    place = ground.known.places[str(stored.id)]
+    caller = ground.known.index.items[ground.known.unit(place)[0]].message
+    calls = (call for call in caller.tool_calls if call.id == message.tool_call_id)
+    call = next(calls, None)
+    called = folded_pair(call, None).removesuffix(" -> no result]") + "]" if call else ""
+    head = f"{reference(message)} {stored.row.phase} {called}"
+    room = most * _CHARS_A_TOKEN
+    while True:
+        told = error_lines(message.text, room) or message.text.strip()[:room]
+        line = f"{head}\n{told}"
+        if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
+            return line
+        room = room * 3 // 4
+
+
+def shortened(
+    ground: Ground, pieces: Sequence[Piece], room: int, *, can_recall: bool
+) -> list[Piece]:
+    """The anchors within `room` tokens, as far as digests bring them.
+
+    Errors first, then callouts, the turns, and outputs; the oldest of each first.
+    """
+    made = list(pieces)
+    total = sum(ground.count(piece.message) for piece in made)
+    for kind in SHORTENED:
+        for at, piece in enumerate(made):
+            if total <= room:
+                return made
+            if piece.kind != kind:
+                continue
+            after = _short_errors(piece) if kind == "error" else short(piece, can_recall=can_recall)
+            saved = ground.count(piece.message) - ground.count(after.message)
+            if saved > 0:
+                made[at], total = after, total - saved
+    return made
+
+
+def _short_errors(piece: Piece) -> Piece:
+    """The same errors in a line each."""
+    said = piece.message.text.split("\n\n")
+    room = _ERROR_SHORT * _CHARS_A_TOKEN
+    lines = [said[0], *(cut_text(" ".join(one.split()), room) for one in said[1:])]
+    return replace(piece, message=piece.message.with_parts(Text("\n\n".join(lines))))
+
+
+def short(piece: Piece, can_recall: bool) -> Piece:
+    """A message as its digest; what a user said, and what is short, stays as it is."""
+    message, text = piece.message, piece.message.text
+    if len(text) < _LEAST_CHARS or (message.role == "user" and piece.item is not None):
+        return piece
+    room = min(int(len(text) * _SHARE), _MOST_CHARS)
+    original = piece.original or (piece.item.message if piece.item else message)
+    ref = reference(original)
+    back = f'original: recall("{ref}")' if can_recall else f"reference {ref}"
+    if message.role == "tool":
+        kept = digest(text, room, lambda _: False, errors=min(400, room))
+        head = HEAD.format(name=message.name or "tool", chars=len(text), back=back)
+    else:
+        kept = cut_text(text, room)
+        head = f"[{len(text):,} chars, cut; {back}]"
+    after = message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
+    return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")

@@ -1,0 +1,124 @@
+"""The `context_selection` record of a phase that chose its context, and the line people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from windlass.engine.anchors import Piece
+from windlass.engine.events import Noted
+from windlass.engine.picking import Choice
+from windlass.engine.selector import Asked
+from windlass.engine.state import PhaseRun, Run
+from windlass.engine.worth import Worth
+from windlass.history.base import NodeType
+from windlass.window.assemble import assemble
+from windlass.window.entries import show
+from windlass.window.expire import reference
+
+
+def record_choice(
+    run: Run, work: PhaseRun, choice: Choice, worth: Worth, *, why_kept: str, asked: Asked | None
+) -> None:
+    """Record what the phase sees and why, with the tokens and money of the choosing.
+
+    `why_kept` says why it sees all that was said before (empty: it sees its choice).
+    """
+    made = work.rule.choosing
+    assert made is not None
+    anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
+    shown = assemble(work.blocks, show(work.own, ""))
+    count = work.info.counter.message
+    full = len(work.whole or ()) + len(work.blocks.system) + len(work.own)
+    chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
+    way = worth.go_on if why_kept else worth.select
+    saved = worth.whole.tokens - way.tokens
+    text = _sentence(work, choice, worth, why_kept)
+    told = {
+        "semantic_actor": "auto_context",
+        "selection_type": "inter_phase",
+        "text": text,
+        "strategy": choice.strategy if not why_kept else "go_on" if work.chose else "snowball",
+        "strategy_asked": made.selection.strategy,
+        "note": choice.note,
+        "kept": why_kept,
+        "warning": choice.warning,
+        "full_history_size": full,
+        "context_size": len(shown),
+        "masked_count": sum(piece.because is not None for piece in choice.in_order()),
+        "tokens_saved": saved,
+        "candidates": choice.candidates,
+        "candidate_tokens": choice.candidate_tokens,
+        "budget": {
+            "max_tokens": made.selection.max_tokens,
+            "cap": choice.cap,
+            "anchors": choice.anchor_tokens,
+            "selected": chosen_tokens,
+        },
+        "anchor_hashes": [piece.message.content_hash for piece in anchors],
+        "anchors": [_anchor_told(piece, count(piece.message)) for piece in anchors],
+        "selected_hashes": [one["hash"] for one in choice.told],
+        "selected": choice.told,
+        "left_out": choice.left_out,
+        "reasoning": choice.reasoning,
+        "refused": list(choice.refused),
+        "worth": {**asdict(worth), "commit": "at_once" if made.at_once else "priced"},
+        "outline": None
+        if choice.outline is None
+        else _anchor_told(choice.outline, count(choice.outline.message)),
+        "config": {
+            **asdict(made.selection),
+            "share": made.share,
+            "outline": made.outline,
+            "selector_model": made.selector,
+            "anchors": asdict(made.anchors),
+        },
+    }
+    columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
+    if work.rule.policy is None:
+        columns["tokens_saved"] = saved  # else each call tells what it saved
+    if asked is not None:
+        columns |= asked.columns
+        told |= {"asked": asked.question, "answer": asked.text}
+    row = run.record.row(
+        NodeType.CONTEXT_SELECTION,
+        phase=work.phase.name,
+        turn=0,
+        attempt=1,
+        parent_id=work.trace_id,
+        metadata=told,
+        **columns,
+    )
+    run.record.append([row])
+    run.emit(Noted(work.phase.name, text))
+    if choice.warning:
+        run.emit(Noted(work.phase.name, f"phase {work.phase.name!r}: {choice.warning}"))
+
+
+def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
+    return {
+        "kind": piece.kind,
+        "id": piece.item.id if piece.item is not None else None,
+        "reference": reference(piece.original or (piece.item or piece).message),
+        "tokens": tokens,
+        "shortened": piece.because is not None,
+    }
+
+
+def _sentence(work: PhaseRun, choice: Choice, worth: Worth, why_kept: str) -> str:
+    name = work.phase.name
+    if why_kept:
+        seen = (
+            f"goes on from {worth.go_on.tokens:,} tokens"
+            if work.chose
+            else "sees all that was said"
+        )
+        return f"phase {name!r} {seen}: {why_kept}"
+    anchors = len(choice.anchors) + (choice.input is not None)
+    text = (
+        f"phase {name!r} sees {anchors} anchors and {len(choice.chosen)} of"
+        f" {choice.candidates:,} messages, chosen by {choice.strategy}:"
+        f" {worth.select.tokens:,} tokens where all would be {worth.whole.tokens:,}"
+    )
+    return f"{text} ({choice.note})" if choice.note else text

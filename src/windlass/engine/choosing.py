@@ -1,0 +1,316 @@
+"""A phase chooses what it sees of the phases before it: once, at its start, and on the record.
+
+Anchors are in whatever they score; the strategy (`cards/strategies/`) chooses from the rest of
+the session; originals go into the phase's blocks in session order. Where going on from what a
+cache holds is cheaper, and `commit` is priced, the phase sees what a snowball shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.cards.index import Task
+from windlass.cards.scoring import Selecting, Wanted
+from windlass.cards.strategies import selecting
+from windlass.engine.anchors import Ground, Piece, gather_anchors, shortened
+from windlass.engine.check import input_room
+from windlass.engine.choice_record import record_choice
+from windlass.engine.going_on import Base, base_of, missing
+from windlass.engine.known import known_of
+from windlass.engine.outline import outline_of
+from windlass.engine.picking import Choice, answered, by_score, wanted_of, with_picked
+from windlass.engine.selector import Asked, Selector, ask_selector, selector_of
+from windlass.engine.sources import Gathered
+from windlass.engine.state import PhaseRun, Run
+from windlass.engine.worth import Ways, Worth, asking_costs, worth_of
+from windlass.history.base import NodeType
+from windlass.messages import Message, Role, Text, user
+from windlass.prompts import CHOSEN_HEADER, input_text
+from windlass.rules import Choosing
+from windlass.tokens import request_tokens
+from windlass.window.assemble import Blocks, assemble
+from windlass.window.entries import Entry, Item, show
+from windlass.window.originals import RECALL
+from windlass.window.replay import held_by, without_repeats
+
+CHOSEN_SHARE: Final = 0.5
+"""The share of a request that anchors and chosen messages may take: the phase needs room itself."""
+
+LEAST_OUTLINE: Final = 1_000
+"""Tokens that may tell of what is not chosen, however little that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What a choice is made in: the run, the phase, what its sources brought.
+
+    `snowball` is all that was said before, `base` what the phase can go on from.
+    """
+
+    run: Run
+    work: PhaseRun
+    made: Choosing
+    ground: Ground
+    brought: Gathered
+    snowball: tuple[Entry, ...]
+    base: Base
+
+    @property
+    def can_recall(self) -> bool:
+        return RECALL.name in self.work.tools
+
+
+async def choose(
+    run: Run,
+    work: PhaseRun,
+    instructions: str,
+    brought: Gathered,
+    snowball: tuple[Entry, ...],
+) -> None:
+    """Fix what the phase sees of what was said before, and record why.
+
+    `brought` are its sources, which are in besides; `snowball` is all that was said before.
+    """
+    made = work.rule.choosing
+    assert made is not None
+    work.whole = snowball
+    ground, onward = _ground(run, work, made, brought), base_of(run, work, snowball)
+    scene = _Scene(run, work, made, ground, brought, snowball, onward)
+    base = _anchored(scene)
+    wanted = wanted_of(made, scene.ground, base, Task.of(instructions))
+    selector, base.note = _selector(scene, base)
+
+    # What it would come to without asking anybody, and what that is worth.
+    choice = base
+    if wanted is not None:
+        recall = scene.can_recall
+        choice = with_picked(base, scene.ground, wanted, by_score(wanted), can_recall=recall)
+        choice.outline = _outline(scene, choice)
+    asks, question = _question(made, wanted) if selector and wanted else (None, "")
+    worth = _worth(scene, choice, selector, question)
+    why_kept = _why_kept(scene, worth)
+
+    asked: Asked | None = None
+    if selector is not None and asks is not None and wanted is not None and not why_kept:
+        asked = await ask_selector(run, selector, question)
+        if asked.failure:
+            choice.note = f"{asked.failure}; chosen by score alone"
+        else:
+            picked = answered(asks, asked.text)
+            recall = scene.can_recall
+            choice = with_picked(base, scene.ground, wanted, picked, can_recall=recall)
+            choice.outline = _outline(scene, choice)
+    if why_kept:
+        _go_on(scene, choice)
+    else:
+        _see_chosen(scene, choice)
+    record_choice(run, work, choice, worth, why_kept=why_kept, asked=asked)
+
+
+def _ground(run: Run, work: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
+    record, known = run.record, known_of(run, work.info)
+    ran = dict.fromkeys(item.phase or "" for item in known.index.items)
+    outcomes = {one.phase: one for one in record.keeper.outcomes(record.session_id) if one.phase}
+    return Ground(
+        known=known,
+        phases=[name for name in ran if name != work.phase.name and name not in made.exclude],
+        outcomes=outcomes,
+        rows=list(record.keeper.rows(record.session_id)),
+        callouts=run.callouts,
+        held={entry.item.id for entry in brought.sources},
+        count=work.info.counter.message,
+    )
+
+
+def _anchored(scene: _Scene) -> Choice:
+    """The anchors, within the cap as far as digests bring them."""
+    run, work, ground, said = scene.run, scene.work, scene.ground, scene.made.anchors
+    role: Role = said.as_role if work.info.system_anywhere else "user"
+    choice = Choice(_cap(work, scene.made))
+    if "input" in said.include and run.input:
+        message = Message("user", (Text(input_text(run.input)),))
+        choice.input = Piece(-1, message, "input", "anchor: the cascade's input", what="input")
+    fixed = sum(ground.count(entry.message) for entry in scene.brought.sources)
+    fixed += ground.count(choice.input.message) if choice.input else 0
+    told = {source.phase for source in work.rule.sources if "output" in source.include}
+    pieces = gather_anchors(ground, said, role, told)
+    before = fixed + sum(ground.count(piece.message) for piece in pieces)
+    room = choice.cap - fixed
+    choice.anchors = shortened(ground, pieces, room, can_recall=scene.can_recall)
+    choice.anchor_tokens = fixed + sum(ground.count(piece.message) for piece in choice.anchors)
+    if before > choice.cap:
+        choice.warning = (
+            f"its anchors take {before:,} tokens where it may have {choice.cap:,};"
+            f" shortened to digests they take {choice.anchor_tokens:,}"
+        )
+    return choice
+
+
+def _outline(scene: _Scene, choice: Choice) -> Piece | None:
+    """What tells of the messages that are not chosen, within its share of the room."""
+    work, ground = scene.work, scene.ground
+    chosen = sum(ground.count(piece.message) for piece in choice.chosen)
+    most = max(LEAST_OUTLINE, int(scene.made.outline * choice.candidate_tokens))
+    room = min(most, choice.cap - choice.anchor_tokens - chosen)
+    if not scene.made.outline or not choice.order:
+        return None
+    shown = [entry.message for entry in (*work.blocks.system, *scene.brought.sources)]
+    shown += [item.message for item in work.own]
+    shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
+    role: Role = scene.made.anchors.as_role if work.info.system_anywhere else "user"
+    recall = scene.can_recall
+    return outline_of(ground, choice.order, shown, room, role, can_recall=recall)
+
+
+def _cap(work: PhaseRun, made: Choosing) -> int:
+    """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
+    room = input_room(work.info, work.generation.max_output_tokens)
+    policy, budget = work.rule.policy, work.rule.budget.limit
+    limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
+    return min(made.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
+
+
+# ---- who is asked, and what it is worth ----------------------------------------------------
+
+
+def _selector(scene: _Scene, base: Choice) -> tuple[Selector | None, str]:
+    """The model that is asked, and the note of why none is, where one would be."""
+    selector, why_not = selector_of(scene.run, scene.work, scene.made)
+    return selector, "; ".join(one for one in (base.note, why_not) if one)
+
+
+def _question(made: Choosing, wanted: Wanted) -> tuple[Selecting | None, str]:
+    """The strategy that waits for an answer, and its question (None: it has nothing to ask)."""
+    options = replace(wanted.options, strategy=made.selection.strategy)
+    asks = selecting(replace(wanted, helper=True, options=options))
+    try:
+        return asks, next(asks)
+    except StopIteration:
+        return None, ""
+
+
+def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: str) -> Worth:
+    """What choosing costs beside going on; the question to a selector included."""
+    work, system = scene.work, scene.work.blocks.system
+    own = show(work.own, "")
+    told = () if choice.input is None else (_trial(choice.input),)
+    middle = tuple(_trial(piece) for piece in choice.in_order())
+    select = assemble(Blocks(system, told, scene.brought.sources, middle), own)
+    whole = assemble(Blocks(system, (), scene.brought.sources, scene.snowball, "end"), own)
+    base = scene.base.entries
+    more = tuple(_trial(piece) for piece in _missing(scene, choice))
+    sources = (*without_repeats(scene.brought.sources, *held_by(base)), *more)
+    go_on = assemble(Blocks(system, (), sources, base, "end"), own)
+    asking = 0.0
+    if selector is not None and question:
+        tokens = request_tokens(selector.info.counter, [user(question)])
+        asking = asking_costs(work.info, selector.info, tokens)
+    ways = Ways(*([entry.message for entry in way] for way in (go_on, select, whole)))
+    return worth_of(scene.run, work, ways, asking)
+
+
+def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
+    """What the phase needs and what it would go on from does not show."""
+    base, given = scene.base, choice.input
+    pieces = missing(
+        base, [p for p in choice.in_order() if p.kind != "outline"], scene.ground.known
+    )
+    if pieces and pieces[0].message.role != "user":
+        pieces.insert(0, _header())
+    if given is not None and not _is_said(scene.run.input, base.entries, scene.work):
+        pieces.append(given)
+    return pieces
+
+
+def _header() -> Piece:
+    message = Message("user", (Text(CHOSEN_HEADER),))
+    return Piece(-1, message, "selected", "before what was chosen", what="header")
+
+
+def _trial(piece: Piece) -> Entry:
+    """A piece as an entry, for counting: nothing of it is in the record yet."""
+    item = piece.item or Item("", piece.message, NodeType.CONTEXT_INJECTION)
+    return Entry(item, piece.message, piece.reason, piece.because)
+
+
+def _why_kept(scene: _Scene, worth: Worth) -> str:
+    """Why the phase sees all that was said before instead of choosing; empty: it chooses."""
+    made, work = scene.made, scene.work
+    base = scene.base
+    excluded = any(entry.item.phase in made.exclude for entry in base.entries)
+    if made.at_once or excluded or not base.entries:
+        return ""
+    room = input_room(work.info, work.generation.max_output_tokens)
+    if worth.go_on.tokens > min(room, work.rule.budget.limit or room) or worth.pays:
+        return ""
+    if worth.select.tokens >= worth.go_on.tokens:
+        return "it takes no more tokens than what would be chosen"
+    calls = f"{worth.calls} expected {'call' if worth.calls == 1 else 'calls'}"
+    return (
+        "choosing anew would cost more than going on from what is cached:"
+        f" {worth.select.units:,.0f} fresh tokens' worth against {worth.go_on.units:,.0f},"
+        f" over {calls}"
+    )
+
+
+# ---- what the phase sees -------------------------------------------------------------------
+
+
+def _go_on(scene: _Scene, choice: Choice) -> None:
+    """What the phase before saw, with the sources behind it, and what is missing there."""
+    work, base = scene.work, scene.base
+    more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
+    sources = (*without_repeats(scene.brought.sources, *held_by(base.entries)), *more)
+    work.blocks = Blocks(work.blocks.system, (), sources, base.entries, "end")
+    work.chose = base.chosen
+
+
+def _is_said(values: Any, entries: Sequence[Entry], work: PhaseRun) -> bool:
+    """Whether each value of the input stands in what the phase sees anyway."""
+    messages = [entry.message for entry in entries] + [item.message for item in work.own]
+    said = "\n".join(message.text for message in messages)
+    return all(leaf in said for leaf in _leaves(values))
+
+
+def _leaves(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [leaf for one in value.values() for leaf in _leaves(one)]
+    if isinstance(value, list | tuple):
+        return [leaf for one in value for leaf in _leaves(one)]
+    return [] if value is None else [str(value)]
+
+
+def _see_chosen(scene: _Scene, choice: Choice) -> None:
+    """The input, the sources, then anchors and chosen messages in session order."""
+    work, sources = scene.work, scene.brought.sources
+    told = () if choice.input is None else (_entry(scene, choice.input),)
+    entries = tuple(_entry(scene, piece) for piece in choice.in_order())
+    entries = without_repeats(entries, *held_by(sources))
+    first = next(iter((*told, *sources, *entries)), None)
+    if first is not None and first.message.role != "user":
+        # Some providers refuse a conversation that begins with the assistant.
+        entries = (_entry(scene, _header()), *entries)
+    work.blocks = Blocks(work.blocks.system, told, sources, entries)
+    work.chose = True
+    # What was asked for stands for the phase; anchors age as they would have in a snowball.
+    picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
+    count = work.info.counter.message
+    work.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+
+
+def _entry(scene: _Scene, piece: Piece) -> Entry:
+    """A piece as an entry; a message of ours goes into the record first."""
+    item, record = piece.item, scene.run.record
+    if item is None:
+        row = record.row(
+            NodeType.CONTEXT_INJECTION,
+            piece.message,
+            phase=scene.work.phase.name,
+            turn=0,
+            parent_id=scene.work.trace_id,
+            metadata={"source": piece.source or piece.what, "what": piece.what},
+        )
+        (item,) = record.append([row])
+    return Entry(item, piece.message, piece.reason, piece.because)

@@ -1,0 +1,91 @@
+"""What is not chosen, name by name: so that a phase knows what there is, and can ask for it.
+
+One message of ours lists what else was said in the session: its reference, and the names in it
+(identifiers, paths, numbers) that nothing else in view holds. A name that a phase will need is
+so in sight at a tenth of its message's tokens, and `recall` brings the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from windlass.cards.card import searched_text
+from windlass.engine.anchors import Ground, Piece
+from windlass.messages import Message, Role, Text
+from windlass.prompts import outline_header
+from windlass.window.digest import digest
+from windlass.window.expire import reference
+from windlass.window.names import names_said
+from windlass.window.replay import folded_pair
+
+MOST_CHARS: Final = 20_000
+"""Characters of the names of one message."""
+_HEAD_CHARS: Final = 100
+_CHARS_A_TOKEN: Final = 3
+"""Names are short tokens: fewer characters each than prose has."""
+_LEAST_ROOM: Final = 40
+
+
+def outline_of(
+    ground: Ground,
+    places: Sequence[int],
+    shown: Iterable[Message],
+    room: int,
+    role: Role,
+    *,
+    can_recall: bool,
+) -> Piece | None:
+    """A message that tells of the messages at `places`, within `room` tokens; None: no room.
+
+    `places` are in the order of importance: what comes first gets its names told first. `shown`
+    is what the phase sees besides.
+    """
+    held: set[str] = set()
+    for message in shown:
+        held.update(names_said(searched_text(message)))
+    head = outline_header(can_recall=can_recall)
+    left = room * _CHARS_A_TOKEN - len(head)
+    told: dict[int, str] = {}
+    for place in places:
+        if left < _LEAST_ROOM:
+            break
+        line, names = _line(ground, place, held, left)
+        if line:
+            told[place] = line
+            left -= len(line) + 1
+            held.update(names)
+    while told:
+        message = Message(role, (Text("\n".join([head, *(told[at] for at in sorted(told))])),))
+        if ground.count(message) <= room:
+            ids = tuple(ground.known.index.items[at].id for at in told)
+            reason = f"outline: names in {len(told)} messages that are not shown"
+            return Piece(-1, message, "outline", reason, what="outline", covers=ids)
+        for at in list(told)[-max(1, len(told) // 8) :]:
+            del told[at]
+    return None
+
+
+def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
+    """What is told of a message, and the names in it that were not in view; empty: nothing."""
+    item = ground.known.index.items[place]
+    message, text = item.message, searched_text(item.message)
+    room = min(len(text), MOST_CHARS, left - _LEAST_ROOM)
+    kept = digest(text, room, held.__contains__, errors=min(200, room // 2)) if room > 0 else ""
+    if not kept:
+        return "", ()
+    who = _called(ground, place) if message.role == "tool" else message.role
+    head = f"- {reference(message)} {item.phase} {who}: "
+    return head + " ".join(kept.split("\n")), names_said(kept)
+
+
+def _called(ground: Ground, place: int) -> str:
+    """The call that a result answers, in short."""
+    items = ground.known.index.items
+    wanted = items[place].message.tool_call_id
+    caller = items[ground.known.unit(place)[0]].message
+    call = next((one for one in caller.tool_calls if one.id == wanted), None)
+    if call is None:
+        return "tool"
+    told = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
+    return told if len(told) <= _HEAD_CHARS else f"{told[: _HEAD_CHARS - 3]}..."

@@ -1,0 +1,216 @@
+"""What a phase could be shown of a session, and what its strategy picks from that.
+
+Asks nobody, records nothing: who is asked, what it is worth and what is shown is `choosing.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from windlass.cards.index import Task
+from windlass.cards.reasons import reasons
+from windlass.cards.scoring import Picked, Selecting, Wanted
+from windlass.cards.strategies import selecting
+from windlass.cards.wordllama import MISSING
+from windlass.engine.anchors import Ground, Piece, short
+from windlass.engine.known import embedder_at_hand
+from windlass.rules import Choosing
+from windlass.window.entries import Item
+
+LEAST_CHOSEN: Final = 2_000
+"""Tokens that may be chosen however little there is to choose from."""
+
+
+@dataclass(slots=True)
+class Choice:
+    """One choice in the making.
+
+    `cap` are the most tokens of anchors and chosen messages together; `input` is the cascade's
+    input (None: it is no anchor); `anchors` and `chosen` stand between it and the instructions.
+    `told` says of each chosen message, and `left_out` of the best that did not fit, its score
+    and its ranks. `strategy` is what chose, `note` why that is not what was asked for;
+    `reasoning` is what a model said of its choice, `refused` what it named beside the menu;
+    `warning` says that anchors took too much. `outline` tells of what is not shown,
+    which `order` lists, the best first.
+    """
+
+    cap: int
+    input: Piece | None = None
+    anchors: list[Piece] = field(default_factory=list[Piece])
+    anchor_tokens: int = 0
+    chosen: list[Piece] = field(default_factory=list[Piece])
+    told: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    left_out: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    strategy: str = "anchors"
+    note: str = ""
+    reasoning: str = ""
+    refused: tuple[str, ...] = ()
+    warning: str = ""
+    outline: Piece | None = None
+    order: list[int] = field(default_factory=list[int])
+    candidates: int = 0
+    candidate_tokens: int = 0
+
+    def in_order(self) -> list[Piece]:
+        """Anchors and chosen messages in session order, each once."""
+        seen: set[str] = set()
+        pieces: list[Piece] = []
+        told = [] if self.outline is None else [self.outline]
+        all_of_them = [*told, *self.anchors, *self.chosen]
+        for piece in sorted(all_of_them, key=Piece.order):
+            ident = piece.item.id if piece.item is not None else ""
+            if ident and ident in seen:
+                continue
+            seen.add(ident)
+            pieces.append(piece)
+        return pieces
+
+
+def wanted_of(made: Choosing, ground: Ground, choice: Choice, task: Task) -> Wanted | None:
+    """What the strategy is asked; None: nothing is left to choose from, or no room.
+
+    Counts the candidates into `choice`, and notes there where the strategy cannot be had.
+    `llm` is asked as `hybrid` until somebody is there to ask.
+    """
+    known, index = ground.known, ground.known.index
+    among = _among(ground, choice)
+    choice.candidates = sum(among)
+    choice.candidate_tokens = sum(index.tokens_at(place) for place, may in enumerate(among) if may)
+    room = choice.cap - choice.anchor_tokens
+    room = min(room, max(LEAST_CHOSEN, int(made.share * choice.candidate_tokens)))
+    if not choice.candidates or room <= 0:
+        return None
+    options = replace(made.selection, max_tokens=room)
+    if options.strategy == "llm":
+        options = replace(options, strategy="hybrid")
+    embedder = embedder_at_hand() if options.strategy != "heuristic" else None
+    if options.strategy == "semantic" and embedder is None:
+        options = replace(options, strategy="heuristic")
+        choice.note = f"by keywords alone: {MISSING}"
+    marked = [known.places[one] for one in ground.callouts if one in known.places]
+    return Wanted(index, task, options, embedder, among=among, callouts=marked)
+
+
+def _among(ground: Ground, choice: Choice) -> list[bool]:
+    """Of each message of the session, whether it may be chosen: what is no anchor already."""
+    known = ground.known
+    taken = {piece.item.id for piece in choice.anchors if piece.item is not None}
+    told = {piece.source for piece in choice.anchors if piece.what == "output"}
+    items = known.index.items
+    alone = {name: output_alone(items, name) for name in ground.phases}
+    taken |= {item.id for name in told for item in alone.get(name, ())}
+    hidden = {name for name, outcome in ground.outcomes.items() if outcome.hidden}
+    return [
+        item.phase in ground.phases
+        and item.id not in taken
+        and item.id not in ground.held
+        and not known.repeats(place)
+        and (item.phase not in hidden or item in alone[item.phase])
+        for place, item in enumerate(known.index.items)
+    ]
+
+
+def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
+    """A phase's output where it can be shown alone: a message without calls."""
+    said = [item for item in items if item.phase == phase and item.message.role == "assistant"]
+    spoken = [item for item in said if item.message.text.strip()]
+    return [item for item in spoken[-1:] if not item.message.tool_calls]
+
+
+def by_score(wanted: Wanted) -> Picked:
+    """What the strategy picks without asking anybody."""
+    return _ended(selecting(replace(wanted, helper=False)), None)
+
+
+def answered(asks: Selecting, answer: str) -> Picked:
+    """What a strategy that asked makes of the answer."""
+    return _ended(asks, answer)
+
+
+def _ended(asks: Selecting, answer: str | None) -> Picked:
+    try:
+        if answer is None:
+            next(asks)
+        else:
+            asks.send(answer)
+    except StopIteration as done:
+        picked: Picked = done.value
+        return picked
+    raise AssertionError("a strategy asks at most once")
+
+
+def with_picked(
+    base: Choice, ground: Ground, wanted: Wanted, picked: Picked, *, can_recall: bool
+) -> Choice:
+    """The choice with what was picked; what is too long for the rest of the room, as a digest."""
+    made = _with_pieces(base, ground, wanted, picked, can_recall=can_recall)
+    made.order = _places_left(made, wanted, picked)
+    return made
+
+
+def _places_left(made: Choice, wanted: Wanted, picked: Picked) -> list[int]:
+    """The messages that could be chosen and were not, the best first."""
+    taken = {piece.place for piece in made.chosen}
+    units, among = wanted.index.units, wanted.among
+    left = [
+        place
+        for at in picked.scored.order()
+        for place in range(units[at].first, units[at].last + 1)
+        if place not in taken
+    ]
+    met = set(left)
+    rest = [p for p in range(len(wanted.index)) if among is None or among[p]]
+    return left + [p for p in reversed(rest) if p not in taken and p not in met]
+
+
+def _with_pieces(
+    base: Choice, ground: Ground, wanted: Wanted, picked: Picked, *, can_recall: bool
+) -> Choice:
+    index, items = ground.known.index, ground.known.index.items
+    made = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
+    made.note = picked.note or base.note
+    made.reasoning, made.refused = picked.reasoning, picked.refused
+    units = index.units
+    places = [
+        place for at in picked.choice.chosen for place in range(units[at].first, units[at].last + 1)
+    ]
+    for place, why in zip(places, reasons(picked), strict=True):
+        piece = Piece(place, items[place].message, "selected", f"chosen: {why}", items[place])
+        made.chosen.append(piece)
+        made.told.append(_told(picked, ground, place, why))
+    left = wanted.options.max_tokens - picked.choice.tokens
+    most = (wanted.options.max_messages or len(items)) - len(made.chosen)
+    why = "too long for what was left of the budget: its digest"
+    for at in picked.choice.left_out:
+        unit = range(units[at].first, units[at].last + 1)
+        whole = [
+            Piece(place, items[place].message, "selected", f"chosen: {why}", items[place])
+            for place in unit
+        ]
+        pieces = [short(piece, can_recall=can_recall) for piece in whole]
+        tokens = sum(ground.count(piece.message) for piece in pieces)
+        if tokens <= left and len(pieces) <= most:
+            left, most = left - tokens, most - len(pieces)
+            made.chosen += pieces
+            made.told += [_told(picked, ground, place, why) for place in unit]
+        else:
+            made.left_out += [_told(picked, ground, place) for place in unit]
+    made.chosen.sort(key=lambda piece: piece.place)
+    made.told.sort(key=lambda one: ground.known.places[one["id"]])
+    return made
+
+
+def _told(picked: Picked, ground: Ground, place: int, why: str = "") -> Mapping[str, Any]:
+    """A message of a choice for the record: which, its score, its rank by each signal."""
+    item = ground.known.index.items[place]
+    told: dict[str, Any] = {
+        "id": item.id,
+        "hash": item.message.content_hash,
+        "phase": item.phase,
+        "tokens": ground.known.index.tokens_at(place),
+        "score": round(float(picked.scored.total[place]), 4),
+        "ranks": picked.scored.ranks(place),
+    }
+    return {**told, "reason": why} if why else told

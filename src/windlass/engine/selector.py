@@ -1,0 +1,86 @@
+"""Asking a helper model what to choose: which one may be asked, its answer, what it cost.
+
+Nothing of a session goes to a model that nobody named: the selector is the one that the cascade
+names, and for strategy `llm` without one the phase's own model, which sees the content anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windlass.engine.send import send_to
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import WindlassError
+from windlass.messages import user
+from windlass.providers.base import ModelInfo, Provider
+from windlass.rules import Choosing
+from windlass.wire.base import Request
+
+MENU_TOKENS: Final = 10_000
+"""Tokens that no question passes: a hundred lines of a few hundred characters, and the task."""
+MOST_ANSWERED: Final = 1_024
+"""Tokens of an answer: a hundred names and a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """The model that is asked."""
+
+    provider: Provider
+    info: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked and answered. `failure` says why there is no answer (empty: there is one).
+
+    `columns` are those of the record: the model, its tokens, and US dollars.
+    """
+
+    question: str
+    text: str = ""
+    failure: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def selector_of(run: Run, work: PhaseRun, made: Choosing) -> tuple[Selector | None, str]:
+    """The model that the phase's strategy asks (None: nobody), and why not where it would."""
+    strategy = made.selection.strategy
+    if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and made.selector is None):
+        return None, ""
+    if made.no_model:
+        origin = run.settings["auto_context_llm_selection_enabled"].origin
+        return None, f"no model is asked: {origin} switches it off"
+    if made.selector is None:
+        return Selector(work.provider, work.info), ""
+    return Selector(*run.resolve(made.selector)), ""
+
+
+async def ask_selector(run: Run, selector: Selector, question: str) -> Asked:
+    """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
+    info = selector.info
+    request = Request(
+        model=info.name.partition("/")[2],
+        messages=(user(question),),
+        tool_choice="none",
+        max_output_tokens=MOST_ANSWERED,
+        temperature=0.0,
+    )
+    try:
+        reply = await send_to(selector.provider, info.name, request, lambda _: None)
+    except WindlassError as error:
+        failed = f"the selector {info.name} gave no answer: {error}"
+        return Asked(question, failure=failed, columns={"model": info.name})
+    usage = reply.usage
+    price = run.charge(info, usage, saved=0)
+    run.net.spent += price or 0.0
+    columns = {
+        "model": info.name,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "tokens_cached": usage.tokens_cached,
+        "cost": price,
+    }
+    return Asked(question, reply.message.text, columns=columns)
