@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from windlass.history.base import NodeType
 from windlass.history.cards import FAILED, cards_of, item_of
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message
+from windlass.settings import Settings
 from windlass.wire.base import Request
 
 LONG = "The pump in hall 7 failed at 14:05. " * 12
@@ -273,6 +275,14 @@ class TestSummaries:
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.keeper.cards(ran.session)[2].generator_model == "rule"
 
+    @pytest.mark.req("AC-59")
+    def test_a_cascades_helper_goes_before_the_users(self) -> None:
+        settings = Settings.read({}, {"WINDLASS_HELPER_MODEL": "b/user"}, Path())
+        named = {"auto_context": {"helper_model": "a/cascade"}}
+        assert beside.options_of(settings, named).summariser == "a/cascade"
+        assert beside.options_of(settings, {"auto_context": True}).summariser == "b/user"
+        assert beside.options_of(Settings(Path()), {"auto_context": True}).summariser is None
+
     @pytest.mark.req("AC-11")
     async def test_equal_bodies_share_summary_and_vector(
         self, house: House, summarised: None
@@ -346,7 +356,7 @@ class TestVectors:
     async def test_one_that_fails_costs_the_vectors_alone(
         self, house: House, monkeypatch: pytest.MonkeyPatch, answer: Any
     ) -> None:
-        monkeypatch.setattr(beside, "_embedder", lambda *_: lambda: Odd(answer))
+        monkeypatch.setattr(beside, "embedder_of", lambda *_: lambda: Odd(answer))
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         assert len(ran.keeper.cards(ran.session)) == 4
@@ -358,7 +368,7 @@ class TestVectors:
     async def test_two_models_in_one_session_are_never_compared(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(beside, "_embedder", lambda *_: lambda: Odd([[0.6, 0.8]]))
+        monkeypatch.setattr(beside, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
         ran = await house.run(two_phases(auto_context={}), replies())
         first, second, *_ = ran.keeper.cards(ran.session)
         other = Odd([[0.0, 1.0]])

@@ -79,7 +79,7 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
         assert len(before) < len(replies), "some wait"
         assert [one for one in keeper.verify() if one.severity == "damage"] == []
         settings = Settings.read({}, {}, tmp_path)
-        maker = maker_of(settings, lambda name: pytest.fail(f"{name} was asked"))
+        maker = maker_of(settings, lambda name: pytest.fail(f"{name} was asked"), {})
         told = asyncio.run(
             make_cards(
                 keeper, "s", maker, lambda told: Row(NodeType.DECISION, "t", 0.0, metadata=told)

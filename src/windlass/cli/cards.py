@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.cards.card import Card
 from windlass.cli.output import money, out, print_json, print_table, progress
-from windlass.engine.beside import FLAG, card_names, make_cards, maker_of
+from windlass.engine.beside import FLAG, card_models, make_cards, maker_of
 from windlass.engine.cards import Told, failed_of, wanted
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
@@ -121,8 +121,9 @@ def _make(
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=_warn)
-    maker = maker_of(settings, providers.resolve)
-    names = card_names(settings)
+    cascade = keeper.start(session).cascade
+    maker = maker_of(settings, providers.resolve, cascade)
+    names = card_models(settings, cascade)
     if names and not quiet:
         progress.print(f"models that see content: {', '.join(names)}", markup=False)
     # What failed before is asked for again; with `regenerate` everything is.

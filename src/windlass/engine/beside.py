@@ -67,62 +67,72 @@ def _as_json(cascade: Cascade) -> dict[str, Any]:
     return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def options_of(settings: Settings) -> CardOptions:
-    """How the user wants cards to be made; the helper model writes summaries, if one is named."""
+def options_of(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
+    """How cards of a cascade's sessions (its JSON) are made.
+
+    Where no summariser is named, the helper model is it: the cascade's, else the user's.
+    """
     options = CardOptions(**settings.cards)
-    if options.summariser is None and settings.helper_model is not None:
-        options = replace(options, summariser=settings.helper_model)
+    if options.summariser is None:
+        auto = cascade.get("auto_context")
+        helper = auto.get("helper_model") if isinstance(auto, Mapping) else None
+        options = replace(options, summariser=helper or settings.helper_model)
     return replace(options, summariser=None) if options.summariser == NONE else options
 
 
-def card_models(cascade: Cascade, settings: Settings) -> tuple[str, ...]:
-    """The models that will see what is said in a run, to make cards of it."""
-    if not wants_cards(_as_json(cascade), settings) or not settings.auto_context_cards_enabled:
-        return ()
-    return card_names(settings)
-
-
-def card_names(settings: Settings) -> tuple[str, ...]:
-    """The same where cards are made."""
-    options = options_of(settings)
+def card_models(settings: Settings, cascade: Mapping[str, Any]) -> tuple[str, ...]:
+    """The models that see what is said, to make cards of it."""
+    options = options_of(settings, cascade)
     hosted = None if options.embedder in (NONE, WORDLLAMA) else options.embedder
     return tuple(name for name in (options.summariser, hosted) if name is not None)
 
 
+def models_beside(cascade: Cascade, settings: Settings) -> tuple[str, ...]:
+    """The same of a run; none where it makes no cards."""
+    told = _as_json(cascade)
+    makes = wants_cards(told, settings) and settings.auto_context_cards_enabled
+    return card_models(settings, told) if makes else ()
+
+
 def check_cards(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
     """Raise UsageError for a model of cards that is not there, before anything is paid for."""
-    if wants_cards(_as_json(cascade), settings) and settings.auto_context_cards_enabled:
-        maker_of(settings, resolve)
+    told = _as_json(cascade)
+    if wants_cards(told, settings) and settings.auto_context_cards_enabled:
+        maker_of(settings, resolve, told)
 
 
-def maker_of(settings: Settings, resolve: Resolve) -> CardMaker:
-    """What makes cards as the settings say. Raises UsageError for a model that is not there."""
-    options = options_of(settings)
+def maker_of(settings: Settings, resolve: Resolve, cascade: Mapping[str, Any]) -> CardMaker:
+    """What makes cards of a cascade's sessions. Raises UsageError: a model is not there."""
+    options = options_of(settings, cascade)
     summariser = None
     if options.summariser is not None:
         summariser = Summariser(options.summariser, *resolve(options.summariser))
     return CardMaker(
         options,
         summariser=summariser,
-        embedder=_embedder(options.embedder, settings),
+        embedder=embedder_of(settings),
         now=time.time,
         clock=time.monotonic,
     )
 
 
-def _embedder(name: str | None, settings: Settings) -> Callable[[], Embedder] | None:
+def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
+    """Makes the embedding model that the user's cards have their vectors of; None: they have none.
+
+    To make it may take a while. Raises UsageError for one that is not there.
+    """
     from windlass.cards.wordllama import MISSING, WordLlamaEmbedder, installed
 
-    match name:
+    match CardOptions(**settings.cards).embedder:
         case "none":
             return None
-        case None | "wordllama":
+        case None:
+            return WordLlamaEmbedder if installed() else None
+        case "wordllama":
             if installed():
                 return WordLlamaEmbedder
-            if name is None:
-                return None
             raise UsageError(f"cards.embedder is 'wordllama': {MISSING}")
-        case _:
+        case name:
             from windlass.providers.embeddings import hosted_embedder
 
             made = hosted_embedder(name, settings.providers)
@@ -320,7 +330,8 @@ def _nothing() -> None:
 
 def start_cards(run: Run) -> None:
     """Make cards beside the run from now on, where it wants them; a switch is told."""
-    if not wants_cards(_as_json(run.cascade), run.settings):
+    cascade = _as_json(run.cascade)
+    if not wants_cards(cascade, run.settings):
         return
     if not run.settings.auto_context_cards_enabled:
         origin = run.settings[FLAG].origin
@@ -329,7 +340,7 @@ def start_cards(run: Run) -> None:
         run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
         run.emit(Noted("", text))
         return
-    run.cards = Beside(run, maker_of(run.settings, run.resolve))
+    run.cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
     run.cards.start()
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from windlass.cascade.choosing import helpers
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import servers_named
-from windlass.engine.beside import card_models, drain_cards, start_cards, stop_cards
+from windlass.engine.beside import drain_cards, models_beside, start_cards, stop_cards
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
@@ -121,7 +121,7 @@ def start_session(run: Run) -> tuple[str, ...]:
     cascade = run.cascade
     seeing = [generation_of(run, phase).model for phase in cascade.phases]
     seeing += [run.search.model] if run.search else []  # it sees what is searched for
-    seeing += card_models(cascade, run.settings)
+    seeing += models_beside(cascade, run.settings)
     seeing += helpers(cascade, run.settings)  # they see what is chosen from
     models = tuple(dict.fromkeys(seeing))
     start = SessionStart(

@@ -94,7 +94,7 @@ class Run:
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
     the number of calls, `injected` what injectors have in hand. `cards` makes cards beside the
-    run (None: it wants none). `known` is the session's index, by the model that counts its tokens.
+    run (None: it makes none). `known` is the session's index, by the model that counts its tokens.
     `last` is the phase before the one in hand (None: there was none).
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
