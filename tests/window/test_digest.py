@@ -19,19 +19,20 @@ from windlass.window.digest import (
     digest,
     error_lines,
     kind_of_name,
-    names_left,
+    told_and_kept,
     words_of,
 )
 from windlass.window.entries import Item
-from windlass.window.names import names_in, names_of, parts, unescaped, whole_names
+from windlass.window.names import known, names_in, names_said, unescaped, whole_names, words_said
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.masking import Masking
 
 FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 12
 
 
-def nobody(_: str) -> bool:
-    return False
+def kept_of(text: str, room: int, **options: Any) -> str:
+    """The names kept of a text where nothing else holds any."""
+    return " ".join(told_and_kept(text, room, list(whole_names(text)), **options)[1])
 
 
 def turns(*rounds: tuple[str, dict[str, Any], str], task: str = "Do it.") -> list[Message]:
@@ -71,16 +72,6 @@ class TestNames:
     def test_words_short_things_and_long_data_are_no_names(self) -> None:
         assert not whole_names("house a.b 123 x_1 " + "a1" * 200)
 
-    def test_a_name_holds_what_it_is_made_of(self) -> None:
-        held = names_of("open /src/app/main.py:31 now; call self.store.fetch_all")
-        assert {"/src/app", "main.py", "app/main.py", "/src/app/main.py"} <= held
-        assert {"fetch_all", "store.fetch_all", "self.store"} <= held
-        assert "self" not in held
-        assert "main" not in held
-
-    def test_an_address_is_not_cut_at_its_scheme(self) -> None:
-        assert "https" not in parts("https://a.org/b_c")
-
     def test_escapes_of_json_stick_to_no_name(self) -> None:
         call = ToolCall("c", "bash", json.dumps({"command": 'cd x\nrun_it "a_b"\t\\d_e'}))
         assert "run_it" in names_in(assistant("", calls=[call]))
@@ -90,16 +81,19 @@ class TestNames:
         assert "new_dir" in names_in(tool("c", r"C:\new_dir")), "prose has no escapes"
 
     @given(rough_texts())
-    def test_every_name_and_part_stands_in_the_text(self, text: str) -> None:
+    def test_every_name_stands_in_the_text(self, text: str) -> None:
         said = Text(text).text
-        for name in names_of(said):
+        for name in whole_names(said):
             assert name in said
 
-    @given(st.text("ab1_/.:@# -", max_size=30))
-    def test_what_a_part_would_be_is_held_by_the_whole(self, text: str) -> None:
-        for name in whole_names(text):
-            assert all(part in name for part in parts(name))
-            assert set(parts(name)) <= names_of(text)
+    @given(st.text("ab1_/.:@# -(\\n", max_size=40), st.text("ab1_/.:@# -(\\n", max_size=40))
+    def test_what_is_known_of_a_text_is_what_is_found_in_it(self, text: str, before: str) -> None:
+        names = list(whole_names(text))
+        whole = f"[{before}]\n{' '.join(names)}"
+        found = set(names_said(whole))
+        known(whole, f"[{before}]", names)
+        assert set(names_said(whole)) == found
+        assert all(word in words_said(whole) for word in names)
 
 
 class TestDigests:
@@ -125,18 +119,22 @@ class TestDigests:
 
     def test_is_what_nothing_else_holds(self) -> None:
         text = "order #W123 of user_77 on 2024-05-20"
-        assert digest(text, 100, lambda name: name == "user_77") == "#W123 2024-05-20"
-        assert names_left(text, lambda name: name == "#W123") == ["user_77", "2024-05-20"]
+        assert digest(text, 100, ["#W123", "2024-05-20"]) == "#W123 2024-05-20"
 
     def test_keeps_telling_kinds_first_and_tells_them_in_the_order_of_the_text(self) -> None:
         text = "a/long/path/to/x.py then some_name then #W123"
-        assert digest(text, 20, nobody) == "some_name #W123"
-        assert digest(text, 30, nobody, order=PATHS_FIRST) == "a/long/path/to/x.py #W123"
+        assert kept_of(text, 20) == "some_name #W123"
+        assert kept_of(text, 30, order=PATHS_FIRST) == "a/long/path/to/x.py #W123"
+
+    def test_a_name_inside_one_that_is_kept_is_not_told_again(self) -> None:
+        assert kept_of("see src/app/main.py then main.py and app_2", 100) == (
+            "src/app/main.py app_2"
+        )
 
     def test_prefers_what_the_task_talks_about_among_equals(self) -> None:
         text = "core/alpha.py core/arrow.py core/gamma.py"
-        assert digest(text, 16, nobody) == "core/alpha.py"
-        assert digest(text, 16, nobody, task=words_of("Mend Arrow!")) == "core/arrow.py"
+        assert kept_of(text, 16) == "core/alpha.py"
+        assert kept_of(text, 16, task=words_of("Mend Arrow!")) == "core/arrow.py"
 
     def test_words_said_over_and_over_say_nothing_about_a_task(self) -> None:
         assert words_of("model " * 9 + "arrow") == {"arrow"}
@@ -147,7 +145,7 @@ class TestDigests:
         kept = error_lines(log, 100)
         assert kept.endswith("ValueError: last")
         assert len(kept) <= 100
-        assert digest(log, 300, nobody, errors=100).startswith(kept)
+        assert digest(log, 300, list(whole_names(log)), errors=100).startswith(kept)
 
     def test_an_error_in_an_endless_line_keeps_what_stands_around_it(self) -> None:
         kept = error_lines("x " * 4_000 + "KeyError: 'gone' " + "y " * 4_000, 400)
@@ -157,7 +155,7 @@ class TestDigests:
     @given(st.text("ab1_/.: \nE", max_size=200), st.integers(0, 120), st.integers(0, 60))
     def test_keeps_to_its_room_and_invents_nothing(self, text: str, room: int, errors: int) -> None:
         text += "\nKeyError: a_1"
-        kept = digest(text, room, nobody, errors=errors)
+        kept = digest(text, room, list(whole_names(text)), errors=errors)
         assert len(kept) <= room
         for line in error_lines(text, errors).splitlines():
             assert line in text

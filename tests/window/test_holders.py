@@ -35,9 +35,9 @@ def test_holders_are_those_that_show_a_name(
     over = {at: Said(message) for at, message in instead.items()}
     names = {at: names_in(message) if message else frozenset() for at, message in shown.items()}
     others = [held for at, held in names.items() if at != but]
-    assert holders.held(POOL, over, but) == {
-        name for name in POOL if any(name in held for held in others)
-    }
+    assert holders.left(POOL, over, but) == [
+        name for name in POOL if not any(name in held for held in others)
+    ]
     counts = holders.among(POOL, over, (but,))
     assert all(counts[name] == sum(name in held for held in others) for name in POOL)
 

@@ -101,6 +101,18 @@ class TestRepeats:
             f"before\n[11 lines: same as lines 2-12 of the result of peek 0 above, {ref}]\nafter"
         )
 
+    @given(st.integers(0, 9), st.integers(0, 9), st.integers(6, 14), st.integers(0, 9))
+    def test_a_run_is_found_wherever_it_stands(
+        self, before: int, other: int, count: int, behind: int
+    ) -> None:
+        lines = [f"{at} {'x' * 30}" for at in range(count)]
+        source = [f"a{at}" for at in range(before)] + lines + ["end"] * behind
+        new = [f"b{at}" for at in range(other)] + lines + ["other"]
+        window = run([["\n".join(source)], ["\n".join(new)]], [Repeats()])[-1]
+        told = f"[{count} lines: same as lines {before + 1}-{before + count} of the result of peek"
+        assert told in window.messages[4].text
+        resolved(window)
+
     def test_five_lines_are_no_run(self) -> None:
         short = "\n".join(f"{at} " + "x" * 200 for at in range(5))
         window = run([[f"a\n{short}\nb"], [f"c\n{short}\nd"]], [Repeats()])[-1]

@@ -20,6 +20,7 @@ from windlass.rules import Anchors
 from windlass.window.digest import digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.expire import reference
+from windlass.window.names import names_said
 from windlass.window.policies.digest import HEAD, retold
 from windlass.window.replay import folded_pair
 from windlass.window.seams import last_turns
@@ -248,7 +249,7 @@ def short(piece: Piece, can_recall: bool) -> Piece:
     ref = reference(original)
     back = f'original: recall("{ref}")' if can_recall else f"reference {ref}"
     if message.role == "tool":
-        kept = digest(text, room, lambda _: False, errors=min(400, room))
+        kept = digest(text, room, list(names_said(text)), errors=min(400, room))
         head = HEAD.format(name=message.name or "tool", chars=len(text), back=back)
     else:
         kept = cut_text(text, room)

@@ -71,7 +71,8 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
     item = ground.known.index.items[place]
     message, text = item.message, searched_text(item.message)
     room = min(len(text), MOST_CHARS, left - _LEAST_ROOM)
-    kept = digest(text, room, held.__contains__, errors=min(200, room // 2)) if room > 0 else ""
+    left_names = [name for name in names_said(text) if name not in held]
+    kept = digest(text, room, left_names, errors=min(200, room // 2)) if room > 0 else ""
     if not kept:
         return "", ()
     who = _called(ground, place) if message.role == "tool" else message.role

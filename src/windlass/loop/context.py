@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import is_not
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from windlass.errors import SequenceError, UsageError
+from windlass.loop.chats import Chats
 from windlass.loop.marking import Marking
 from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, Made, ref_of, spec
@@ -28,10 +28,7 @@ from windlass.window.size import size
 from windlass.window.steps import planner_of, steps
 from windlass.window.trust import without_cache
 from windlass.wire.base import Usage
-from windlass.wire.openai import to_openai
 
-_FLAT: Final = frozenset({"role", "content", "tool_call_id", "name"})
-"""Keys of a chat dict that hold text, `content` at least mostly."""
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
 
@@ -85,11 +82,6 @@ class Context:
         self._places: dict[str | int, str] = {}
         self._counter = FamilyCounter(self.model)
         self._intake = Intake()
-        self._own: dict[str, int] = {}
-        self._shown: list[dict[str, Any] | None] = []
-        self._made: dict[int, bool] = {}
-        """Where what is shown is not the caller's own object, and whether it is flat."""
-        self._told = 0
         self._last: ChatWindow | None = None
         self.keyed = self.model.startswith("openai/") and model is not None
         """Whether requests share a key for the cache."""
@@ -105,6 +97,7 @@ class Context:
             back=_recall_call if recall else _reference,
             planner=planner_of(chosen, self.prices),
         )
+        self._chats = Chats(self.course, self.said)
         self._planner = self.course.planner
         self._marking = Marking(model, self.course, [spec(one) for one in self.tools], self.prices)
         self.course.supplied.update(supplied or {})
@@ -136,7 +129,7 @@ class Context:
             if taken.left_out:
                 continue
             if taken.repair is None and taken.source == position and not OWN_KEYS & message.keys():
-                self._own[ident] = position
+                self._chats.own[ident] = position
             answer = taken.item.message.role == "assistant"
             if answer:
                 self._marking.call_made(asked=self._last is not None)
@@ -283,10 +276,8 @@ class Context:
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""
-        if any(map(is_not, self.said, messages)):
-            self.said = list(messages[: len(self.said)])
-            self._shown, self._told, self._last = [], 0, None
-            self._made.clear()
+        if self._chats.said_now(messages):
+            self._last = None
 
     def _window(self) -> ChatWindow:
         step = self.course.window()
@@ -308,7 +299,7 @@ class Context:
             long=kept_long,
             assumed=self._assumed(),
         )
-        return ChatWindow(self, made, self._messages((*map(inserted, step.inserts), *loose)))
+        return ChatWindow(self, made, self._chats.messages((*map(inserted, step.inserts), *loose)))
 
     def _expected(self) -> tuple[int, bool]:
         """How many of the entries the provider should have cached, and whether all sent are."""
@@ -318,57 +309,13 @@ class Context:
         lapsed = gap is not None and ttl is not None and gap > ttl
         if lapsed or not self.prices.caches:
             return 0, False
-        return sum(one is not None for one in course.entries[:first]), first == course.sent
+        return len([*filter(None, course.entries[:first])]), first == course.sent
 
     def _assumed(self) -> tuple[str, ...]:
         reports, times = self.reports, self._marking.pauses
         trust = reports.trust.assumed if self._planner else ""  # else nothing is counted on
         told = self._priced, times.assumed, reports.ignored, trust
         return tuple(filter(None, told))
-
-    def _messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
-        """What is shown, as chat dicts; only what is new since the last window is made."""
-        course, shown = self.course, self._shown
-        for at in course.changes[self._told :]:
-            if at < len(shown):
-                shown[at] = self._chat(at, course.entries[at])
-        self._told = len(course.changes)
-        for at in range(len(shown), len(course.entries)):
-            shown.append(self._chat(at, course.entries[at]))
-        now = shown.copy()
-        for at, flat in self._made.items():
-            now[at] = shown[at].copy() if flat else copied(shown[at])  # type: ignore[union-attr]
-        for at, entry in course.pending_entries.items():
-            now[at] = self._chat(at, entry, for_good=False)
-        messages = [chat for chat in now if chat is not None]
-        messages += [to_openai(entry.message) for entry in behind]
-        return messages
-
-    def _chat(
-        self, at: int, entry: Entry | None, *, for_good: bool = True
-    ) -> dict[str, Any] | None:
-        """The entry as a chat dict: the caller's own object where nothing was changed."""
-        if entry is None:
-            chat, made = None, False
-        elif entry.message is entry.item.message and entry.item.id in self._own:
-            chat = cast("dict[str, Any]", self.said[self._own[entry.item.id]])
-            made = False
-        else:
-            chat, made = to_openai(entry.message), True
-        if for_good:
-            self._made.pop(at, None)
-            if chat is not None and made:
-                self._made[at] = chat.keys() <= _FLAT and type(chat["content"]) is str
-        return chat
-
-
-def copied(value: Any) -> Any:
-    """A copy of JSON data: whoever has the original may put marks into it."""
-    if isinstance(value, str) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {key: copied(one) for key, one in value.items()}
-    return [copied(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _unanswered(call: ToolCall) -> Entry:

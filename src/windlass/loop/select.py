@@ -27,7 +27,7 @@ from windlass.cards.scoring import Picked, Wanted
 from windlass.cards.strategies import selecting
 from windlass.cards.wordllama import WordLlamaEmbedder, installed
 from windlass.errors import UsageError
-from windlass.loop.context import copied
+from windlass.loop.chats import copied
 from windlass.loop.window import Chat
 from windlass.messages import Message
 from windlass.tokens import FamilyCounter

@@ -120,7 +120,7 @@ class Course:
         count: Tokens of a message; default the neutral count.
         facts: What is declared of tools, by name.
         back: How the original of a message is got back, in words for a placeholder.
-        uses_names: Whether any policy asks `Draft.held`.
+        uses_names: Whether any policy asks `Draft.left`.
         kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
     """
@@ -141,7 +141,7 @@ class Course:
         self.changes: list[int] = []
         """The positions whose entries changed for good, in the order in which they did."""
         self.pins: dict[int, float] = {}
-        self.looks: dict[tuple[str, int], list[int]] = {}
+        self.looks: dict[int, dict[str, list[int]]] = {}
         self.supplied: dict[str, str] = {}
         self.derived: dict[type, Any] = {}
         self.names = Holders()
@@ -200,7 +200,7 @@ class Course:
         """
         draft = self._step()
         looks: dict[int, list[int]] = {
-            turn: [at for one in self.policies for at in self.looks.get((one.name, turn), ())]
+            turn: [at for places in self.looks.get(turn, {}).values() for at in places]
             for turn in range(draft.turn + 1, draft.turn + calls + 1)
         }
         for _, at, turn in draft.looks:
@@ -324,8 +324,7 @@ class Course:
         entries = self.entries.copy()
         for at, entry in draft.entries.items():
             entries[at] = entry
-        shown = [entry for entry in entries if entry is not None]
-        shown += map(inserted, draft.inserts)
+        shown = [*filter(None, entries), *map(inserted, draft.inserts)]
         in_force = {id(edit) for edit in draft.edits.values()}
         edits = [edit for edit in draft.decided if id(edit) in in_force]
         return Window(
@@ -379,10 +378,9 @@ class Course:
         self.edits.update(draft.edits)
         for at, until in draft.pins.items():
             self.pins[at] = max(self.pins.get(at, 0), until)
-        for asked in self.policies:
-            self.looks.pop((asked.name, draft.turn), None)  # they were taken
+        self.looks.pop(draft.turn, None)  # they were taken
         for policy, at, turn in draft.looks:
-            self.looks.setdefault((policy, turn), []).append(at)
+            self.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
         self.names.put(draft.said)
         self.saved += draft.saved
         spoke = self.first_user, self.last_user

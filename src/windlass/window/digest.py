@@ -9,14 +9,13 @@ not messages, and not when a text is shortened.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import compress, filterfalse
+from itertools import compress
 from operator import not_
 from typing import Final
 
-from windlass.window.memo import Memo
-from windlass.window.names import MIN_CHARS, names_said
+from windlass.window.names import MIN_CHARS, words_said
 
 _FILES: Final = (
     "py|rs|[jt]sx?|mjs|md|json|to?ml|txt|[ch](?:pp)?|go|java|rb|php|sh|ya?ml|lock|html?|css|png"
@@ -54,7 +53,11 @@ _SIGNS: Final = (
     *("rror", "ERROR", "xception", "FAIL", "ailed", "atal", "panicked", "raceback"),
     *("ermission denied", "o such file", "not found", "Segmentation fault"),
 )
-"""One of these stands in whatever `_ERROR` matches: finding none takes a tenth of the time."""
+_SIGN_WORDS: Final = dict(
+    zip(_SIGNS, (*_SIGNS[:8], "ermission", "such", "found", "Segmentation"), strict=True)
+)
+"""One of these stands in whatever `_ERROR` matches, and its word among the words of the text:
+finding none of them there takes a fiftieth of the time."""
 LINE_CHARS: Final = 200
 """An error line of more characters is cut to what stands around its error."""
 _BEFORE: Final = 60
@@ -64,7 +67,8 @@ _RARE: Final = 6
 _TASK_CHARS: Final = 20_000
 
 
-def _kind_of_name(name: str) -> str:
+def kind_of_name(name: str) -> str:
+    """What a name is by its shape: one of `ORDER`."""
     # The commonest shapes at a glance; the expressions say the same of them.
     if len(name) < _UUID_CHARS and name.isidentifier() and name.isascii():
         return "snake" if "_" in name else "code"
@@ -82,22 +86,14 @@ def _kind_of_name(name: str) -> str:
     return (found and found.lastgroup) or "code"
 
 
-kind_of_name: Final = Memo(_kind_of_name).of
-"""What a name is by its shape: one of `ORDER`."""
-
-
-def names_left(text: str, held: Callable[[str], bool]) -> list[str]:
-    """The names that a text holds and nothing else does, in order. `held` says what else does."""
-    return list(filterfalse(held, names_said(text)))
-
-
-def error_lines(text: str, room: int) -> str:
+def error_lines(text: str, room: int, words: str = "") -> str:
     """The lines that report an error, each once, in order: the last ones within `room` characters.
 
     What broke a run stands at its end. A log in which the word occurs often keeps a few lines.
+    `words` are those of the text, where they are known.
     """
     kept: dict[str, None] = {}
-    for start, end in _lines_with_signs(text):
+    for start, end in _lines_with_signs(text, words or text):
         match = None
         for match in _ERROR.finditer(text, start, end):  # noqa: B007 - the last one is meant
             pass
@@ -116,9 +112,10 @@ def error_lines(text: str, room: int) -> str:
     return "\n".join(reversed(kept))
 
 
-def _lines_with_signs(text: str) -> Iterator[tuple[int, int]]:
+def _lines_with_signs(text: str, words: str) -> Iterator[tuple[int, int]]:
     """Where lines begin and end that may report an error, the last line first."""
-    last = {sign: text.rfind(sign) for sign in _SIGNS if sign in text}
+    signs = [sign for sign, word in _SIGN_WORDS.items() if word in words]
+    last = {sign: text.rfind(sign) for sign in signs if sign in text}
     while last:
         place = max(last.values())
         start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
@@ -139,54 +136,82 @@ def words_of(task: str) -> frozenset[str]:
     return frozenset(word for word, count in counts.items() if count <= _RARE)
 
 
-_words_in: Final = Memo(lambda name: tuple(_WORD.findall(name.casefold()))).of
+def chars_of(names: Collection[str]) -> int:
+    """The characters of names with a space behind each."""
+    return sum(map(len, names)) + len(names)
 
 
-def digest(
+def digest(text: str, room: int, left: Sequence[str], *, errors: int = 0) -> str:
+    """What of `text` is worth `room` characters: error lines, then names. See `told_and_kept`."""
+    told, kept = told_and_kept(text, room, left, errors=errors)
+    return "\n".join(filter(None, (told, " ".join(kept))))
+
+
+def told_and_kept(
     text: str,
     room: int,
-    held: Callable[[str], bool],
+    left: Sequence[str],
     *,
     errors: int = 0,
     order: tuple[str, ...] = ORDER,
     task: Collection[str] = (),
-) -> str:
-    """What of `text` is worth `room` characters.
+) -> tuple[str, list[str]]:
+    """What of `text` is worth `room` characters: the lines that report an error, and names.
 
     Args:
         text: What was said.
-        room: The most characters of the digest.
-        held: Whether something else in view holds a name.
+        room: The most characters of both.
+        left: The names in it that nothing else in view holds, in the order of the text.
         errors: Characters of the room that error lines may take.
         order: Kinds of names, the first to be kept first.
         task: Words; among names of a kind, those that share one of them go first.
     """
-    told = error_lines(text, min(errors, room)) if errors else ""
+    told = error_lines(text, min(errors, room), words_said(text)) if errors else ""
     room -= len(told)
-    kept = " ".join(_chosen(names_left(text, held), room, told, order, task))
-    return f"{told}\n{kept}" if told and kept else told or kept
+    if chars_of(left) > room:
+        return told, _chosen(left, room, told, order, frozenset(task))
+    return told, _alone(left, told)
+
+
+def _alone(names: Sequence[str], told: str) -> list[str]:
+    """The names that stand neither in what is told nor in another of them."""
+    text = " ".join((told, *names))
+    at = len(told) + 1
+    kept: list[str] = []
+    for name in names:
+        if text.find(name) == at:
+            kept.append(name)
+        at += len(name) + 1
+    return kept
 
 
 def _chosen(
-    names: Sequence[str], room: int, shown: str, order: tuple[str, ...], task: Collection[str]
+    names: Sequence[str], room: int, told: str, order: tuple[str, ...], task: frozenset[str]
 ) -> list[str]:
-    """Those of the names that are worth the room, in their order; `shown` is told already."""
+    """Those of the names that are worth the room, in their order."""
     of_kind: dict[str, list[str]] = {kind: [] for kind in order}
     for kind, name in zip(map(kind_of_name, names), names, strict=True):
         of_kind[kind].append(name)
-    alien = frozenset(task).isdisjoint
     chosen: set[str] = set()
     for left in of_kind.values():
         if room <= MIN_CHARS:
             break  # no name is as short
-        if task and sum(map(len, left)) + len(left) > room:
-            others = list(map(alien, map(_words_in, left)))
-            left[:] = *compress(left, map(not_, others)), *compress(left, others)
+        if task and chars_of(left) > room:
+            left[:] = _by_task(left, task)
         for name in left:
-            if len(name) < room and name not in shown:
-                shown += " " + name
+            if len(name) < room and name not in told:
+                told += " " + name
                 room -= len(name) + 1
                 chosen.add(name)
                 if room <= MIN_CHARS:
                     break
     return list(filter(chosen.__contains__, names))
+
+
+def _by_task(names: list[str], task: frozenset[str]) -> list[str]:
+    """The names that share a word with the task before the others."""
+    shared = task.intersection(_WORD.findall(" ".join(names).casefold()))
+    if not shared:
+        return names
+    near = [any(map(name.casefold().__contains__, shared)) for name in names]
+    return [*compress(names, near), *compress(names, map(not_, near))]

@@ -47,7 +47,7 @@ class Draft:
         self.pins: dict[int, float] = {}
         self.wants: list[Want] = []
         self.saved = 0
-        self._asked: tuple[Iterable[str], int, frozenset[str]] | None = None
+        self._asked: tuple[Iterable[str], int, list[str]] | None = None
         """The last question who holds names, and its answer: it is often asked twice."""
         self.turn = course.calls + 1
         self.fresh = range(course.sent, len(course.items))
@@ -116,22 +116,22 @@ class Draft:
 
     def due(self, policy: str) -> Iterable[int]:
         """The positions that `policy` wanted to look at again at this call."""
-        return self._course.looks.get((policy, self.turn), ())
+        return self._course.looks.get(self.turn, {}).get(policy, ())
 
-    def held(self, names: Iterable[str], *, but: int) -> frozenset[str]:
-        """Those of the names that something shown holds, other than the message at `but`."""
+    def left(self, names: Iterable[str], *, but: int) -> list[str]:
+        """Those of the names that nothing shown holds but the message at `but`, in their order."""
         if self._asked is None or self._asked[0] is not names or self._asked[1] != but:
-            self._asked = names, but, self._course.names.held(names, self._said, but)
+            self._asked = names, but, self._course.names.left(names, self._said, but)
         return self._asked[2]
 
     def holders(self, name: str) -> int:
         """How many messages that are shown hold the name."""
         return self._course.names.among((name,), self._said)[name]
 
-    def held_outside(self, names: Iterable[str], span: Iterable[int]) -> frozenset[str]:
-        """Those of the names that something shown holds, other than the messages of the span."""
+    def left_outside(self, names: Iterable[str], span: Iterable[int]) -> list[str]:
+        """Those of the names that nothing shown holds outside the span, in their order."""
         found = self._course.names.among(names, self._said, set(span))
-        return frozenset(name for name, count in found.items() if count > 0)
+        return [name for name in names if found[name] <= 0]
 
     def fixed(self, at: int) -> bool:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
@@ -168,7 +168,10 @@ class Draft:
         One of each kind for a course, made when first asked for; it may hold nothing that
         could not be worked out again from what is shown.
         """
-        found: Derived = self._course.derived.setdefault(kind, kind())
+        known = self._course.derived
+        if kind not in known:
+            known[kind] = kind()
+        found: Derived = known[kind]
         return found
 
     # ---- asking --------------------------------------------------------------------
@@ -194,7 +197,8 @@ class Draft:
         if entry is None or self.pinned(at) or self._hides_others(at):
             return False
         now = entry.message
-        if not _stands_for(message, now) or self.size(message) >= self.size(now):
+        less = self.size(now) - self.size(message)
+        if less <= 0 or not _stands_for(message, now):
             return False
         if _PLACEHOLDER.match(self.item(at).message.text):
             return False  # a window that is handed back: its original is not here to refer to
@@ -202,7 +206,7 @@ class Draft:
             return False
         if _signed(now) and self._in_open_loop(at):
             return False
-        self._commit(Replace(entry.item.id, message, because, reason), (at,))
+        self._commit(Replace(entry.item.id, message, because, reason), (at,), less)
         return True
 
     def fold(self, span: Sequence[int], text: Message, because: Because, reason: str) -> bool:
@@ -218,14 +222,14 @@ class Draft:
             return False
         places = tuple(at for at, _ in shown)
         ids = tuple(self.item(at).id for at in places)
-        self._commit(Fold(ids, text, because, reason), places)
+        self._commit(Fold(ids, text, because, reason), places, before - self.size(text))
         return True
 
     def drop(self, span: Sequence[int], because: Because, reason: str) -> bool:
         """Show the span no more, under the conditions of a fold."""
         shown = self._removable(span)
         for at, entry in shown:
-            self._commit(Drop(entry.item.id, because, reason), (at,))
+            self._commit(Drop(entry.item.id, because, reason), (at,), self.size(entry.message))
         return bool(shown)
 
     def insert(self, item: Item, because: Because, reason: str) -> None:
@@ -261,14 +265,15 @@ class Draft:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
         return at > self._course.last_user
 
-    def _commit(self, edit: Edit, places: Sequence[int]) -> None:
+    def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
+        """Make an edit that makes the window `less` tokens shorter."""
         self.decided.append(edit)
+        self.saved += less
         self._asked = None
         for at in places:
             entry = self.entry(at)
             assert entry is not None
             after = changed(entry, edit)
-            self.saved += self.size(entry.message) - (self.size(after.message) if after else 0)
             self._entries[at] = after
             self.edits[at] = edit
             if self._course.uses_names:

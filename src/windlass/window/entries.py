@@ -7,7 +7,7 @@ they cost, or who decides on an edit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from windlass.messages import Message
@@ -130,7 +130,7 @@ def changed(entry: Entry, edit: Edit) -> Entry | None:
         case Fold() if entry.item.id != edit.ids[0]:
             return None
         case Replace() | Fold():
-            return replace(entry, message=edit.replacement, because=edit.because)
+            return Entry(entry.item, edit.replacement, entry.reason, edit.because, entry.covers)
 
 
 def apply(entries: Sequence[Entry], edits: Mapping[str, Edit]) -> tuple[Entry, ...]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from itertools import filterfalse
 from typing import Final
 
 from windlass.messages import Message
 from windlass.window.names import names_in
 
-_YOUNG: Final = 12
+_YOUNG: Final = 8
 """Messages looked into one by one: those of the last three or four turns."""
 
 NONE: Final[frozenset[str]] = frozenset()
@@ -28,11 +28,14 @@ class Said:
 
     def __init__(self, message: Message | None) -> None:
         self._message = message
+        self._names: AbstractSet[str] | None = None
 
-    @cached_property
+    @property
     def names(self) -> AbstractSet[str]:
         """The names in it; none where nothing is shown."""
-        return NONE if self._message is None else names_in(self._message)
+        if self._names is None:  # `cached_property` takes a lock
+            self._names = NONE if self._message is None else names_in(self._message)
+        return self._names
 
 
 class Holders:
@@ -87,23 +90,24 @@ class Holders:
                 found.update(asked & said.names)
         return found
 
-    def held(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> frozenset[str]:
-        """Those of the names that something shown holds, other than the message at `but`."""
-        asked = frozenset(names)
+    def left(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> list[str]:
+        """Those of the names that nothing shown holds but the message at `but`, in their order."""
         counts = self._counts
-        found: set[str] | frozenset[str] = asked & counts.keys()
+        left = set(filterfalse(counts.__contains__, names))
         gone = [
             self._said[at].names
             for at in {*instead, but}
             if at in self._said and at not in self._young
         ]
         if gone:
-            found = {
-                name
-                for name in found
-                if counts[name] > sum([name in lost for lost in gone])  # no generator: speed
-            }
+            left.update(
+                [
+                    name
+                    for name in names
+                    if counts[name] == sum([name in lost for lost in gone])  # no generator: speed
+                ]
+            )
         for at, said in {**self._young, **instead}.items():
             if at != but:
-                found |= asked & said.names
-        return frozenset(found)
+                left -= said.names
+        return list(filter(left.__contains__, names))

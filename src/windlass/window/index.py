@@ -7,10 +7,10 @@ a reference, or a read is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
@@ -19,8 +19,12 @@ from windlass.window.references import REFERENCE
 
 RUN: Final = 6
 """Lines that a run has at least."""
+_WIDE: Final = 3
+"""Lines that a run is found by."""
+_STRIDE: Final = RUN - _WIDE + 1
+"""One in so many places of a text is taken in: every run begins before or at one of them."""
 _PLACES: Final = 4
-"""Results remembered that show the same run, the newest; they are tried one after the other."""
+"""Results remembered that show the same lines, the newest; they are tried one after the other."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a position and a line."""
 
@@ -39,25 +43,17 @@ class Run:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A message as it was when it was indexed: its lines, and the number of each."""
-
-    message: Message
-    lines: Sequence[str]
-    numbers: Sequence[int]
-
-
 class LineIndex:
     """The lines that tool results show."""
 
     def __init__(self) -> None:
         self._upto = 0
-        self._shown: dict[int, _Shown] = {}
+        self._shown: dict[int, Message] = {}
+        """The messages as they were when they were taken in."""
         self._runs: dict[int, int] = {}
-        """Where each run was shown last: the position times `_LINES`, and the line."""
+        """Where some lines were shown last: the position times `_LINES`, and the first line."""
         self._before: dict[int, list[int]] = {}
-        """Where it was shown before that, if it was: the oldest place first."""
+        """Where they were shown before that, if they were: the oldest place first."""
         self._texts: dict[str, list[int]] = {}
 
     def grow(self, draft: Draft) -> None:
@@ -72,21 +68,16 @@ class LineIndex:
         if entry is None or entry.item.message.role != "tool" or not entry.message.parts:
             return
         text = entry.message.text
+        self._shown[at] = entry.message
         self._texts.setdefault(text, []).append(at)
-        lines = text.split("\n")
-        if len(lines) < RUN:
-            self._shown[at] = _Shown(entry.message, (), ())
-            return
-        numbers = _numbers(lines) if entry.because == "repeat" else range(1, len(lines) + 1)
-        self._shown[at] = _Shown(entry.message, lines, numbers)
-        keys = _keys(text)
+        keys = keys_of(text)[::_STRIDE]
         for key in self._runs.keys() & keys:
             places = self._before.setdefault(key, [])
             if len(places) == _PLACES - 1:
                 del places[0]
             places.append(self._runs[key])
         # Backwards: where a text repeats itself, the first place has the longest run.
-        places_now = range(at * _LINES + len(keys) - 1, at * _LINES - 1, -1)
+        places_now = range(at * _LINES + (len(keys) - 1) * _STRIDE, at * _LINES - 1, -_STRIDE)
         self._runs.update(zip(reversed(keys), places_now, strict=True))
 
     def whole(self, draft: Draft, text: str) -> int | None:
@@ -96,79 +87,84 @@ class LineIndex:
                 return at
         return None
 
-    def runs(self, draft: Draft, text: str, lines: Sequence[str]) -> Iterator[Run]:
-        """The longest runs of the text's lines that one message shows, in order, none overlapping.
-
-        `lines` are those of the text.
-        """
-        start = 0
-        keys: Sequence[int] = _keys(text) if self._runs else ()
-        if self._runs.keys().isdisjoint(keys):
+    def runs(self, draft: Draft, text: str) -> Iterator[Run]:
+        """The longest runs of its lines that one message shows, in order, none overlapping."""
+        keys = keys_of(text)
+        known = self._runs
+        if known.keys().isdisjoint(keys):
             return
-        shows = cache(partial(self.shows, draft))
-        while start < len(keys):
-            newest = self._runs.get(keys[start])
-            best = None
-            if newest is not None:
-                places = (newest, *reversed(self._before.get(keys[start], ())))
-                best = self._best(shows, lines, start, places)
-            if best is None:
-                start += 1
-                continue
-            yield best
-            start = best.start + best.count
+        lines = text.split("\n")
+        lines_of = cache(partial(self._lines, draft))
+        done = 0
+        for start in [at for at, key in enumerate(keys) if key in known]:
+            if start >= done:
+                places = (known[keys[start]], *reversed(self._before.get(keys[start], ())))
+                best = _longest(lines_of, lines, range(done, len(lines)), start, places)
+                if best is not None:
+                    yield best
+                    done = best.start + best.count
 
     def shows(self, draft: Draft, at: int) -> bool:
         """Whether the message at this position is shown as it was when it was taken in."""
         entry = draft.entry(at)
-        return entry is not None and entry.message is self._shown[at].message
+        return entry is not None and entry.message is self._shown[at]
 
-    def _best(
-        self,
-        shows: Callable[[int], bool],
-        lines: Sequence[str],
-        start: int,
-        places: Sequence[int],
-    ) -> Run | None:
-        best: Run | None = None
-        for one in places:
-            at, place = divmod(one, _LINES)
-            if not shows(at):
-                continue
-            shown = self._shown[at]
-            count = _common(lines, start, shown.lines, place)
-            # A line that stands for others is no line of theirs: numbers must go on by one.
-            count = _steady(shown.numbers, place, count)
-            if count >= RUN and (best is None or count > best.count):
-                best = Run(start, count, at, shown.numbers[place])
-        return best
+    def _lines(self, draft: Draft, at: int) -> _Lines | None:
+        """The lines of the message at this position, and their numbers; None: not shown now."""
+        entry = draft.entry(at)
+        if entry is None or entry.message is not self._shown[at]:
+            return None
+        lines = entry.message.text.split("\n")
+        return lines, _numbers(lines) if entry.because == "repeat" else range(1, len(lines) + 1)
+
+
+_Lines: TypeAlias = tuple[Sequence[str], Sequence[int]]
+"""The lines of a message, and the number of each among those that it stands for."""
 
 
 @lru_cache(maxsize=8)
-def _keys(text: str) -> Sequence[int]:
-    """What each `RUN` lines of a text, from each start on, are found by.
+def keys_of(text: str) -> Sequence[int]:
+    """What some lines of a text, from each start on, are found by.
 
     Asked when the text is new, and again when it was sent.
     """
-    hashes = list(map(hash, text.split("\n")))
-    return tuple(map(hash, zip(*(hashes[start:] for start in range(RUN)), strict=False)))
+    lines = text.split("\n")
+    if len(lines) < RUN:
+        return ()
+    return tuple(map(hash, zip(*(lines[start:] for start in range(_WIDE)), strict=False)))
 
 
-def _common(one: Sequence[str], start: int, other: Sequence[str], place: int) -> int:
-    most = min(len(one) - start, len(other) - place)
-    count = 0
-    while count < most and one[start + count] == other[place + count]:
-        count += 1
-    return count
-
-
-def _steady(numbers: Sequence[int], place: int, count: int) -> int:
-    if isinstance(numbers, range):
-        return count
-    steady = 0
-    while steady < count and numbers[place + steady] == numbers[place] + steady:
-        steady += 1
-    return steady
+def _longest(
+    lines_of: Callable[[int], _Lines | None],
+    lines: Sequence[str],
+    free: range,
+    start: int,
+    places: Iterable[int],
+) -> Run | None:
+    """The longest run among the free lines around `start` that one of the places shows."""
+    best: Run | None = None
+    for one in places:
+        at, place = divmod(one, _LINES)
+        found = lines_of(at)
+        if found is None or found[0][place] != lines[start]:
+            continue
+        shown, numbers = found
+        first, last = start, start + 1
+        ahead = place - start
+        while first > free.start and first + ahead > 0:
+            before = first - 1 + ahead
+            if lines[first - 1] != shown[before] or numbers[before] + 1 != numbers[before + 1]:
+                break
+            first -= 1
+        while last < free.stop and last + ahead < len(shown):
+            # A line that stands for others is no line of theirs: numbers go on by one.
+            now = last + ahead
+            if lines[last] != shown[now] or numbers[now - 1] + 1 != numbers[now]:
+                break
+            last += 1
+        if last - first >= RUN and (best is None or last - first > best.count):
+            best = Run(first, last - first, at, numbers[first + ahead])
+    return best
 
 
 def _numbers(lines: Sequence[str]) -> list[int]:

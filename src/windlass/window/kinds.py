@@ -125,6 +125,8 @@ _NAMES: Final[tuple[tuple[_Known, str], ...]] = (
 _TOOLS: Final[Mapping[str, _Known]] = {
     name: known for known, names in _NAMES for name in names.split()
 }
+_KEPT_CHARS: Final = 50_000
+"""Of texts of at most so many characters the kind is remembered: it is asked for several times."""
 _JOINT: Final = re.compile(r"__|\.|/|:")
 _COMMANDS: Final = ("command", "cmd", "script")
 """Arguments that hold a shell command."""
@@ -133,26 +135,33 @@ _EDITOR_VERBS: Final = frozenset({"view", "create", "str_replace", "insert", "un
 
 def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kind:
     """What the text, the result of the call, is: as declared, by the tool's name, by its look."""
+    return (_kind_of if len(text) <= _KEPT_CHARS else _kind_of.__wrapped__)(call, text, facts)
+
+
+@lru_cache(maxsize=64)
+def _kind_of(call: ToolCall | None, text: str, facts: Facts | None) -> Kind:
     if facts is not None:
         for kind in KINDS:
             if facts.kind == kind:
                 return kind
-    looks = look_of(text)
     if call is None:
-        return looks
+        return look_of(text)
     known = _TOOLS.get(plain_name(call.name))
     shell = _shell(call, known)
     if shell is not None:
-        return shell.kind if shell.kind != "command" or looks in DATA else looks
+        if shell.kind != "command":
+            return shell.kind
+        looks = look_of(text)
+        return "command" if looks in DATA else looks
     if known is None:
-        return "file" if facts is not None and facts.writes else looks
+        return "file" if facts is not None and facts.writes else look_of(text)
     if known.kind == "file" and known.reads:
         return "file"
-    if known.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log"):
-        return known.kind
     if known.kind in ("file", "command", "listing"):
         return known.kind
-    return looks
+    looks = look_of(text)
+    alike = known.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log")
+    return known.kind if alike else looks
 
 
 def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
@@ -248,6 +257,7 @@ def _lines(path: str, arguments: Mapping[str, Any]) -> Lines:
 
 _HEAD: Final = 4_000
 """Characters that a look takes in: what a text is shows in its first lines."""
+_LOOKED_LINES: Final = 20
 _FEW: Final = 3
 _DIFF: Final = re.compile(r"^(?:diff --git |Index: |--- .*\n\+\+\+ |@@ -\d+)", re.MULTILINE)
 _STAMPED: Final = re.compile(
@@ -263,21 +273,16 @@ _ROW: Final = re.compile(r"[^|]*\||[^\t]*\t|(?:[^,]*,){2}")
 
 def look_of(text: str) -> Kind:
     """What a text is by its look alone."""
-    return _look_of(text[:_HEAD].lstrip(), text[-20:].rstrip()[-1:])
-
-
-@lru_cache(maxsize=64)
-def _look_of(head: str, last: str) -> Kind:
-    """What a text is that begins so, and whose last character this is."""
+    head = text[:_HEAD].lstrip()
     if not head:
         return "text"
-    if _is_json(head, last):
+    if _is_json(head, text[-20:].rstrip()[-1:]):
         return "json"
     if _RAN.match(head):
         return "command"
     if _DIFF.match(head):
         return "diff"
-    lines = [line for line in head.split("\n")[:20] if line.strip()]
+    lines = [line for line in head.split("\n", _LOOKED_LINES)[:_LOOKED_LINES] if line.strip()]
     if len(lines) < _FEW:
         return "text"
     strangers = len(lines) - ceil(0.7 * len(lines))

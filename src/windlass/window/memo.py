@@ -1,38 +1,44 @@
-"""What was found out about a word, kept for speed alone: a session says the same ones again.
+"""What was found out about a text, kept for speed alone: it is asked for again.
 
-Knows no words and no windows. Unlike `functools.lru_cache` it is asked without a call of
-Python's where the answer is there, which is what most of the time is.
+Knows no windows, and nothing of what is found out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
-
-_MOST: Final = 1 << 14
-"""Words remembered; with one more all are forgotten."""
+from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
 
 
-class _Table(dict[str, Found], Generic[Found]):
-    """A dict that works out what it lacks."""
+class Recent(Generic[Found]):
+    """Remembers what a pure function says of the texts that were asked for last.
 
-    def __init__(self, find: Callable[[str], Found]) -> None:
-        super().__init__()
+    Args:
+        find: The function.
+        most: Texts remembered; with one more the older half is forgotten.
+        chars: Texts of more characters are not remembered.
+    """
+
+    def __init__(self, find: Callable[[str], Found], *, most: int, chars: int) -> None:
         self._find = find
+        self._most = most
+        self._chars = chars
+        self._found: dict[str, Found] = {}
 
-    def __missing__(self, word: str) -> Found:
-        found = self._find(word)
-        if len(self) >= _MOST:
-            self.clear()
-        self[word] = found
+    def of(self, text: str) -> Found:
+        """What the function says of a text."""
+        found = self._found.get(text)
+        if found is None:
+            found = self._find(text)
+            self.know(text, found)
         return found
 
-
-class Memo(Generic[Found]):
-    """Remembers what a pure function says of each word."""
-
-    def __init__(self, find: Callable[[str], Found]) -> None:
-        self.of: Final[Callable[[str], Found]] = _Table(find).__getitem__
-        """What the function says of a word."""
+    def know(self, text: str, found: Found) -> None:
+        """Remember what the function would say of a text, where that is known without it."""
+        if len(text) > self._chars:
+            return
+        if len(self._found) >= self._most:
+            for old in list(self._found)[: self._most // 2]:
+                self._found.pop(old, None)  # another thread may have done so
+        self._found[text] = found

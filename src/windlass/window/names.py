@@ -1,23 +1,22 @@
 """Names: the identifiers, paths, numbers and addresses that a later call may quote.
 
 Knows text and messages, nothing of windows; who in view holds a name is the affair of
-`holders`. What is in view is in view as a part of
-something longer too: a path holds its file name, `self.parent.key` holds `parent.key`. So
-the names of a text are its whole names and the parts of each that can stand alone.
+`holders`. A name is said where it stands whole: that a path holds its file name is left out,
+because finding the parts of names takes as long as finding names, and what it would save is
+less than 0.003 of a bill.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
-from itertools import filterfalse
+from dataclasses import dataclass
+from itertools import filterfalse, repeat
 from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.memo import Memo
+from windlass.window.memo import Recent
 from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
@@ -33,11 +32,17 @@ _HEAD: Final = ":-"
 _TAIL: Final = ".:-/#@"
 _EDGES: Final = "._:-/#@"
 _MIN_CORE: Final = 2
-_JOINTS: Final = re.compile(r"[/.:@#]")
-_MAX_JOINTS: Final = 12
 _MEMO_TEXTS: Final = 64
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a text says: its names in order, and each of its words once, in a line."""
+
+    names: Mapping[str, None]
+    words: str
 
 
 def whole_names(text: str) -> Mapping[str, None]:
@@ -46,69 +51,40 @@ def whole_names(text: str) -> Mapping[str, None]:
     A name has 4 to 200 characters, one of them a digit or one of `_ / @ # .`, and no white
     space, quotes or brackets.
     """
-    return _remembered(text) if len(text) <= _MEMO_CHARS else _whole_names(text)
+    return MappingProxyType(_names_among(_words(text)))
 
 
-def _whole_names(text: str) -> Mapping[str, None]:
+def _words(text: str) -> Mapping[str, None]:
+    """What stands between white space, quotes and brackets, each once, in order."""
     text = text.replace(GUTTER, " ")
     words = text.encode("utf-8", "replace").translate(_SPACED).decode("utf-8").split()
+    return dict.fromkeys(words)
+
+
+def _names_among(words: Iterable[str]) -> dict[str, None]:
     # What is letters alone, or letters and dashes, is no name; most words are: left out in C.
-    telling = filterfalse(_TELLING.isdisjoint, filterfalse(str.isalpha, dict.fromkeys(words)))
-    names: dict[str, None] = {}
-    for word in telling:
-        if MIN_CHARS <= len(word) <= MAX_CHARS:
-            if word[0].isalnum() and word[-1].isalnum():  # nothing stands around it
-                names[word] = None
-                continue
-            name = word.lstrip(_HEAD).rstrip(_TAIL)
-            if is_name(name) and len(name.strip(_EDGES)) >= _MIN_CORE:
-                names[name] = None
-    return MappingProxyType(names)
+    telling = list(filterfalse(_TELLING.isdisjoint, filterfalse(str.isalpha, words)))
+    cores = map(str.strip, telling, repeat(_EDGES))
+    names = dict.fromkeys(
+        [
+            word if word is core else _trimmed(word, core)
+            for word, core in zip(telling, cores, strict=True)
+            if MIN_CHARS <= len(word) <= MAX_CHARS
+        ]
+    )
+    names.pop("", None)
+    return names
 
 
-_remembered = lru_cache(maxsize=_MEMO_TEXTS)(_whole_names)
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    pieces = _JOINTS.split(name)
-    joints = len(pieces) - 1
-    if not 1 <= joints <= _MAX_JOINTS:
-        return ()
-    held = pieces[1:-1]
-    joint = -1
-    for piece in pieces[:-1]:
-        joint += len(piece) + 1
-        held.append(name[:joint])
-        held.append(name[joint + 1 :])
-    path, colon, rest = name.partition(":")
-    if colon and not rest.startswith("//"):
-        held += _PARTS.of(path)
-    return tuple(filterfalse(str.isalpha, held))
-
-
-_PARTS: Final = Memo(_parts)
-
-
-def parts(name: str) -> frozenset[str]:
-    """What a name holds that is a name by itself: heads and tails at its joints, and between."""
-    return frozenset(filter(is_name, _PARTS.of(name)))
+def _trimmed(word: str, core: str) -> str:
+    """The name in a word around which something stands; empty where it is none."""
+    name = word.lstrip(_HEAD).rstrip(_TAIL)
+    return name if is_name(name) and len(core) >= _MIN_CORE else ""
 
 
 def is_name(text: str) -> bool:
     """Whether a text without separators is a name."""
     return len(text) >= MIN_CHARS and not _TELLING.isdisjoint(text)
-
-
-def names_of(text: str) -> AbstractSet[str]:
-    """The names in a text, and what stands between the joints of each.
-
-    Some of that is too short or too plain to be a name: nobody asks for it, and to leave it
-    out takes longer than to hold it.
-    """
-    whole = whole_names(text)
-    names = set(whole)
-    names.update(*map(_PARTS.of, filterfalse(str.isidentifier, whole)))  # the others have none
-    return names
 
 
 def unescaped(text: str) -> str:
@@ -121,20 +97,38 @@ def unescaped(text: str) -> str:
 
 
 def names_said(text: str) -> Mapping[str, None]:
-    """The whole names in what a message says.
+    """The names in what a message says, in order.
 
     JSON is read without its escapes, and lines that refer to another result are left out.
     """
+    return _LOOKED.of(text).names
+
+
+def words_said(text: str) -> str:
+    """The words in what a message says, each once, in a line: a sign is sooner found there.
+
+    Words end at white space, quotes and brackets.
+    """
+    return _LOOKED.of(text).words
+
+
+def known(text: str, other: str, names: Iterable[str]) -> None:
+    """Say that a text is another one and these names of it, with spaces: it need not be read."""
+    found = dict(names_said(other))
+    found.update(dict.fromkeys(names))
+    _LOOKED.know(text, _Looked(MappingProxyType(found), text))
+
+
+def _look(text: str) -> _Looked:
     text = without_references(text)
-    return whole_names(unescaped(text) if text[:1] in ("{", "[") else text)
+    words = _words(unescaped(text) if text[:1] in ("{", "[") else text)
+    return _Looked(MappingProxyType(_names_among(words)), " ".join(words))
+
+
+_LOOKED: Final = Recent(_look, most=_MEMO_TEXTS, chars=_MEMO_CHARS)
 
 
 def names_in(message: Message) -> AbstractSet[str]:
     """The names in a message: its text, and the arguments of its calls."""
-    text = message.text
-    said = names_of(unescaped(text) if text[:1] in ("{", "[") else text)
-    if not message.tool_calls:
-        return said
-    return frozenset(said).union(
-        *(names_of(unescaped(call.arguments)) for call in message.tool_calls)
-    )
+    said = names_said(message.text).keys()
+    return frozenset(said).union(*(whole_names(unescaped(c.arguments)) for c in message.tool_calls))

@@ -28,10 +28,12 @@ user's `guard` is met without such hope: bill + set-up <= guard * everything.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from windlass.messages import Message
 from windlass.prices import Prices
 from windlass.window.draft import Draft
 from windlass.window.entries import Entry
@@ -210,12 +212,13 @@ class Plan:
             if carry_out(draft, proposal):
                 self._kept = min(self._kept, *proposal.span)
             return
-        offer = self._offer(proposal)
+        made = proposal.write(draft) if proposal.write is not None else None
+        offer = self._offer(proposal, made)
         if offer is None:
             return
         never_sent = all(at in draft.fresh for at in proposal.span)
         if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
-            carry_out(draft, proposal)
+            carry_out(draft, proposal, made)
         else:
             self._offers[offer.first] = offer
 
@@ -248,9 +251,8 @@ class Plan:
             return self._that_leave_enough(waiting)
         sets = list(self._sets(waiting))
         paying = [one for one in sets if self._may_be_risked(one)]
-        best = max(
-            paying or sets, key=lambda one: one.gain, default=self._said("defer", first, number)
-        )
+        defer = self._said("defer", first, number)
+        best = max(paying or sets, key=lambda one: one.gain, default=defer)
         self.decision = replace(best, verdict="commit") if paying else best
         return [offer for offer in waiting if offer.first >= best.position] if paying else ()
 
@@ -273,17 +275,15 @@ class Plan:
         """For each position the set of all offers from it on, the last position first."""
         prices, total = self._prices, self._draft.tokens
         calls = self._planner.calls(self._draft.turn)
-        by_place = {offer.first: offer for offer in waiting}
-        inside = {at for offer in waiting for at in offer.proposal.span}
+        inside = sorted({at for one in waiting for at in one.proposal.span if at != one.first})
         room = total - self._planner.floor * prices.minimum
         stay = removed = put = behind = 0
-        for at in range(len(self._draft) - 1, waiting[0].first - 1, -1):
-            offer = by_place.get(at)
-            if offer is None:
-                if at not in inside and at < self._sent:
-                    behind += self._sizes[at]
-                    stay += self._sizes[at] if at < self._kept else 0
-                continue
+        end = len(self._draft)
+        for offer in reversed(waiting):
+            at = offer.first
+            behind += self._between(at + 1, min(end, self._sent), inside)
+            stay += self._between(at + 1, min(end, self._kept), inside)
+            end = at
             removed += offer.removed
             if removed > room:
                 return  # what is left would be too short to be cached
@@ -303,11 +303,13 @@ class Plan:
             )
 
     def _is_sure(self, removed: int) -> bool:
-        """Whether what is never sent saves more than the steps of a cache may cost.
-
-        Asked under a guard only: where a window ends between two steps is a matter of luck.
-        """
+        """Whether, under a guard, it saves more than it may cost where steps of the cache end."""
         return self._planner.guard is None or removed * self._prices.write >= self._step
+
+    def _between(self, start: int, end: int, but: Sequence[int]) -> int:
+        """The tokens of what was sent from `start` on and before `end`, less those of `but`."""
+        others = but[bisect_left(but, start) : bisect_left(but, end)]
+        return sum(self._sizes[start:end]) - sum([self._sizes[at] for at in others])
 
     def _may_be_risked(self, one: Decision) -> bool:
         """Whether a set gains enough, and costs little enough should the run end now."""
@@ -361,17 +363,14 @@ class Plan:
             whole=self._whole,
         )
 
-    def _offer(self, proposal: Proposal) -> Offer | None:
-        """The proposal with its numbers; None: it would not make the window shorter."""
+    def _offer(self, proposal: Proposal, made: Message | None) -> Offer | None:
+        """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
         draft = self._draft
         seen = _seen(draft, proposal)
         before = sum(draft.size(entry.message) for entry in seen if entry is not None)
-        put = 0
-        if proposal.write is not None:
-            message = proposal.write(draft)
-            if message is None:
-                return None
-            put = draft.size(message)
+        if proposal.write is not None and made is None:
+            return None
+        put = draft.size(made) if made else 0
         if put >= before:
             return None
         return Offer(proposal, min(proposal.span), before - put, put, seen)
@@ -388,11 +387,11 @@ def _seen(draft: Draft, proposal: Proposal) -> tuple[Entry | None, ...]:
     return tuple(draft.entry(at) for at in proposal.span)
 
 
-def carry_out(draft: Draft, proposal: Proposal) -> bool:
-    """Make a proposal's change. False: it must not be, or there is nothing to gain."""
+def carry_out(draft: Draft, proposal: Proposal, made: Message | None = None) -> bool:
+    """Make a proposal's change (`made`: what it writes). False: it must not be, or is no gain."""
     if proposal.write is None:
         return draft.drop(proposal.span, proposal.because, proposal.reason)
-    message = proposal.write(draft)
+    message = made or proposal.write(draft)
     if message is None:
         return False
     if proposal.folds:

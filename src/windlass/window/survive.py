@@ -192,8 +192,8 @@ def lost_names(draft: Draft, span: Sequence[int], kept: str, chars: int) -> str:
     if not any(texts) or chars <= 0:
         return ""
     text = "\n".join(texts)
-    held = draft.held_outside(names_said(text), span)
-    return digest(text, chars, lambda name: name in kept or name in held)
+    left = draft.left_outside(names_said(text), span)
+    return digest(text, chars, [name for name in left if name not in kept])
 
 
 # ---- messages ---------------------------------------------------------------------------

@@ -15,10 +15,17 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.course import Proposal
-from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name, names_left, words_of
+from windlass.window.digest import (
+    ORDER,
+    PATHS_FIRST,
+    chars_of,
+    kind_of_name,
+    told_and_kept,
+    words_of,
+)
 from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
-from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
+from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
 
 HEAD: Final = "[{name} result, {chars:,} chars; {back}]"
 """The line before a digest: the tool, the size of what it returned, how to get it back."""
@@ -114,9 +121,7 @@ class Digest:
                     return named
         if seen < self.crowded_after and len(text) <= min(self.most_crowded, self.most_waiting):
             room = self._room(_kind(draft, at, text), len(text))
-            held = draft.held(names_said(text), but=at)
-            left_names = names_left(text, held.__contains__)
-            if sum(map(len, left_names)) + len(left_names) > room:
+            if chars_of(draft.left(names_said(text), but=at)) > room:
                 return self.crowded_after - seen
         return 0
 
@@ -134,10 +139,10 @@ class Digest:
             return None
         message, text = entry.message, entry.message.text
         kind = _kind(draft, at, text)
-        kept = digest(
+        told, kept = told_and_kept(
             text,
             self._room(kind, len(text)),
-            draft.held(names_said(text), but=at).__contains__,
+            draft.left(names_said(text), but=at),
             errors=self.error_chars if self.keep_errors else 0,
             order=PATHS_FIRST if kind == "listing" else ORDER,
             task=_task(draft) if self.task else (),
@@ -145,7 +150,10 @@ class Digest:
         call = draft.call(at)
         name = message.name or (call.name if call else "tool")
         head = HEAD.format(name=name, chars=len(text), back=draft.back(at))
-        return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
+        before = f"{head}\n{told}" if told else head
+        whole = " ".join((f"{before}\n{kept[0]}", *kept[1:])) if kept else before
+        known(whole, before, kept)
+        return message.with_parts(*retold(message, whole))
 
 
 def retold(message: Message, text: str) -> Iterable[Part]:

@@ -89,12 +89,13 @@ class Repeats:
                 if len(part.text) - len(told) >= self.min_gain:
                     used[source] = _shown(draft, source)
                     return Text(told)
-        lines = part.text.split("\n")
-        if len(lines) < self.min_lines:
+        runs = _runs(draft, indexes, part.text)
+        if not runs:
             return part
+        lines = part.text.split("\n")
         shown: list[str] = []
         done = 0
-        for run in _runs(draft, indexes, part.text, lines):
+        for run in runs:
             told = _reference(run, _told(draft, run.at))
             gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(told)
             if run.count >= self.min_lines and gain > self.min_gain:
@@ -134,16 +135,16 @@ def _shown(draft: Draft, at: int) -> Message:
     return entry.message
 
 
-def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str, lines: list[str]) -> list[Run]:
+def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
     """The runs that any of the indexes finds; the first index goes first."""
+    found = [run for index in indexes for run in index.runs(draft, text)]
     runs: list[Run] = []
-    taken = bytearray(len(lines))
-    for index in indexes:
-        for run in index.runs(draft, text, lines):
-            end = run.start + run.count
-            if taken.find(1, run.start, end) < 0:
-                taken[run.start : end] = b"\1" * run.count
-                runs.append(run)
+    taken = bytearray(max([run.start + run.count for run in found], default=0))
+    for run in found:
+        end = run.start + run.count
+        if taken.find(1, run.start, end) < 0:
+            taken[run.start : end] = b"\1" * run.count
+            runs.append(run)
     return sorted(runs, key=lambda run: run.start)
 
 
