@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
+from windlass.cards.embeddings import Vectors
 from windlass.engine import known
+from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
 from windlass.providers.scripted import Scripted
@@ -532,7 +535,7 @@ class TestTrouble:
     async def test_no_embedding_model_is_said_and_words_choose(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(known, "installed", lambda: False)
+        monkeypatch.setattr("windlass.cards.wordllama.installed", lambda: False)
         said = selecting(selection={"strategy": "semantic"})
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=said), pages(*TOPICS)
@@ -541,6 +544,40 @@ class TestTrouble:
         assert (told["strategy"], told["strategy_asked"]) == ("heuristic", "semantic")
         assert "no embedding model is installed" in told["note"]
         assert talk("rivers") in [text for _, text in ran.seen("last")]
+
+    @pytest.mark.parametrize("fails", [False, True])
+    async def test_a_server_makes_the_vectors_where_the_user_names_it(
+        self, house: House, monkeypatch: pytest.MonkeyPatch, fails: bool
+    ) -> None:
+        asked: list[str] = []
+
+        class Served:
+            name, dimensions = "mine/vectors", 2
+
+            def embed(self, texts: Sequence[str]) -> Vectors:
+                if fails:
+                    raise ProviderError("the server is gone")
+                asked.extend(texts)
+                return np.array([[1, 0] if "rivers" in one else [0, 1] for one in texts], "f4")
+
+            async def vectors(self, texts: Sequence[str]) -> Vectors:
+                return self.embed(texts)
+
+            def take_tokens(self) -> int:
+                return 0 if fails else 7
+
+        monkeypatch.setattr(known, "embedder_of", lambda _: Served)
+        said = selecting(selection={"strategy": "semantic"})
+        ran = await house.run(
+            cascade(*SEVEN, asks("last", "rivers"), auto_context=said), pages(*TOPICS)
+        )
+        told = choices(ran)[-1]
+        assert told["strategy"] == ("heuristic" if fails else "semantic")
+        assert ("gave no vectors: the server is gone" in told["note"]) == fails
+        assert len(asked) == len(set(asked)), "no text is sent twice"
+        rows = [one.row for one in ran.rows() if one.row.metadata.get("kind") == "vectors"]
+        assert all((row.model, row.tokens_in) == ("mine/vectors", 7) for row in rows)
+        assert bool(rows) != fails
 
     @pytest.mark.req("AC-73")
     async def test_candidates_that_are_all_too_long_come_as_digests(self, house: House) -> None:

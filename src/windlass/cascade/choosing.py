@@ -195,7 +195,7 @@ def chosen_of(
         return Chosen(None, "passthrough", asked)
     if settings is not None and not settings.auto_context_inter_phase_enabled:
         return Chosen(None, FLAG, asked)
-    said = layers(cascade, phase)
+    said = layers(cascade, phase, settings)
     anchors, options = _merged(one.anchors for one in said), _merged(one.selection for one in said)
     helper = options.pop("selector_model", None)
     share, outline = options.pop("share", SHARE), options.pop("outline", OUTLINE)
@@ -220,9 +220,12 @@ def chosen_of(
     return Chosen(choosing, asked=asked)
 
 
-def layers(cascade: Cascade, phase: Phase) -> list[Layer]:
+def layers(cascade: Cascade, phase: Phase, settings: Settings | None = None) -> list[Layer]:
     """Who says what of how a phase chooses, the furthest first."""
     said: list[Layer] = []
+    if settings is not None and settings.helper_model is not None:
+        origin = settings["helper_model"].origin
+        said.append(Layer(origin, {}, {"selector_model": settings.helper_model}))
     auto, inter = cascade.auto_context, _inter(cascade)
     helper = getattr(auto, "helper_model", None)
     if helper is not None:
@@ -241,11 +244,13 @@ def layers(cascade: Cascade, phase: Phase) -> list[Layer]:
     return said
 
 
-def origins(cascade: Cascade, phase: Phase, choosing: Choosing) -> Iterator[tuple[str, Any, str]]:
+def origins(
+    cascade: Cascade, phase: Phase, choosing: Choosing, settings: Settings | None = None
+) -> Iterator[tuple[str, Any, str]]:
     """Each option of a phase that chooses, with its value and who chose it."""
     mode = "written" if phase.context is not None else "auto_context.inter_phase"
     yield "context.mode", "auto", mode
-    said = layers(cascade, phase)
+    said = layers(cascade, phase, settings)
     values = {name: getattr(choosing.anchors, name) for name in Anchors.model_fields}
     for name, value in values.items():
         by = [one.origin for one in said if name in one.anchors]

@@ -228,7 +228,7 @@ def _choosing(
 ) -> Iterator[Setting]:
     """The options of a phase that chooses its context, or who switched that off."""
     if rule.choosing is not None:
-        for name, value, origin in choosing.origins(cascade, phase, rule.choosing):
+        for name, value, origin in choosing.origins(cascade, phase, rule.choosing, settings):
             yield Setting(name, value, origin)
     elif rule.not_choosing and settings is not None:
         off = settings[rule.not_choosing]

@@ -7,33 +7,37 @@ cache holds is cheaper, and `commit` is priced, the phase sees what a snowball s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.cards.index import Task
-from windlass.cards.scoring import Selecting, Wanted
+from windlass.cards.scoring import Picked, Selecting, Wanted
 from windlass.cards.strategies import selecting
 from windlass.engine.anchors import Ground, Piece, gather_anchors, shortened
 from windlass.engine.check import input_room
 from windlass.engine.choice_record import record_choice
 from windlass.engine.going_on import Base, base_of, missing
-from windlass.engine.known import known_of
+from windlass.engine.known import Remembering, embedder_for, known_of
 from windlass.engine.outline import outline_of
 from windlass.engine.picking import Choice, answered, by_score, wanted_of, with_picked
 from windlass.engine.selector import Asked, Selector, ask_selector, selector_of
 from windlass.engine.sources import Gathered
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.worth import Ways, Worth, asking_costs, worth_of
+from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
 from windlass.prompts import CHOSEN_HEADER, input_text
 from windlass.rules import Choosing
 from windlass.tokens import request_tokens
+from windlass.tools.base import Spent
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import Entry, Item, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
+from windlass.wire.base import Usage
 
 CHOSEN_SHARE: Final = 0.5
 """The share of a request that anchors and chosen messages may take: the phase needs room itself."""
@@ -79,14 +83,16 @@ async def choose(
     ground, onward = _ground(run, work, made, brought), base_of(run, work, snowball)
     scene = _Scene(run, work, made, ground, brought, snowball, onward)
     base = _anchored(scene)
-    wanted = wanted_of(made, scene.ground, base, Task.of(instructions))
+    embedder = embedder_for(run)
+    wanted = wanted_of(made, scene.ground, base, Task.of(instructions), embedder)
     selector, base.note = _selector(scene, base)
 
     # What it would come to without asking anybody, and what that is worth.
     choice = base
     if wanted is not None:
         recall = scene.can_recall
-        choice = with_picked(base, scene.ground, wanted, by_score(wanted), can_recall=recall)
+        wanted, picked = await _by_score(scene, base, wanted)
+        choice = with_picked(base, scene.ground, wanted, picked, can_recall=recall)
         choice.outline = _outline(scene, choice)
     asks, question = _question(made, wanted) if selector and wanted else (None, "")
     worth = _worth(scene, choice, selector, question)
@@ -107,6 +113,36 @@ async def choose(
     else:
         _see_chosen(scene, choice)
     record_choice(run, work, choice, worth, why_kept=why_kept, asked=asked)
+
+
+async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted, Picked]:
+    """What score alone picks, and by what; a server that makes the vectors may fail."""
+    embedder = wanted.embedder
+    if not isinstance(embedder, Remembering):
+        return wanted, by_score(wanted)
+    run, work = scene.run, scene.work
+    try:
+        picked = await asyncio.to_thread(by_score, wanted)
+    except WindlassError as error:
+        base.note = f"by keywords alone: {embedder.name} gave no vectors: {error}"
+        wanted = replace(
+            wanted, embedder=None, options=replace(wanted.options, strategy="heuristic")
+        )
+        picked = by_score(wanted)
+    if tokens := embedder.take_tokens():
+        price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
+        text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
+        row = run.record.row(
+            NodeType.DECISION,
+            phase=work.phase.name,
+            turn=0,
+            model=embedder.name,
+            tokens_in=tokens,
+            cost=price,
+            metadata={"kind": "vectors", "text": text},
+        )
+        run.record.append([row])
+    return wanted, picked
 
 
 def _ground(run: Run, work: PhaseRun, made: Choosing, brought: Gathered) -> Ground:

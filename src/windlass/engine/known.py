@@ -10,12 +10,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
 from windlass.cards.card import Card
-from windlass.cards.embeddings import Embedder
+from windlass.cards.embeddings import Embedder, RemoteEmbedder, Vectors, is_remote
 from windlass.cards.index import Index
-from windlass.cards.wordllama import WordLlamaEmbedder, installed
+from windlass.engine.beside import embedder_of
 from windlass.engine.state import Run
-from windlass.history.base import Keeper
+from windlass.history.cards import cards_of
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.window.assemble import says_nothing
@@ -76,14 +78,39 @@ def known_of(run: Run, info: ModelInfo) -> Known:
     return known
 
 
-def cards_of(keeper: Keeper, session_id: str) -> dict[str, Card]:
-    """The cards that are kept of a session, by the id of their message."""
-    kept = getattr(keeper, "cards", None)
-    if kept is None:
-        return {}
-    return {card.id: card for card in kept(session_id)}
+def embedder_for(run: Run) -> Embedder | None:
+    """The embedding model that the user's cards have their vectors of; None: they have none.
+
+    Raises UsageError for one that is not there.
+    """
+    if run.embedder is None:
+        make = embedder_of(run.settings)
+        made = None if make is None else make()
+        run.embedder = Remembering(made) if made is not None and is_remote(made) else made
+    return run.embedder
 
 
-def embedder_at_hand() -> Embedder | None:
-    """The embedding model that needs no network, where it is installed."""
-    return WordLlamaEmbedder() if installed() else None
+class Remembering:
+    """An embedding model on a server that is asked once for each text."""
+
+    def __init__(self, asked: RemoteEmbedder) -> None:
+        self.asked = asked
+        self.name = asked.name
+        self._known: dict[str, Vectors] = {}
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector."""
+        return self.asked.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row of length 1 for each text; waits for the server. Raises ProviderError."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if new:
+            self._known.update(zip(new, self.asked.embed(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+    def take_tokens(self) -> int:
+        """The tokens that were reported since this was last asked."""
+        take: Callable[[], int] | None = getattr(self.asked, "take_tokens", None)
+        return take() if take is not None else 0

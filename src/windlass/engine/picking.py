@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from windlass.cards.embeddings import Embedder
 from windlass.cards.index import Task
 from windlass.cards.reasons import reasons
 from windlass.cards.scoring import Picked, Selecting, Wanted
 from windlass.cards.strategies import selecting
 from windlass.cards.wordllama import MISSING
 from windlass.engine.anchors import Ground, Piece, short
-from windlass.engine.known import embedder_at_hand
 from windlass.rules import Choosing
 from windlass.window.entries import Item
 
@@ -68,7 +68,9 @@ class Choice:
         return pieces
 
 
-def wanted_of(made: Choosing, ground: Ground, choice: Choice, task: Task) -> Wanted | None:
+def wanted_of(
+    made: Choosing, ground: Ground, choice: Choice, task: Task, embedder: Embedder | None
+) -> Wanted | None:
     """What the strategy is asked; None: nothing is left to choose from, or no room.
 
     Counts the candidates into `choice`, and notes there where the strategy cannot be had.
@@ -85,7 +87,7 @@ def wanted_of(made: Choosing, ground: Ground, choice: Choice, task: Task) -> Wan
     options = replace(made.selection, max_tokens=room)
     if options.strategy == "llm":
         options = replace(options, strategy="hybrid")
-    embedder = embedder_at_hand() if options.strategy != "heuristic" else None
+    embedder = embedder if options.strategy != "heuristic" else None
     if options.strategy == "semantic" and embedder is None:
         options = replace(options, strategy="heuristic")
         choice.note = f"by keywords alone: {MISSING}"

@@ -11,7 +11,7 @@ from typing import Final
 from windlass.cards.index import Task
 from windlass.cards.options import Selection
 from windlass.cards.scoring import Wanted
-from windlass.engine.known import Known, embedder_at_hand, known_of
+from windlass.engine.known import Known, Remembering, embedder_for, known_of
 from windlass.engine.picking import by_score, output_alone
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
@@ -65,7 +65,10 @@ def search_session(run: Run, work: PhaseRun, query: str, most: int) -> str:
     if not any(among):
         return "nothing was said in this session that can be searched"
     options = Selection(max_tokens=_ANY_SIZE, max_messages=None, recency_weight=0.0)
-    wanted = Wanted(index, Task.of(query), options, embedder_at_hand(), among=among)
+    embedder = embedder_for(run)
+    if isinstance(embedder, Remembering):
+        embedder = None  # by words alone: a search is no reason to ask a server
+    wanted = Wanted(index, Task.of(query), options, embedder, among=among)
     found = by_score(wanted).scored
     lines: list[str] = []
     for at in found.order():

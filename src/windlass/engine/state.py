@@ -37,6 +37,7 @@ from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
+    from windlass.cards.embeddings import Embedder
     from windlass.engine.beside import Beside
     from windlass.engine.known import Known
 
@@ -94,7 +95,8 @@ class Run:
     whose cache something is assumed, and told.
     `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
     the number of calls, `injected` what injectors have in hand. `cards` makes cards beside the
-    run (None: it makes none). `known` is the session's index, by the model that counts its tokens.
+    run (None: it makes none). `known` is the session's index, by the model that counts its tokens,
+    `embedder` what makes its vectors (None: not asked for yet, or none).
     `last` is the phase before the one in hand (None: there was none).
     `previous` is the last request as (identity, tokens), tools first: what a
     provider's cache may still hold.
@@ -122,6 +124,7 @@ class Run:
     net: Net = field(default_factory=Net)
     injected: Injected = field(default_factory=Injected)
     known: dict[str, Known] = field(default_factory=dict)
+    embedder: Embedder | None = None
     last: PhaseRun | None = None
     calls: int = 0
     usage: Usage = field(default_factory=lambda: Usage(0, 0))

@@ -57,7 +57,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     Where the phase's tools are a manifest, the model would choose them first: none
     are shown then.
     """
-    phases = tuple(run.cascade.phases)
+    whole, phases = run.cascade, tuple(run.cascade.phases)
     first = phases[0]
     if first.tackle == "manifest":
         first = first.model_copy(update={"tackle": ()})
@@ -88,7 +88,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
-        asked = asked_by(compile_rule(run.cascade, phase, run.settings).choosing, generation.model)
+        asked = asked_by(compile_rule(whole, phase, run.settings).choosing, generation.model)
         if asked is not None:
             _, info = run.resolve(asked)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
