@@ -171,6 +171,8 @@ async def test_each_block_is_a_message_of_the_record(house: House, folders: Path
         assert row.message is not None
         about = {key: row.metadata[key] for key in ("injector", "version", "cap", "tier")}
         assert about == {key: one[key] for key in about}
+        # A block at the head of each request is no message of anybody's, and gets no card.
+        assert row.message.is_system == (one["tier"] == "STABLE")
         if one["injector"] != "tools":
             place = view.seen[one["message"]].message.parts[one["part"]]
             assert isinstance(place, Text)

@@ -31,7 +31,7 @@ from windlass.injectors.skills import Skills, ask_for_skill
 from windlass.injectors.values import looks_volatile
 from windlass.injectors.variation import PLAIN, style_of
 from windlass.memory.banks import Banks, Memory
-from windlass.messages import Message, Text, canonical_json, user
+from windlass.messages import Message, Text, canonical_json, system, user
 from windlass.providers.base import ModelInfo
 from windlass.templates import render
 from windlass.tokens import request_tokens
@@ -290,7 +290,8 @@ def record_blocks(
         del metadata["id"]  # it is that of the row
         row = run.record.row(
             NodeType.CONTEXT_INJECTION,
-            user(block.text),
+            # What stands at the head of every request is no message of anybody's.
+            system(block.text) if block.tier is Tier.STABLE else user(block.text),
             phase=phase,
             turn=turn,
             metadata=metadata,
