@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from tests.operators.conftest import TaskHouse
 from tests.operators.making import atomic, block, reduce, sequential
+from windlass.engine.events import SessionStarted
 from windlass.engine.operators.frame import Piece, subset
 from windlass.engine.operators.job import NOTES_TOKENS, declared_notes, notes_of
-from windlass.errors import MatchingFailed
+from windlass.errors import MatchingFailed, ProviderError
 from windlass.history.base import NodeType
 from windlass.memory.matching import match_texts
 from windlass.messages import assistant
 from windlass.report.explain import explain_call
 from windlass.tokens import FamilyCounter
+from windlass.wire.base import Request
 
 INHERITED, PREVIOUS, FRESH = (
     "## Inherited context",
@@ -135,6 +137,34 @@ class TestAccumulation:
         assert "[notes on a]\nOnly this.\n" in told
         assert '[notes on b]\n{"count": 2}\n' in told
         assert "First sentence" not in told
+
+    @pytest.mark.req("ADR-7")
+    @pytest.mark.parametrize("answers", ["Short and good.", ProviderError("it is gone")])
+    async def test_a_helper_model_writes_notes_where_the_user_names_one(
+        self, house: TaskHouse, monkeypatch: pytest.MonkeyPatch, answers: str | Exception
+    ) -> None:
+        monkeypatch.setenv("WINDLASS_HELPER_MODEL", "scripted/helper")
+        helped: list[str] = []
+
+        def reply(request: Request) -> str:
+            said = request.messages[-1].text
+            if not said.startswith("Summarize this assistant message"):
+                declared = "<notes>Mine.</notes>" if "Do b." in said else ""
+                return self.LONG + declared if "Do c." not in said else "Done."
+            helped.append(said)
+            if isinstance(answers, Exception):
+                raise answers
+            return answers
+
+        ran = await house.run(sequential(atomic("a"), atomic("b"), atomic("c")), reply)
+        assert ran.result.status == "completed"
+        assert len(helped) == 1, "what declares notes, or is handed to nobody, is not asked about"
+        told = ran.section("c", PREVIOUS)
+        wanted = "First sentence of it." if isinstance(answers, Exception) else answers
+        assert f"[notes on a]\n{wanted}" in told
+        assert "[notes on b]\nMine." in told
+        (named,) = [one for one in ran.events if isinstance(one, SessionStarted)]
+        assert named.models == ("scripted/x", "scripted/helper")
 
     def test_declared_notes_are_held_to_their_size(self) -> None:
         counter = FamilyCounter("gpt-4o")

@@ -62,6 +62,7 @@ class Job:
 
     `run` holds the session's store, models and totals; `finished` are tasks that a session had
     finished before it was resumed, by path; `spread` runs an inner task elsewhere (None: here).
+    `summaries` are what a helper model said of outputs, by the key of their body.
     """
 
     program: Program
@@ -69,6 +70,7 @@ class Job:
     material: Material
     finished: dict[str, Done] = field(default_factory=dict[str, Done])
     spread: Callable[..., Awaitable[Done]] | None = None
+    summaries: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, program: Program, run: Run, **others: Any) -> Self:
@@ -127,7 +129,7 @@ def carried(job: Job, done: Done, how: Format, counter: Counter) -> Piece:
     if how == "full_output":
         return Piece(f"output of {done.path}", text or "(it said nothing)")
     message = assistant(text)
-    notes = notes_of(message, counter)
+    notes = job.summaries.get(done.key) or notes_of(message, counter)
     ref = f"full output: {reference(message)}, {done.tokens:,} tokens"
     return Piece(f"notes on {done.path}", f"{notes}\n({ref})" if notes else f"({ref})")
 

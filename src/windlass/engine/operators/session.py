@@ -12,6 +12,7 @@ from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.operators.frame import Frame, Piece
 from windlass.engine.operators.job import Done, Job
+from windlass.engine.operators.notes import helper_of
 from windlass.engine.operators.tasks import output_of, run_task
 from windlass.engine.phase import generation_of
 from windlass.engine.result import Result
@@ -115,6 +116,7 @@ def _models(job: Job) -> tuple[str, ...]:
     run = job.run
     seeing = [generation_of(run, phase).model for phase in run.cascade.phases]
     seeing += [run.search.model] if run.search else []
+    seeing += [helper] if (helper := helper_of(job)) else []
     return tuple(dict.fromkeys(seeing))
 
 

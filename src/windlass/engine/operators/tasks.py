@@ -13,6 +13,7 @@ from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
 from windlass.engine.operators.frame import Frame, Piece, assemble
 from windlass.engine.operators.inputs import Given, digest
 from windlass.engine.operators.job import Done, Job, add_up, carried
+from windlass.engine.operators.notes import write_notes
 from windlass.errors import StepFailed, StoreError, TaskError, WindlassError
 from windlass.history.base import Outcome, Status
 from windlass.operators.model import Task
@@ -128,6 +129,8 @@ async def _run_steps(
             notes = {"partialResults": kept, "failed": failed}
             raise StepFailed(told, step=step.name, index=index, notes=notes) from error
         done.append(one)
+        if how == "notes_only" and index + 1 < len(task.steps):
+            await write_notes(job, one)
         job.run.outputs[step.path] = output_of(job, one)
     return replace(done[-1], status=status_of(done))
 
