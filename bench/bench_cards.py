@@ -26,9 +26,9 @@ from typing import Any
 
 from windlass.cards.kept import CardOptions
 from windlass.cards.wordllama import WordLlamaEmbedder, installed
-from windlass.engine.beside import LINGER_S
-from windlass.engine.carding import CardMaker
-from windlass.engine.cards import CardWorker, Queue
+from windlass.engine.carding.beside import LINGER_S
+from windlass.engine.carding.maker import CardMaker
+from windlass.engine.carding.queue import CardWorker, Queue
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.cards import Marks
 from windlass.history.sqlite import SqliteKeeper

@@ -67,7 +67,7 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
-    from windlass.engine.beside import check_cards
+    from windlass.engine.carding.beside import check_cards
     from windlass.providers.at_hand import Providers
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -178,8 +178,8 @@ def waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
 def make_registry(settings: Settings, tools: Tools) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.callouts import callout
+    from windlass.engine.choosing.searching import search_context
     from windlass.engine.recall import recall
-    from windlass.engine.searching import search_context
     from windlass.injectors.scratchpad import describe_picture, look_again
     from windlass.injectors.tools import plan, todo, use_skill
     from windlass.memory.tools import remember, search_memory

@@ -16,8 +16,8 @@ from windlass.cards.card import Card
 from windlass.cards.embeddings import Vectors
 from windlass.cards.index import Index, Task
 from windlass.cards.wordllama import installed
-from windlass.engine import beside
-from windlass.engine.cards import failed_of
+from windlass.engine.carding import beside
+from windlass.engine.carding.queue import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
@@ -447,7 +447,7 @@ class TestBeside:
         def bug(*_: object, **__: object) -> None:
             raise ZeroDivisionError("of cards")
 
-        monkeypatch.setattr("windlass.engine.carding.card_of", bug)
+        monkeypatch.setattr("windlass.engine.carding.maker.card_of", bug)
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         noted = [one.text for one in ran.events if isinstance(one, Noted)]

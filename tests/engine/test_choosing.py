@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
 from windlass.cards.embeddings import Vectors
-from windlass.engine import known
+from windlass.engine.choosing import known
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user

@@ -13,8 +13,8 @@ from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, keeper, make, trouble
 from windlass.cards.kept import CardOptions
-from windlass.engine.carding import CardMaker
-from windlass.engine.cards import CardWorker, Queue
+from windlass.engine.carding.maker import CardMaker
+from windlass.engine.carding.queue import CardWorker, Queue
 from windlass.history.base import Batch
 from windlass.history.cards import Marks
 from windlass.history.clickhouse.client import Client, LostConnectionError

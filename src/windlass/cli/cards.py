@@ -13,8 +13,8 @@ from typing import Any
 
 from windlass.cards.card import Card
 from windlass.cli.output import money, out, print_json, print_table, progress
-from windlass.engine.beside import FLAG, card_models, make_cards, maker_of
-from windlass.engine.cards import Told, failed_of, wanted
+from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
+from windlass.engine.carding.queue import Told, failed_of, wanted
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import find_message

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import ToolEnded, ToolStarted
-from windlass.engine.lessons import note_results
+from windlass.engine.injecting.lessons import note_results
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.touched import touched
 from windlass.history.base import NodeType

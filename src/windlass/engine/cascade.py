@@ -8,8 +8,8 @@ from contextlib import suppress
 from windlass.cascade.choosing import helpers
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import servers_named
-from windlass.engine.beside import drain_cards, models_beside, start_cards, stop_cards
 from windlass.engine.breaker import check_breaker, told_of_windows
+from windlass.engine.carding.beside import drain_cards, models_beside, start_cards, stop_cards
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase

@@ -11,16 +11,16 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
-from windlass.engine.choosing import choose
+from windlass.engine.choosing.choose import choose
+from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.extract import extract
-from windlass.engine.injected import PhaseInjected
-from windlass.engine.injecting import moments_of, open_context, open_head, skill_door
-from windlass.engine.keepsakes import describe_door, look_door
+from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_door
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
 from windlass.engine.prefix import position_report
-from windlass.engine.searching import SEARCH, search_session
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn

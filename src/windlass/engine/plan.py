@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from windlass.engine.blocks import inject
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import Noted
+from windlass.engine.injecting.blocks import inject
 from windlass.engine.meters import cache_of
 from windlass.engine.prefix import prefix_report, weigh
 from windlass.engine.state import PhaseRun, Run

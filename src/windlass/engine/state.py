@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
-from windlass.engine.injected import Injected, PhaseInjected
+from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net
 from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
@@ -38,8 +38,8 @@ from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
     from windlass.cards.embeddings import Embedder
-    from windlass.engine.beside import Beside
-    from windlass.engine.known import Known
+    from windlass.engine.carding.beside import Beside
+    from windlass.engine.choosing.known import Known
 
 
 class StateCopy(UserDict[str, Any]):

@@ -9,10 +9,10 @@ of a tool is ever without its record.
 from __future__ import annotations
 
 from windlass.engine.answer import answer_calls
-from windlass.engine.blocks import note_sent
 from windlass.engine.cache import begin_call, count_on, take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
+from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run

@@ -1,7 +1,7 @@
 """Injectors: what goes into a prompt besides the history, by tier, in order, under caps.
 
 One file a family. The room knows texts, files and memory banks; it knows no record, no model
-and no request: `engine/injecting.py` places what is rendered here.
+and no request: `engine/injecting/begin.py` places what is rendered here.
 """
 
 from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from windlass.cascade.choosing import asked_by
 from windlass.cascade.compile import compile_rule
 from windlass.economics import priced_as
-from windlass.engine.blocks import inject
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
+from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
+from windlass.engine.injecting.blocks import inject
 from windlass.engine.phase import begin, generation_of
-from windlass.engine.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.state import Run
 from windlass.messages import Message
 from windlass.prices import cost

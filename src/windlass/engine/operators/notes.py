@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from windlass.cards.making import summary_in
 from windlass.cards.summary import VERBATIM
-from windlass.engine.beside import options_of
-from windlass.engine.carding import Summariser
+from windlass.engine.carding.beside import options_of
+from windlass.engine.carding.maker import Summariser
 from windlass.engine.operators.job import Done, Job, declared_notes
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType

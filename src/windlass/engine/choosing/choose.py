@@ -15,17 +15,17 @@ from typing import Any, Final
 from windlass.cards.index import Task
 from windlass.cards.scoring import Picked, Selecting, Wanted
 from windlass.cards.strategies import selecting
-from windlass.engine.anchors import Ground, Piece, gather_anchors, shortened
 from windlass.engine.check import input_room
-from windlass.engine.choice_record import record_choice
-from windlass.engine.going_on import Base, base_of, missing
-from windlass.engine.known import Remembering, embedder_for, known_of
-from windlass.engine.outline import outline_of
-from windlass.engine.picking import Choice, answered, by_score, wanted_of, with_picked
-from windlass.engine.selector import Asked, Selector, ask_selector, selector_of
+from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
+from windlass.engine.choosing.going_on import Base, base_of, missing
+from windlass.engine.choosing.known import Remembering, embedder_for, known_of
+from windlass.engine.choosing.outline import outline_of
+from windlass.engine.choosing.picking import Choice, answered, by_score, wanted_of, with_picked
+from windlass.engine.choosing.record import record_choice
+from windlass.engine.choosing.selector import Asked, Selector, ask_selector, selector_of
+from windlass.engine.choosing.worth import Ways, Worth, asking_costs, worth_of
 from windlass.engine.sources import Gathered
 from windlass.engine.state import PhaseRun, Run
-from windlass.engine.worth import Ways, Worth, asking_costs, worth_of
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine.anchors import Piece
-from windlass.engine.known import Known
+from windlass.engine.choosing.anchors import Piece
+from windlass.engine.choosing.known import Known
 from windlass.engine.sources import output_only
 from windlass.engine.state import PhaseRun, Run
 from windlass.window.assemble import assemble

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
-from windlass.engine.known import Known
+from windlass.engine.choosing.known import Known
 from windlass.engine.sources import last_said
 from windlass.history.base import NodeType, Outcome, StoredRow
 from windlass.messages import Message, Role, Text

@@ -1,6 +1,6 @@
 """What a phase could be shown of a session, and what its strategy picks from that.
 
-Asks nobody, records nothing: who is asked, what it is worth and what is shown is `choosing.py`'s.
+Asks nobody, records nothing: who is asked, what it is worth and what is shown is `choose.py`'s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.cards.reasons import reasons
 from windlass.cards.scoring import Picked, Selecting, Wanted
 from windlass.cards.strategies import selecting
 from windlass.cards.wordllama import MISSING
-from windlass.engine.anchors import Ground, Piece, short
+from windlass.engine.choosing.anchors import Ground, Piece, short
 from windlass.rules import Choosing
 from windlass.window.entries import Item
 

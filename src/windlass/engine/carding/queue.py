@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from windlass.cards.card import BY_RULE, Card, wants_card
-from windlass.engine.carding import CardMaker, Failure, Made
+from windlass.engine.carding.maker import CardMaker, Failure, Made
 from windlass.history.base import Keeper, NodeType, Row, StoredRow
 from windlass.history.cards import FAILED, Marks, item_of
 from windlass.messages import Message

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.cards.kept import NONE, WORDLLAMA, CardOptions
-from windlass.engine.carding import CardMaker, Summariser
-from windlass.engine.cards import CardWorker, Queue, Told, wanted
+from windlass.engine.carding.maker import CardMaker, Summariser
+from windlass.engine.carding.queue import CardWorker, Queue, Told, wanted
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo

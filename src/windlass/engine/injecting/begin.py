@@ -17,7 +17,7 @@ from windlass.cascade.memory import memory_of
 from windlass.cascade.model import Phase
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.injected import PhaseInjected, Told, UserContext
+from windlass.engine.injecting.injected import PhaseInjected, Told, UserContext
 from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError

@@ -11,8 +11,8 @@ from typing import Final
 from windlass.cards.index import Task
 from windlass.cards.options import Selection
 from windlass.cards.scoring import Wanted
-from windlass.engine.known import Known, Remembering, embedder_for, known_of
-from windlass.engine.picking import by_score, output_alone
+from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_of
+from windlass.engine.choosing.picking import by_score, output_alone
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext

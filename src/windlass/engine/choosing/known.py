@@ -15,7 +15,7 @@ import numpy as np
 from windlass.cards.card import Card
 from windlass.cards.embeddings import Embedder, RemoteEmbedder, Vectors, is_remote
 from windlass.cards.index import Index
-from windlass.engine.beside import embedder_of
+from windlass.engine.carding.beside import embedder_of
 from windlass.engine.state import Run
 from windlass.history.cards import cards_of
 from windlass.messages import Message

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from windlass.cards.card import searched_text
-from windlass.engine.anchors import Ground, Piece
+from windlass.engine.choosing.anchors import Ground, Piece
 from windlass.messages import Message, Role, Text
 from windlass.prompts import outline_header
 from windlass.window.digest import digest

@@ -1,4 +1,4 @@
-"""What a run and a phase hold of injectors; `injecting.py` and `blocks.py` fill it."""
+"""What a run and a phase hold of injectors; `begin.py` and `blocks.py` fill it."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from windlass.engine.anchors import Piece
+from windlass.engine.choosing.anchors import Piece
+from windlass.engine.choosing.picking import Choice
+from windlass.engine.choosing.selector import Asked
+from windlass.engine.choosing.worth import Worth
 from windlass.engine.events import Noted
-from windlass.engine.picking import Choice
-from windlass.engine.selector import Asked
 from windlass.engine.state import PhaseRun, Run
-from windlass.engine.worth import Worth
 from windlass.history.base import NodeType
 from windlass.window.assemble import assemble
 from windlass.window.entries import show

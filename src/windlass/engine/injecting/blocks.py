@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.engine.check import input_room
-from windlass.engine.injected import PhaseInjected
-from windlass.engine.injecting import (
+from windlass.engine.injecting.begin import (
     ROLE,
     new_context,
     record_blocks,
@@ -22,7 +21,8 @@ from windlass.engine.injecting import (
     situation,
     tell_changes,
 )
-from windlass.engine.keepsakes import keepsakes
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.keepsakes import keepsakes
 from windlass.engine.meters import cache_of
 from windlass.engine.prefix import weigh
 from windlass.engine.state import PhaseRun, Run

@@ -1,0 +1,1 @@
+"""Injectors while a phase runs: its head, the blocks of each call, what they remember."""
