@@ -169,7 +169,8 @@ async def test_windows_cost_no_more_than_what_is_injected(
         blocks = [block for one in told for block in one["blocks"] if block["tier"] == "DYNAMIC"]
         said = sum(block["tokens"] for block in blocks)
     assert said
-    assert bills[1] - bills[0] <= 1.25 * said
+    # A token is written once, and read by every call after.
+    assert bills[1] - bills[0] <= (1.25 + 0.1 * len(ran.calls())) * said
 
 
 @pytest.mark.local
