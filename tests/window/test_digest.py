@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import conversations, png, rough_texts
 from tests.window.courses import holds_for_every_window, texts, windows
-from windlass.messages import Message, Opaque, Text, ToolCall, assistant, picture, tool, user
+from windlass.messages import Message, Opaque, Role, Text, ToolCall, assistant, picture, tool, user
 from windlass.window.course import Course, Window
 from windlass.window.digest import (
     LINE_CHARS,
@@ -209,12 +209,36 @@ class TestDigest:
         assert seen_whole(said, Digest()) == 10
         assert seen_whole(said, Digest(named_within=0)) == 8
 
-    def test_one_read_in_a_shell_is_not_kept_longer_for_it_than_for_itself(self) -> None:
+    def test_one_read_in_a_shell_waits_for_as_many_turns_as_it_would_by_itself(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, edit, *idle(12))
         assert seen_whole(said, Digest(shell_reads_after=2, named_within=9)) == 3
         assert seen_whole(said, Digest(shell_reads_after=4, named_within=9)) == 5
+        assert seen_whole(turns(read, *([edit] * 6), *idle(9)), Digest(shell_reads_after=2)) == 8
+
+    @pytest.mark.parametrize(("role", "calls"), [("assistant", 3), ("user", 2)])
+    def test_what_the_model_says_it_will_do_with_a_file_names_it_too(
+        self, role: Role, calls: int
+    ) -> None:
+        read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
+        said = turns(read, *idle(9))
+        at = next(i for i, one in enumerate(said) if i > 2 and one.role == "assistant")
+        words = "Now main_loop.py gets a second condition."
+        if role == "assistant":
+            said[at] = assistant(words, said[at].tool_calls)
+        else:
+            said.insert(at, user(words))
+        assert seen_whole(said, Digest(shell_reads_after=2)) == calls
+
+    def test_a_larger_text_has_a_larger_digest(self) -> None:
+        names = " ".join(f"REF_{n:05}" for n in range(2_000))
+        said = turns(("shell", {"command": "make"}, f"{FILLER}{names}"), *idle(2))
+        short, long = (
+            len(last(windows(said, Digest(most_text=most, least=0))[-1], 2)) for most in (800, 900)
+        )
+        assert 80 <= long - short <= 120
+        assert short > 800 + len(names) // 100 - 60
 
     @pytest.mark.parametrize(
         ("name", "arguments"),
@@ -245,7 +269,7 @@ class TestDigest:
         said = turns(("get", {}, data), ("bash", {"command": "run"}, output), *idle(4))
         shown = windows(said, Digest())[-1]
         assert 3_000 < len(last(shown, 2)) <= 4_000 + 120
-        assert 1_500 < len(last(shown, 4)) <= 2_000 + 120
+        assert 1_500 < len(last(shown, 4)) <= 2_000 + len(output) // 100 + 120
 
     @pytest.mark.req("AC-37")
     def test_a_failed_result_keeps_its_error_lines(self) -> None:

@@ -227,7 +227,7 @@ class TestSteps:
             (made,) = (each for each in steps(policy, caches=caches) if isinstance(each, Digest))
             return made.reads_after, made.shell_reads_after, made.crowded_after
 
-        assert seen(Policy(), caches=True) == (8, 3, 2)
+        assert seen(Policy(), caches=True) == (8, 2, 2)
         assert seen(Policy(), caches=False) == (16, 12, 16)
         # What a user writes holds at all prices, unless it is written for these.
         assert seen(Policy.of({"see_reads": 4}), caches=False) == (4, 12, 16)

@@ -135,7 +135,7 @@ class Policy:
         "count", "The same for a result whose digest would not hold all its identifiers."
     )
     see_named: int = _option(
-        "number", "A read also stays while calls of so many turns before name its path; 0: no."
+        "number", "A read also stays while the model named it in the last so many turns; 0: no."
     )
     most_waiting: int = _option(
         "count", "Larger results wait no longer than `see_results`, but files read with a tool."

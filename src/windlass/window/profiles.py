@@ -23,7 +23,7 @@ _DEFAULT: Final[Mapping[str, Any]] = {
     "preserve_errors": True,
     "see_results": 1,
     "see_reads": 8,
-    "see_shell_reads": 3,
+    "see_shell_reads": 2,
     "see_crowded": 2,
     "see_named": 8,
     "most_waiting": 16_000,

@@ -37,6 +37,8 @@ _FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "
 """Edits after which there is nothing left to shorten, or what must not be shortened again."""
 _LINE_CHARS: Final = 120
 """What the line before a digest takes, with some air."""
+_CHARS_FOR_ONE: Final = 100
+"""A digest of text grows by one character for so many: a larger file holds more names."""
 _PINNED_TURNS: Final = 1
 """What is pinned is looked at again so many calls later."""
 
@@ -51,8 +53,8 @@ class Digest:
             have one edit by quoting whole lines.
         shell_reads_after: Calls that see a file whole which was read in a shell.
         crowded_after: Calls that see a result whole whose digest would not hold all its names.
-        named_within: A file that was read stays while one of so many newest turns names it (one
-            that was read in a shell: at most `shell_reads_after`).
+        named_within: A file that was read stays while the model names it in one of so many
+            newest turns (one that was read in a shell: of at most `shell_reads_after`).
         most_waiting: Characters from which on a result waits for nothing after `after` calls,
             but a file that a tool of its own read.
         most_crowded: Characters from which on a result does not wait for being crowded: the
@@ -62,7 +64,8 @@ class Digest:
             that a digest may keep.
         most_records: The most characters of such a digest.
         share_text: The same share for files, searches and output of programs.
-        most_text: The most characters of such a digest.
+        most_text: The most characters of such a digest, and one more for each hundred that
+            the text has.
         least: A digest may have so many characters whatever the share says.
         keep_errors: Whether a digest begins with the lines that report an error.
         error_chars: The most characters of these lines.
@@ -130,7 +133,7 @@ class Digest:
         if kind in _RECORDS:
             room = min(int(chars * self.share_records), self.most_records)
         else:
-            room = min(int(chars * self.share_text), self.most_text)
+            room = min(int(chars * self.share_text), self.most_text + chars // _CHARS_FOR_ONE)
         return max(room, min(self.least, chars - _LINE_CHARS))
 
     def _write(self, draft: Draft, at: int) -> Message | None:
@@ -191,16 +194,22 @@ def _task(draft: Draft) -> frozenset[str]:
 
 
 def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
-    """In how many turns its file will not have been named for `within` turns; 0: it is so."""
+    """In how many turns the model will not have named its file for `within` turns; 0: it is so."""
     files = _files_of(call)
     for back in range(within):
         for newer in draft.born(back):
             if newer == draft.caller(at):
                 return 0
-            for one in draft.item(newer).message.tool_calls:
-                if any(file in one.arguments for file in files):
-                    return within - back
+            message = draft.item(newer).message
+            if message.role == "assistant" and _says(message, files):
+                return within - back
     return 0
+
+
+def _says(message: Message, names: Iterable[str]) -> bool:
+    """Whether the model names one of them, in a call or in words: what it plans comes next."""
+    said = (message.text, *(call.arguments for call in message.tool_calls))
+    return any(name in one for name in names for one in said)
 
 
 @lru_cache(maxsize=256)
