@@ -1,15 +1,15 @@
 """A ten-phase session that chooses its context, beside a snowball: tokens, sight, money.
 
 Run: `python -m bench.bench_auto [--calls 1 3 10] [--source NAME ...] [--every N] [--most N]
-[--variant NAME=JSON ...] [--json FILE]`. A session is one recorded run, cut into ten phases of so
-many calls each and replayed through the real runner: the cascade's input is the recorded task, the
-instructions of a phase are what the user says there, or what the agent says it sets out to do.
-WINDLASS_DATA names the folder of the recordings.
+[--half even|odd] [--variant NAME=JSON ...] [--json FILE]`. A session is a stretch of a recorded run
+(`bench/scenarios/recorded.py`), replayed through the real runner. WINDLASS_DATA names the folder of
+the recordings.
 
-For each variant: input tokens as a share of the snowball's, the share of the values and lines
-that calls took out of earlier results and had in view (`bench/windows/needs.py`), and at each
-price vector the bill as a share of the snowball's. Shares are means over the sessions, the long
-ones counting no more than the others; beside the bill stands the dearest session's.
+For each variant, planned and billed at each price vector: input tokens as a share of the
+snowball's, the share of the values and lines that calls took out of earlier results and had in
+view (`bench/windows/needs.py`), and the bill as a share of the snowball's. Tokens and bills are
+means over the sessions, the long ones counting no more than the others; beside the bill stands
+the dearest session's.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from statistics import fmean
 from typing import Any, Final
 
 from bench.scenarios.measure import Ran, Report, Variant, needs_by_call, report
-from bench.scenarios.sessions import Session
+from bench.scenarios.recorded import COUNTS_AS, MODEL, Recorded, sessions_in
 from bench.windows.bill import VECTORS, Vector
-from bench.windows.recordings import Chat, Recording, data_folder, load
+from bench.windows.recordings import Half, data_folder, load
 
 from windlass.cascade.check import checked
 from windlass.engine.cascade import run_cascade
 from windlass.engine.recall import recall
 from windlass.library import open_store, prepare
-from windlass.messages import Message, ToolCall, ToolSpec, assistant
+from windlass.messages import ToolSpec
 from windlass.prices import override
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
@@ -44,14 +44,8 @@ from windlass.tokens import FamilyCounter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry, make_tool
 
-PHASES: Final = 10
 SOURCES: Final = ("swebench_mini", "claude_code_openagents", "swe_agent", "agentdojo", "intercode")
 """Sources of runs whose results are text."""
-LEAST_TOKENS: Final = 30_000
-"""Tokens of results: what is shorter fits the documented `max_tokens` as a whole."""
-COUNTS_AS: Final = "gpt-4o"
-MODEL: Final = "scripted/function"
-GO_ON: Final = "Go on with the task."
 
 BEFORE: Final = Variant("snowball")
 _OFF: Final = {"intra_phase": False}
@@ -61,129 +55,6 @@ VARIANTS: Final = (
     Variant("chosen, windows, at once", {"auto_context": {"commit": "at_once"}}),
     Variant("chosen, windows, priced", {"auto_context": {}}),
 )
-
-
-@dataclass(frozen=True)
-class Recorded(Session):
-    """A session out of a recording: `results` are those of its calls, by name and arguments."""
-
-    results: dict[tuple[str, str], list[str]]
-    task: str
-
-
-def session_of(recording: Recording, calls: int, phases: int = PHASES) -> Recorded | None:
-    """The stretch of a recording with the most to read, as a cascade of ten phases.
-
-    None: it has no `phases` times `calls` calls, or their results are too short for anything to
-    be saved by choosing.
-    """
-    turns = list(_turns(recording.messages))
-    count = phases * calls
-    if len(turns) < count:
-        return None
-    count_of = FamilyCounter(COUNTS_AS).text
-    sizes = [sum(map(count_of, turn.results)) for turn in turns]
-    starts = range(len(turns) - count + 1)
-    # What the last call brought is in no request.
-    start = max(starts, key=lambda at: sum(sizes[at : at + count - 1]))
-    turns = turns[start : start + count]
-    if sum(sizes[start : start + count - 1]) < LEAST_TOKENS:
-        return None
-    system, task = _told(recording.messages)
-    made: list[dict[str, Any]] = []
-    for number in range(phases):
-        own = turns[number * calls : (number + 1) * calls]
-        users = [text for turn in own for text in turn.said]
-        asked = "\n\n".join(users) or own[0].message.text or GO_ON
-        made.append(
-            {
-                "name": f"p{number + 1}",
-                "instructions": "{{ input.task }}" if not number else _raw(asked),
-                "tackle": ["manifest"],
-                "rules": {"max_turns": calls},
-            }
-        )
-    names = sorted({call.name for turn in turns for call in turn.message.tool_calls})
-    for phase in made:
-        phase["tackle"] = names
-    results: dict[tuple[str, str], list[str]] = {}
-    for turn in turns:
-        for call, text in zip(turn.message.tool_calls, turn.results, strict=True):
-            results.setdefault((call.name, call.arguments), []).append(text)
-    cascade: dict[str, Any] = {"cascade_id": "recorded", "model": MODEL, "phases": made}
-    if system:
-        cascade["system"] = _raw(system)
-    replies = [turn.message for turn in turns]
-    return Recorded(recording.id, recording.id, cascade, (), replies, (), results, task)
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """One call: what users said before it, the reply, and the results of its calls in order."""
-
-    said: tuple[str, ...]
-    message: Message
-    results: tuple[str, ...]
-
-
-def _turns(messages: Sequence[Chat]) -> Iterator[_Turn]:
-    """The calls of a recording that used tools; what was only said goes with the next of them."""
-    said: list[str] = []
-    spoken: list[str] = []
-    first = True
-    for at, chat in enumerate(messages):
-        text = _text(chat)
-        if chat["role"] == "user" and not first:
-            said.append(text)
-        if chat["role"] != "assistant":
-            continue
-        first = False
-        asked = chat.get("tool_calls") or ()
-        if not asked:
-            spoken.append(text)
-            continue
-        calls = [
-            ToolCall(
-                f"c{at}_{number}",
-                "".join(c if c.isalnum() or c == "_" else "_" for c in one["function"]["name"]),
-                json.dumps(json.loads(one["function"]["arguments"] or "{}"), sort_keys=True),
-            )
-            for number, one in enumerate(asked)
-        ]
-        results = {
-            one["tool_call_id"]: _text(one)
-            for one in messages[at + 1 : at + 1 + len(asked)]
-            if one["role"] == "tool"
-        }
-        words = "\n\n".join(one for one in (*spoken, text) if one)
-        yield _Turn(
-            tuple(said),
-            assistant(words, calls=calls),
-            tuple(results.get(one["id"], "") for one in asked),
-        )
-        said, spoken = [], []
-
-
-def _told(messages: Sequence[Chat]) -> tuple[str, str]:
-    """The system prompt and the task: what was said before the first reply."""
-    head: list[Chat] = []
-    for chat in messages:
-        if chat["role"] == "assistant":
-            break
-        head.append(chat)
-    system = [_text(chat) for chat in head if chat["role"] in ("system", "developer")]
-    return "\n\n".join(system), "\n\n".join(_text(c) for c in head if c["role"] == "user") or GO_ON
-
-
-def _text(chat: Chat) -> str:
-    content = chat.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
-
-
-def _raw(text: str) -> str:
-    return "{% raw %}" + text + "{% endraw %}"
 
 
 class Replayed(Ran):
@@ -247,87 +118,70 @@ def _replaying(name: str, left: dict[tuple[str, str], list[str]]) -> Any:
 
 @dataclass
 class Line:
-    """All sessions under one variant, with so many calls a phase."""
+    """All sessions under one variant at one price vector, with so many calls a phase."""
 
     calls: int
     variant: str
+    prices: str
     sessions: int
     tokens: float
     values: float
     lines: float
-    bill: dict[str, float]
-    dearest: dict[str, float]
+    bill: float
+    dearest: float
     missed: list[str]
 
 
 def lines_of(
     sessions: Sequence[Recorded], calls: int, variants: Sequence[Variant], vectors: Sequence[Vector]
 ) -> Iterator[Line]:
-    """One line for each variant."""
-    told: dict[str, dict[str, list[Report]]] = {}
+    """One line for each variant and price vector."""
+    told: dict[tuple[str, str], list[Report]] = {}
     for session in sessions:
         untouched = Replayed(session, BEFORE, vectors[0])
         needs = needs_by_call(untouched)
-        for vector in vectors:
-            before = report(untouched, BEFORE, vector, needs)
-            told.setdefault(BEFORE.name, {}).setdefault(vector.name, []).append(before)
-        for variant in variants:
+        for variant in (BEFORE, *variants):
             for vector in vectors:
-                ran = Replayed(session, variant, vector)
+                ran = untouched if variant is BEFORE else Replayed(session, variant, vector)
                 one = report(ran, variant, vector, needs)
-                told.setdefault(variant.name, {}).setdefault(vector.name, []).append(one)
+                told.setdefault((variant.name, vector.name), []).append(one)
         print(f"{calls} calls a phase: {session.name}", file=sys.stderr)
-    for name, by_vector in told.items():
-        first = next(iter(by_vector.values()))
-        wholes = told[BEFORE.name]
-        values = sum(one.values for one in first)
-        lines = sum(one.lines for one in first)
+    for (name, prices), reports in told.items():
+        wholes = told[BEFORE.name, prices]
+        bills = [one.money / whole.money for one, whole in zip(reports, wholes, strict=True)]
+        values, lines = (sum(getattr(one, what) for one in reports) for what in ("values", "lines"))
         yield Line(
             calls=calls,
             variant=name,
-            sessions=len(first),
-            tokens=_mean(first, wholes[vectors[0].name], "total"),
-            values=sum(one.values_seen for one in first) / max(1, values),
-            lines=sum(one.lines_seen for one in first) / max(1, lines),
-            bill={v: _mean(by_vector[v], wholes[v], "money") for v in by_vector},
-            dearest={
-                v: max(o.money / w.money for o, w in zip(by_vector[v], wholes[v], strict=True))
-                for v in by_vector
-            },
-            missed=[f"{one.session}, {text}" for one in first for text in one.missed],
+            prices=prices,
+            sessions=len(reports),
+            tokens=fmean(o.total / w.total for o, w in zip(reports, wholes, strict=True)),
+            values=sum(one.values_seen for one in reports) / max(1, values),
+            lines=sum(one.lines_seen for one in reports) / max(1, lines),
+            bill=fmean(bills),
+            dearest=max(bills),
+            missed=[f"{one.session}, {text}" for one in reports for text in one.missed],
         )
-
-
-def _mean(ours: Sequence[Report], theirs: Sequence[Report], what: str) -> float:
-    pairs = zip(ours, theirs, strict=True)
-    return fmean(float(getattr(one, what)) / getattr(other, what) for one, other in pairs)
 
 
 def table(lines: Sequence[Line]) -> str:
     """The lines as text."""
-    vectors = list(lines[0].bill)
-    head = f"{'calls':>5} {'variant':28} {'sessions':>8} {'tokens':>7} {'values':>7} {'lines':>7}"
-    head += "".join(f" {f'{name} (dearest)':>22}" for name in vectors)
-    told = [head]
+    head = f"{'calls':>5} {'sessions':>8} {'variant':28} {'prices':10}"
+    told = [f"{head} {'tokens':>7} {'values':>7} {'lines':>7} {'bill (dearest)':>15}"]
     for one in lines:
-        text = f"{one.calls:5} {one.variant:28} {one.sessions:8} {one.tokens:7.1%}"
-        text += f" {one.values:7.2%} {one.lines:7.2%}"
-        text += "".join(f" {one.bill[v]:13.3f} ({one.dearest[v]:.3f})" for v in vectors)
+        text = f"{one.calls:5} {one.sessions:8} {one.variant:28} {one.prices:10} {one.tokens:7.1%}"
+        text += f" {one.values:7.2%} {one.lines:7.2%} {one.bill:7.3f} ({one.dearest:.3f})"
         told.append(text)
     return "\n".join(told)
 
 
 def sessions_of(
-    folder: Path, sources: Sequence[str], calls: int, every: int, most: int
+    folder: Path, sources: Sequence[str], calls: int, *, every: int = 1, half: Half = "all"
 ) -> list[Recorded]:
     """Sessions out of the recordings that are long enough."""
     found: list[Recorded] = []
-    for recording in load(folder, sources, every=every):
-        session = session_of(recording, calls)
-        if session is not None:
-            found.append(session)
-        if len(found) == most:
-            break
+    for recording in load(folder, sources, half, every):
+        found += sessions_in(recording, calls)
     return found
 
 
@@ -343,8 +197,9 @@ def main() -> int:
     )
     parser.add_argument("--calls", type=int, nargs="+", default=[1, 3, 10], help="a phase")
     parser.add_argument("--source", action="append", choices=SOURCES, help="default: all")
-    parser.add_argument("--every", type=int, default=8, help="each N-th recording of a source")
-    parser.add_argument("--most", type=int, default=40, help="sessions at most")
+    parser.add_argument("--every", type=int, default=1, help="each N-th recording of a source")
+    parser.add_argument("--half", choices=["all", "even", "odd"], default="all")
+    parser.add_argument("--most", type=int, default=100, help="sessions at most")
     parser.add_argument("--prices", action="append", choices=[one.name for one in VECTORS])
     parser.add_argument("--variant", action="append", type=parsed, help="in place of the usual")
     parser.add_argument("--missed", type=int, default=0, help="how many values out of view to list")
@@ -353,12 +208,13 @@ def main() -> int:
     vectors = [one for one in VECTORS if asked.prices is None or one.name in asked.prices]
     lines: list[Line] = []
     for calls in asked.calls:
-        found = sessions_of(data_folder(), asked.source or SOURCES, calls, asked.every, asked.most)
-        lines += lines_of(found, calls, asked.variant or VARIANTS, vectors)
+        sources = asked.source or SOURCES
+        found = sessions_of(data_folder(), sources, calls, every=asked.every, half=asked.half)
+        lines += lines_of(found[: asked.most], calls, asked.variant or VARIANTS, vectors)
     print(table(lines))
     for one in lines:
         for text in one.missed[: asked.missed]:
-            print(f"{one.calls} {one.variant}: {text}")
+            print(f"{one.calls} {one.variant}, {one.prices}: {text}")
     if asked.json:
         told = json.dumps([asdict(one) for one in lines], indent=2)
         asked.json.write_text(told + "\n", encoding="utf-8")

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from bench import bench_auto
-from bench.bench_auto import VARIANTS, lines_of, session_of, table
+from bench.bench_auto import VARIANTS, lines_of, table
 from bench.scenarios import content
+from bench.scenarios.recorded import PHASES, sessions_in
 from bench.windows.bill import VECTORS
 from bench.windows.recordings import Chat, Recording
 
@@ -33,29 +33,33 @@ def recorded(count: int, *, size: int = 16_000) -> Recording:
 
 
 def test_a_run_is_cut_into_ten_phases() -> None:
-    made = session_of(recorded(24), 2)
-    assert made is not None
+    (made,) = sessions_in(recorded(24), 2)
     phases = made.cascade["phases"]
     assert len(phases) == 10
     assert len(made.replies) == 20
     assert all(phase["rules"]["max_turns"] == 2 for phase in phases)
     assert "{{ braces }}" in made.task
-    assert session_of(recorded(19), 2) is None
-    assert session_of(recorded(20, size=3_000), 2) is None
+    assert not sessions_in(recorded(19), 2)
+    assert not sessions_in(recorded(20, size=3_000), 2)
+
+
+def test_a_long_run_is_several_sessions_that_share_no_call() -> None:
+    first, second = sessions_in(recorded(25), 1)
+    said = [str(reply) for one in (first, second) for reply in one.replies]
+    assert len(said) == len(set(said)) == 20
+    assert first.name != second.name
 
 
 @pytest.mark.req("AC-110")
-def test_choosing_sends_far_less_sees_what_is_needed_and_is_never_dearer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = session_of(recorded(10), 1)
-    assert made is not None
-    at_once, priced = list(lines_of([made], 1, VARIANTS[:2], VECTORS))[1:]
-    assert at_once.tokens <= 0.4
-    assert at_once.values >= 0.995
-    assert priced.values >= 0.995
-    for vector in VECTORS:
-        assert priced.dearest[vector.name] <= 1.0
-    assert priced.bill["none"] < 0.5
-    assert "chosen, priced" in table([at_once, priced])
-    assert bench_auto.PHASES == 10
+def test_choosing_sends_far_less_sees_what_is_needed_and_is_never_dearer() -> None:
+    (made,) = sessions_in(recorded(10), 1)
+    lines = list(lines_of([made], 1, (VARIANTS[0], VARIANTS[1]), VECTORS))
+    at_once = [one for one in lines if one.variant == VARIANTS[0].name]
+    priced = [one for one in lines if one.variant == VARIANTS[1].name]
+    for one in (*at_once, *priced):
+        assert one.values >= 0.995
+    assert all(one.tokens <= 0.4 for one in at_once)
+    assert all(one.dearest <= 1.0 for one in priced)
+    assert {one.prices: one.bill < 0.5 for one in priced}["none"]
+    assert "chosen, priced" in table(lines)
+    assert PHASES == 10

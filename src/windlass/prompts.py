@@ -49,7 +49,7 @@ def errors_text(errors: Sequence[str]) -> str:
 def outline_header(*, can_recall: bool) -> str:
     """Stands before the names in what was said in a session and is not shown."""
     way = '; recall("result_...") brings one back' if can_recall else ""
-    return f"[Also said in this session, not shown here: references and names{way}]:"
+    return f"[Also said in this session, not shown here, or not whole: references and names{way}]:"
 
 
 CHOSEN_HEADER = "[From earlier in this session, in order]:"

@@ -226,7 +226,7 @@ class TestDigest:
         at = next(i for i, one in enumerate(said) if i > 2 and one.role == "assistant")
         words = "Now main_loop.py gets a second condition."
         if role == "assistant":
-            said[at] = assistant(words, said[at].tool_calls)
+            said[at] = assistant(words, calls=said[at].tool_calls)
         else:
             said.insert(at, user(words))
         assert seen_whole(said, Digest(shell_reads_after=2)) == calls

@@ -233,7 +233,7 @@ class TestSteps:
         assert seen(Policy.of({"see_reads": 4}), caches=False) == (4, 12, 16)
         both = Policy.of({"see_reads": 4, "without_cache": {"see_reads": 5, "see_crowded": None}})
         assert seen(both, caches=False) == (5, 12, 2)
-        assert seen(Policy.of({"without_cache": None}), caches=False) == (8, 3, 2)
+        assert seen(Policy.of({"without_cache": None}), caches=False) == (8, 2, 2)
         assert Policy(profile="lean").uncached() == Policy(profile="lean")
 
     @pytest.mark.req("CE-51")

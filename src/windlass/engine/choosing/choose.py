@@ -20,10 +20,17 @@ from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shor
 from windlass.engine.choosing.going_on import Base, base_of, missing
 from windlass.engine.choosing.known import Remembering, embedder_for, known_of
 from windlass.engine.choosing.outline import outline_of
-from windlass.engine.choosing.picking import Choice, answered, by_score, wanted_of, with_picked
+from windlass.engine.choosing.picking import (
+    Choice,
+    answered,
+    by_score,
+    shortened_places,
+    wanted_of,
+    with_picked,
+)
 from windlass.engine.choosing.record import record_choice
 from windlass.engine.choosing.selector import Asked, Selector, ask_selector, selector_of
-from windlass.engine.choosing.worth import Ways, Worth, asking_costs, worth_of
+from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.sources import Gathered
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
@@ -93,7 +100,7 @@ async def choose(
         recall = scene.can_recall
         wanted, picked = await _by_score(scene, base, wanted)
         choice = with_picked(base, scene.ground, wanted, picked, can_recall=recall)
-        choice.outline = _outline(scene, choice)
+    choice.outline = _outline(scene, choice)
     asks, question = _question(made, wanted) if selector and wanted else (None, "")
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
@@ -185,19 +192,21 @@ def _anchored(scene: _Scene) -> Choice:
 
 
 def _outline(scene: _Scene, choice: Choice) -> Piece | None:
-    """What tells of the messages that are not chosen, within its share of the room."""
+    """What tells of the messages that are not shown whole, within its share of the room."""
     work, ground = scene.work, scene.ground
     chosen = sum(ground.count(piece.message) for piece in choice.chosen)
-    most = max(LEAST_OUTLINE, int(scene.made.outline * choice.candidate_tokens))
+    places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
+    told = sum(ground.known.index.tokens_at(place) for place in places)
+    most = max(LEAST_OUTLINE, int(scene.made.outline * told))
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
-    if not scene.made.outline or not choice.order:
+    if not scene.made.outline or not places:
         return None
     shown = [entry.message for entry in (*work.blocks.system, *scene.brought.sources)]
     shown += [item.message for item in work.own]
     shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
     role: Role = scene.made.anchors.as_role if work.info.system_anywhere else "user"
     recall = scene.can_recall
-    return outline_of(ground, choice.order, shown, room, role, can_recall=recall)
+    return outline_of(ground, places, shown, room, role, can_recall=recall)
 
 
 def _cap(work: PhaseRun, made: Choosing) -> int:
@@ -283,6 +292,8 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
         return ""
     if worth.select.tokens >= worth.go_on.tokens:
         return "it takes no more tokens than what would be chosen"
+    if worth.select.units <= worth.go_on.units:
+        return f"choosing anew would save less than {LEAST_GAIN:.0%} of what going on costs"
     calls = f"{worth.calls} expected {'call' if worth.calls == 1 else 'calls'}"
     return (
         "choosing anew would cost more than going on from what is cached:"

@@ -80,8 +80,10 @@ def wanted_of(
     among = _among(ground, choice)
     choice.candidates = sum(among)
     choice.candidate_tokens = sum(index.tokens_at(place) for place, may in enumerate(among) if may)
-    room = choice.cap - choice.anchor_tokens
-    room = min(room, max(LEAST_CHOSEN, int(made.share * choice.candidate_tokens)))
+    left = choice.cap - choice.anchor_tokens
+    # Where the cap holds less than both shares, chosen messages and names have it in proportion.
+    room = int(left * made.share / (made.share + made.outline))
+    room = min(left, max(LEAST_CHOSEN, min(room, int(made.share * choice.candidate_tokens))))
     if not choice.candidates or room <= 0:
         return None
     options = replace(made.selection, max_tokens=room)
@@ -150,6 +152,14 @@ def with_picked(
     made = _with_pieces(base, ground, wanted, picked, can_recall=can_recall)
     made.order = _places_left(made, wanted, picked)
     return made
+
+
+def shortened_places(made: Choice, ground: Ground) -> list[int]:
+    """The messages that are shown as digests, which leave names out: the chosen ones first."""
+    places = ground.known.places
+    short_ones = [piece for piece in (*made.chosen, *made.anchors) if piece.because == "digest"]
+    told = (piece.covers if piece.item is None else (piece.item.id,) for piece in short_ones)
+    return list(dict.fromkeys(places[ident] for idents in told for ident in idents))
 
 
 def _places_left(made: Choice, wanted: Wanted, picked: Picked) -> list[int]:

@@ -30,6 +30,8 @@ REPLIES = BORN - {NodeType.USER, NodeType.TOOL_RESULT}
 
 MARGIN: Final = 0.3
 """Choosing gains more than this share of what it costs at first, or waits: the planner's own."""
+LEAST_GAIN: Final = 0.05
+"""What choosing gains at least, as a share of what going on costs: a choice shows less."""
 OVER: Final = 0.05
 """By how much the session's bill may pass a snowball's until choosing has paid: should the run end
 at this phase, it is dearer by no more."""
@@ -74,9 +76,9 @@ class Worth:
     def pays(self) -> bool:
         """Whether choosing anew costs less, all in all."""
         more = self.select.units - self.go_on.units
-        if more <= 0:
-            return self.select.total < self.go_on.total
         gain = self.go_on.total - self.select.total
+        if more <= 0:
+            return gain > LEAST_GAIN * self.go_on.total
         return gain > MARGIN * more and self._may_be_risked(self.select)
 
     def _may_be_risked(self, bill: Bill) -> bool:
