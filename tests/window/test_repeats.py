@@ -40,6 +40,21 @@ def run(results: Sequence[Sequence[str]], policies: Sequence[Policy]) -> list[Wi
     return [*windows, course.window()]
 
 
+def listed(block: str, first: int, form: str) -> str:
+    """A block as a tool shows the lines of a file."""
+    return "\n".join(form.format(first + at, line) for at, line in enumerate(block.split("\n")))
+
+
+def numbered_texts() -> st.SearchStrategy[str]:
+    """Results that show the same lines with numbers, others each time, and odd lines between."""
+    forms = st.sampled_from(["{:6d}→{}", "{}:{}", "{:6d}\t{}", "{} | {}", "{:03d}:{}", "{:2d}|{}"])
+    shown = st.builds(
+        listed, st.sampled_from(BLOCKS), st.sampled_from([1, 3, 95, 98, 999, 2**70]), forms
+    )
+    odd = st.sampled_from(["", "7:", "x", "     8→"])
+    return st.lists(shown | odd, max_size=4).map("\n".join)
+
+
 def texts() -> st.SearchStrategy[str]:
     """Results made of few blocks, so that they repeat one another in part and whole."""
     odd = st.sampled_from(["", "x", "a line between", "[6 lines: same as", "y" * 90])
@@ -113,10 +128,45 @@ class TestRepeats:
         assert told in window.messages[4].text
         resolved(window)
 
-    def test_five_lines_are_no_run(self) -> None:
-        short = "\n".join(f"{at} " + "x" * 200 for at in range(5))
+    @given(st.lists(st.lists(numbered_texts(), max_size=3), max_size=4))
+    @settings(max_examples=60)
+    def test_other_numbers_lead_to_what_was_said(self, results: list[list[str]]) -> None:
+        for window in run(results, [Repeats()]):
+            resolved(window)
+
+    @pytest.mark.parametrize("form", ["{:6d}→{}", "{}:{}", "{:6d}\t{}"])
+    def test_lines_of_a_changed_file_have_other_numbers(self, form: str) -> None:
+        before = listed(BLOCKS[2], 94, form)
+        after = "\n".join([form.format(1, "a new line"), listed(BLOCKS[2], 97, form), ""])
+        shown = run([[before], [after]], [Repeats()])[-1].entries[-1].message.text
+        count = BLOCKS[2].count("\n") + 1
+        assert f"[{count} lines: same as lines 1-{count} of the result of peek" in shown
+        assert f", numbered 97-{96 + count}]" in shown
+        assert shown.startswith(form.format(1, "a new line"))
+
+    def test_lines_with_other_numbers_between_them_are_no_run(self) -> None:
+        before = listed(BLOCKS[2], 10, "{}:{}")
+        lines = BLOCKS[2].split("\n")
+        after = "\n".join(f"{30 + 2 * at}:{line}" for at, line in enumerate(lines))
+        assert run([[before], [after]], [Repeats()])[-1].entries[-1].message.text == after
+
+    def test_three_lines_are_no_run(self) -> None:
+        short = "\n".join(f"{at} " + "x" * 200 for at in range(3))
         window = run([[f"a\n{short}\nb"], [f"c\n{short}\nd"]], [Repeats()])[-1]
         assert window.entries[4].because is None
+
+    @pytest.mark.parametrize(("more", "because"), [(300, "repeat"), (3_000, None)])
+    def test_a_short_run_refers_only_to_a_short_result(
+        self, more: int, because: str | None
+    ) -> None:
+        state = f"(Open file: {'/src' * 30})\n(Current directory: {'/src' * 20})\n\nbash-$"
+        first, second = f"{'x' * more}\n{state}", f"done\n{state}"
+        window = run([[first], [second]], [Repeats()])[-1]
+        assert window.entries[4].because == because
+        if because:
+            assert window.entries[4].message.text.startswith(
+                "done\n[4 lines: same as lines 2-5 of the result of peek above, result_"
+            )
 
     def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
         """What a partly replaced result shows itself is numbered as in the whole."""

@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
+from windlass.window.gutters import bare, moved, number_of, shift_between
 from windlass.window.kinds import Lines, touched
 from windlass.window.references import REFERENCE
 
-RUN: Final = 6
+RUN: Final = 4
 """Lines that a run has at least."""
 _WIDE: Final = 3
 """Lines that a run is found by."""
@@ -34,13 +35,15 @@ class Run:
     """Lines of a new text that the message at `at` shows, all of them.
 
     `start` counts the new text's lines from 0; `first` is the number, from 1, of the line
-    among those that the message at `at` stands for.
+    among those that the message at `at` stands for. `numbered`: the numbers that the new
+    text has before the first line and the last, where the message has others before them.
     """
 
     start: int
     count: int
     at: int
     first: int
+    numbered: tuple[int, int] | None = None
 
 
 class LineIndex:
@@ -128,7 +131,7 @@ def keys_of(text: str) -> Sequence[int]:
 
     Asked when the text is new, and again when it was sent.
     """
-    lines = text.split("\n")
+    lines = bare(text).split("\n")
     if len(lines) < RUN:
         return ()
     return tuple(map(hash, zip(*(lines[start:] for start in range(_WIDE)), strict=False)))
@@ -146,25 +149,43 @@ def _longest(
     for one in places:
         at, place = divmod(one, _LINES)
         found = lines_of(at)
-        if found is None or found[0][place] != lines[start]:
+        shift = None if found is None else shift_between(found[0][place], lines[start])
+        if found is None or shift is None:
             continue
         shown, numbers = found
         first, last = start, start + 1
         ahead = place - start
         while first > free.start and first + ahead > 0:
             before = first - 1 + ahead
-            if lines[first - 1] != shown[before] or numbers[before] + 1 != numbers[before + 1]:
+            if not _is(shown[before], shift, lines[first - 1]):
+                break
+            if numbers[before] + 1 != numbers[before + 1]:
                 break
             first -= 1
         while last < free.stop and last + ahead < len(shown):
             # A line that stands for others is no line of theirs: numbers go on by one.
             now = last + ahead
-            if lines[last] != shown[now] or numbers[now - 1] + 1 != numbers[now]:
+            if not _is(shown[now], shift, lines[last]) or numbers[now - 1] + 1 != numbers[now]:
                 break
             last += 1
+        numbered = None
+        if shift:
+            first, last, numbered = _numbered(lines, range(first, last))
         if last - first >= RUN and (best is None or last - first > best.count):
-            best = Run(first, last - first, at, numbers[first + ahead])
+            best = Run(first, last - first, at, numbers[first + ahead], numbered)
     return best
+
+
+def _is(shown: str, shift: int, line: str) -> bool:
+    """Whether a line is what another is with the number before it raised."""
+    return shown == line if not shift else moved(shown, shift) == line
+
+
+def _numbered(lines: Sequence[str], among: range) -> tuple[int, int, tuple[int, int]]:
+    """The first of these lines with a number and the one behind the last, and both numbers."""
+    held = [(at, number) for at in among if (number := number_of(lines[at])) is not None]
+    (first, low), (last, high) = held[0], held[-1]
+    return first, last + 1, (low, high)
 
 
 def _numbers(lines: Sequence[str]) -> list[int]:

@@ -9,9 +9,13 @@ import re
 from typing import Final
 
 REFERENCE: Final = re.compile(
-    r"\[(\d+) lines: same as lines (\d+)-(\d+) of .* above, (result_\w+)\]"
+    r"\[(\d+) lines: same as lines (\d+)-(\d+) of .* above, (result_\w+)"
+    r"(?:, numbered (\d+)-\d+)?\]"
 )
-"""A line that stands for lines of another result: how many, the first, the last, which."""
+"""A line that stands for lines of another result: how many, the first, the last, which.
+
+The fifth: the number before the first of them, where those before the lines are others here.
+"""
 SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
 """A text that stands for another result's whole text."""
 

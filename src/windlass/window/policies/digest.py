@@ -37,7 +37,7 @@ _FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "
 """Edits after which there is nothing left to shorten, or what must not be shortened again."""
 _LINE_CHARS: Final = 120
 """What the line before a digest takes, with some air."""
-_CHARS_FOR_ONE: Final = 100
+_CHARS_FOR_ONE: Final = 50
 """A digest of text grows by one character for so many: a larger file holds more names."""
 _PINNED_TURNS: Final = 1
 """What is pinned is looked at again so many calls later."""
@@ -64,7 +64,7 @@ class Digest:
             that a digest may keep.
         most_records: The most characters of such a digest.
         share_text: The same share for files, searches and output of programs.
-        most_text: The most characters of such a digest, and one more for each hundred that
+        most_text: The most characters of such a digest, and one more for every fifty that
             the text has.
         least: A digest may have so many characters whatever the share says.
         keep_errors: Whether a digest begins with the lines that report an error.

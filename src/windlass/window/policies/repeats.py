@@ -1,7 +1,8 @@
 """What a visible tool result already shows becomes a reference to it, before it is sent.
 
-A whole result, or a run of lines. The reference names the result and the lines, exactly;
-`resolve` reads it back. What is referred to stays in view for some calls.
+A whole result, or a run of lines, be it with other numbers before them because a file was
+changed. The reference names the result and the lines, exactly; `resolve` reads it back. What is
+referred to stays in view for some calls.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from typing import Final
 from windlass.messages import Message, Part, Text
 from windlass.window.course import Proposal
 from windlass.window.draft import Draft
+from windlass.window.gutters import moved, number_of
 from windlass.window.index import RUN, LineIndex, Run
 from windlass.window.references import REFERENCE, SAME
 
+_SHORT: Final = 6
+"""A run of fewer lines is a short one."""
+_MOST_KEPT: Final = 6
+"""A short run is worth a source of at most so many times the characters that it saves: they are
+written once less, at 1.25 where a read costs 0.1, and the source is read by three calls more."""
 _ARGUMENT_CHARS: Final = 40
 """Characters of a call's arguments that name its result beside the tool."""
 
@@ -27,7 +34,8 @@ class Repeats:
     """Replaces what other results show by references to them, in results no call has seen.
 
     Args:
-        min_lines: Lines that a run has at least (6 or more).
+        min_lines: Lines that a run has at least (4 or more). One of fewer than six, such as the
+            state of a shell behind each result, refers only to a result that is short, too.
         min_gain: Characters that a reference must save.
         keep: Calls for which what is referred to stays as it is.
     """
@@ -96,13 +104,18 @@ class Repeats:
         shown: list[str] = []
         done = 0
         for run in runs:
-            told = _reference(run, _told(draft, run.at))
+            told = _reference(run, _told(draft, run.at, briefly=run.count < _SHORT))
             gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(told)
-            if run.count >= self.min_lines and gain > self.min_gain:
+            if self._is_worth(run, gain, _shown(draft, run.at)):
                 shown += [*lines[done : run.start], told]
                 done = run.start + run.count
                 used[run.at] = _shown(draft, run.at)
         return Text("\n".join([*shown, *lines[done:]])) if done else part
+
+    def _is_worth(self, run: Run, gain: int, source: Message) -> bool:
+        if run.count < self.min_lines or gain <= self.min_gain:
+            return False
+        return run.count >= _SHORT or source.chars <= _MOST_KEPT * gain
 
 
 def resolve(text: str, sources: Mapping[str, str]) -> str:
@@ -120,7 +133,10 @@ def resolve(text: str, sources: Mapping[str, str]) -> str:
         if found is None:
             lines.append(line)
         else:
-            lines += sources[found[4]].split("\n")[int(found[2]) - 1 : int(found[3])]
+            meant = sources[found[4]].split("\n")[int(found[2]) - 1 : int(found[3])]
+            before = number_of(meant[0]) if found[5] else None
+            by = int(found[5]) - before if before is not None else 0
+            lines += [moved(one, by) for one in meant] if by else meant
     return "\n".join(lines)
 
 
@@ -149,15 +165,17 @@ def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
 
 
 def _reference(run: Run, told: str) -> str:
-    return f"[{run.count} lines: same as lines {run.first}-{run.first + run.count - 1} of {told}]"
+    numbered = f", numbered {run.numbered[0]}-{run.numbered[1]}" if run.numbered else ""
+    last = run.first + run.count - 1
+    return f"[{run.count} lines: same as lines {run.first}-{last} of {told}{numbered}]"
 
 
-def _told(draft: Draft, at: int) -> str:
-    """A result in words: its tool, how its arguments begin, its reference."""
+def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:
+    """A result in words: its tool, how its arguments begin (not `briefly`), its reference."""
     call = draft.call(at)
     message = draft.item(at).message
     name = message.name or (call.name if call else "a tool")
-    argument = _argument(call.arguments) if call else ""
+    argument = _argument(call.arguments) if call and not briefly else ""
     return f"the result of {name}{argument} above, result_{message.content_hash}"
 
 

@@ -1,0 +1,46 @@
+"""The numbers that tools write before the lines of a file, told apart from the lines.
+
+A file that was changed is shown again with other numbers before the same lines. Knows single
+texts; which lines are shown elsewhere is the affair of an index.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NUMBER: Final = re.compile(r"( *)(\d+)(?=→|\t|:|\|)")
+_NUMBERS: Final = re.compile(r"^ *\d+(?:→|\t|:|\|)", re.MULTILINE)
+
+
+def bare(text: str) -> str:
+    """The text without the numbers before its lines; it may be the text itself."""
+    return _NUMBERS.sub("", text)
+
+
+def number_of(line: str) -> int | None:
+    """The number before a line; None: there is none."""
+    found = _NUMBER.match(line)
+    return int(found[2]) if found else None
+
+
+def moved(line: str, by: int) -> str:
+    """The line with the number before it raised; the line itself where there is none.
+
+    A number that is padded to a width keeps it.
+    """
+    found = _NUMBER.match(line)
+    if found is None:
+        return line
+    number = str(int(found[2]) + by)
+    return (number.rjust(found.end()) if found[1] else number) + line[found.end() :]
+
+
+def shift_between(shown: str, line: str) -> int | None:
+    """By how much the number before `shown` is raised to make it `line`; None: nothing does."""
+    if shown == line:
+        return 0
+    before, now = number_of(shown), number_of(line)
+    if before is None or now is None or before == now or moved(shown, now - before) != line:
+        return None
+    return now - before
