@@ -36,21 +36,8 @@ SHORT_RESULTS: Final = Variant(
     },
 )
 """With which the 15 turns have under 60K tokens without a cache."""
-TIGHT: Final = Variant(
-    "auto at once, tight",
-    cascade={
-        "auto_context": {
-            "commit": "at_once",
-            "intra_phase": {
-                "loop_history_limit": 1,
-                "attempt_chars": 100,
-                "share_text": 0.15,
-                "compress": {"above_chars": 1_500, "max_result_tokens": 450, "adapt": False},
-            },
-        }
-    },
-)
-"""With which the 10 attempts have under 35K tokens, and not all needed values in sight."""
+LEAN: Final = Variant("auto lean", cascade={"auto_context": {"profile": "lean"}})
+"""With which the 10 attempts have under 35K tokens without a cache."""
 
 VARIANTS: Final = (
     Variant("strategy minimal", phases={"context_strategy": "minimal"}),
@@ -63,8 +50,8 @@ VARIANTS: Final = (
     Variant("auto", cascade={"auto_context": {}}),
     Variant("auto spec", cascade={"auto_context": {"profile": "spec"}}),
     Variant("auto at once", cascade={"auto_context": {"commit": "at_once"}}),
+    LEAN,
     SHORT_RESULTS,
-    TIGHT,
 )
 
 

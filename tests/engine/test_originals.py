@@ -11,9 +11,13 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, shown
+from windlass.engine.recall import recall
 from windlass.history.base import NodeType
 from windlass.history.connect import FILE
 from windlass.messages import Message
+from windlass.tokens import FamilyCounter
+from windlass.tools.registry import make_tool
+from windlass.window.originals import RECALL
 from windlass.wire.base import Request
 
 
@@ -53,6 +57,14 @@ class TestOriginals:
         edits = [edit for edit in ran.keeper.edits(ran.session) if edit.because == "digest"]
         assert len(refs) <= len(edits)
         assert ran.has_no_damage()
+
+    def test_a_model_is_told_of_recall_in_few_words_and_the_same_ones_everywhere(self) -> None:
+        spec = make_tool(recall).spec
+        assert spec == RECALL
+        for word in ("ref", "result_", "lines 10-40", "grep", "JSON path"):
+            assert word in spec.description
+        counter = FamilyCounter("gpt-4o")
+        assert counter.tools([spec]) - counter.tools([]) <= 100
 
     @pytest.mark.req("CE-33")
     async def test_of_another_session_cannot_be_read(self, house: House) -> None:

@@ -55,6 +55,14 @@ class TestSchema:
             "additionalProperties": False,
         }
 
+    def test_a_default_that_is_empty_says_no_more_than_that_it_may_be_left_out(self) -> None:
+        def look(place: str, grep: str = "", lines: int = 0) -> str:
+            return place + grep + str(lines)
+
+        properties = make_tool(look).spec.parameters["properties"]
+        assert "default" not in properties["grep"]
+        assert properties["lines"]["default"] == 0
+
     def test_has_the_same_bytes_each_time(self) -> None:
         first, second = (json.dumps(make_tool(weigh).spec.parameters) for _ in range(2))
         assert first == second

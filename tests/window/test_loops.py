@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from windlass.window.policies.loops import Loops
 LONG = "An answer that goes on. " * 40
 
 
-def attempts(count: int, *, numbered: bool = True) -> list[Item]:
+def attempts(
+    count: int, *, numbered: bool = True, why: str = "Reason {}: too short."
+) -> list[Item]:
     """What a phase leaves behind that made `count` attempts and was told to try again."""
     rows = [
         Item("s", system("Be."), "system", "P", 0),
@@ -35,7 +38,7 @@ def attempts(count: int, *, numbered: bool = True) -> list[Item]:
             Item(f"o{n}", assistant(f"Output {n}. {LONG}"), "agent", turn=turn, **row),
         ]
         later: dict[str, Any] = {**row, "attempt": n + 1 if numbered else None}
-        told = retry_text(f"Reason {n}: too short.", n + 1)
+        told = retry_text(why.format(n), n + 1)
         rows.append(Item(f"v{n}", user(told), "user", turn=turn, **later))
     if not numbered:
         rows = [Item(r.id, r.message, r.node) for r in rows]
@@ -90,6 +93,43 @@ def test_attempts_beyond_the_limit_become_one_line_behind_the_task() -> None:
     assert len(shown) == 2 + 4 + 3
     longest = [sum(map(len, texts(w))) for w in windows(attempts(12), Loops())]
     assert max(longest) < 2.5 * longest[5]
+
+
+@pytest.mark.req("AC-47")
+def test_a_reason_told_again_in_the_same_words_stands_once_at_the_newest_refusal() -> None:
+    why = "It does not compile: the brace in line 12 of src/order.c is never closed."
+    shown = texts(windows(attempts(5, why=why), Loops())[-1])
+    assert shown[1].endswith(
+        "[Attempts #1 to #2 failed before: For the same reason as attempt #3. (2 times)]"
+    )
+    assert shown[3] == "[Validation Failed]\nFor the same reason as attempt #4."
+    assert shown[5] == "[Validation Failed]\nFor the same reason as attempt #5."
+    assert shown[-1] == retry_text(why, 6)
+    assert sum(why in text for text in shown) == 1
+
+
+def test_a_reason_that_is_shorter_than_its_reference_stays() -> None:
+    shown = texts(windows(attempts(5, why="No."), Loops())[-1])
+    assert "[Attempts #1 to #2 failed before: No. (2 times)]" in shown[1]
+    assert shown[3] == shown[5] == "[Validation Failed]\nNo."
+
+
+@given(st.lists(st.sampled_from(["a" * 60, "b" * 60, "No."]), min_size=2, max_size=7))
+def test_every_reason_in_view_can_be_found_by_its_references(reasons: list[str]) -> None:
+    rows = attempts(len(reasons))
+    for n, reason in enumerate(reasons, 1):
+        at = next(at for at, row in enumerate(rows) if row.id == f"v{n}")
+        said = user(retry_text(reason, n + 1))
+        rows[at] = Item(said.content_hash, said, "user", "P", rows[at].turn, n + 1)
+    shown = texts(windows(rows, Loops())[-1])
+    told: dict[int, str] = {}
+    number = len(reasons)
+    for text in reversed([text for text in shown if text.startswith("[Validation Failed]")]):
+        why = text.split("\n")[1]
+        same = re.fullmatch(r"For the same reason as attempt #(\d+)\.", why)
+        told[number] = told[int(same[1])] if same else why
+        assert told[number] == reasons[number - 1]
+        number -= 1
 
 
 def test_the_second_attempt_sees_the_output_of_the_first_whole_and_its_calls_in_lines() -> None:

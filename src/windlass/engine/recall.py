@@ -14,14 +14,11 @@ from windlass.window.originals import REF, part_of
 
 
 def recall(ref: str, context: ToolContext, grep: str = "", lines: str = "", path: str = "") -> str:
-    """Get back the original of a message that is shown shortened or not at all.
+    """Get the original behind a ref (result_...); in part by lines 10-40, grep, JSON path a[0].b.
 
-    Args:
-        ref: The reference named in the placeholder, for example result_1a2b3c4d5e6f7a8b.
-        grep: Only lines that match this regular expression.
-        lines: Only these lines, counted from 1, for example 10-40.
-        path: Only what stands here in a JSON text, for example results[0].title.
-        context: What the run provides; not shown to the model.
+    One paragraph tells a model all of it, and no parameter has words of its own: they are sent
+    with every call. `lines` count from 1; without a part, all of the original is given back.
+    Raises ToolError where nothing has the reference or the part.
     """
     if context.recall is None:
         raise ToolError("recall works only inside a run")

@@ -156,7 +156,7 @@ _VERBATIM: Final = frozenset({"default", "enum", "const", "examples", "required"
 
 
 def _tidy(schema: Any) -> Any:
-    """The schema without pydantic's titles, keys in one order: equal functions, equal bytes."""
+    """The schema without pydantic's titles and empty defaults, keys in one order: equal bytes."""
     if isinstance(schema, list):
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
@@ -164,8 +164,8 @@ def _tidy(schema: Any) -> Any:
     result: dict[str, Any] = {}
     for key in sorted(schema, key=lambda each: (_rank(each), each)):
         value = schema[key]
-        if key == "title":
-            continue
+        if key == "title" or (key == "default" and value in ("", None)):
+            continue  # that it may be left out is said by `required`
         if key in _NAMED:
             # In these maps `title` is a name that the user chose.
             result[key] = {name: _tidy(each) for name, each in value.items()}

@@ -45,6 +45,9 @@ class Compress:
 
     above_chars: int = _option("count", "Characters from which on a result is cut.", 32_000)
     max_result_tokens: int = _option("count", "The most tokens that a cut result keeps.", 8_000)
+    passed_lines: int = _option(
+        "number", "Lines of passed tests from which on they become a count; 0: never.", 20
+    )
     by_kind: bool = _option(
         "yes",
         "Whether each kind of result has its own short form; else head, tail and error lines.",
@@ -52,7 +55,7 @@ class Compress:
     )
     adapt: bool = _option(
         "yes",
-        "Whether both thresholds rise and fall with what is left of the model's window.",
+        "Whether the three thresholds rise and fall with what is left of the model's window.",
         default=True,
     )
     search_results: int = _option("count", "Results that a search keeps, title and snippet.", 5)

@@ -97,34 +97,17 @@ def _known(value: Any) -> str:
 
 RECALL: Final = ToolSpec(
     "recall",
-    "Get back the original of a message that is shown shortened or not at all.",
+    "Get the original behind a ref (result_...); in part by lines 10-40, grep, JSON path a[0].b.",
     {
         "type": "object",
         "properties": {
-            "ref": {
-                "type": "string",
-                "description": "The reference named in the placeholder, for example"
-                " result_1a2b3c4d5e6f7a8b.",
-            },
-            "grep": {
-                "type": "string",
-                "description": "Only lines that match this regular expression.",
-                "default": "",
-            },
-            "lines": {
-                "type": "string",
-                "description": "Only these lines, counted from 1, for example 10-40.",
-                "default": "",
-            },
-            "path": {
-                "type": "string",
-                "description": "Only what stands here in a JSON text, for example"
-                " results[0].title.",
-                "default": "",
-            },
+            "ref": {"type": "string"},
+            "grep": {"type": "string"},
+            "lines": {"type": "string"},
+            "path": {"type": "string"},
         },
         "required": ["ref"],
         "additionalProperties": False,
     },
 )
-"""What a model is told of `recall`, in every loop that offers it."""
+"""What a model is told of `recall`, in every loop that offers it: it is paid at every call."""

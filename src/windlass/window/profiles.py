@@ -43,7 +43,7 @@ _DEFAULT: Final[Mapping[str, Any]] = {
     "lossless": 400,
     "repeats": True,
     "supersede": True,
-    "compress": {"above_chars": 32_000, "max_result_tokens": 8_000},
+    "compress": {"above_chars": 32_000, "max_result_tokens": 8_000, "passed_lines": 20},
     "images_after": 2,
     "reasoning_max_chars": 2_000,
     "fold_after": None,
@@ -69,6 +69,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "see_named": 0,
         "without_cache": None,
         "images_after": 1,
+        "attempt_chars": 200,
     },
     "careful": {
         **_DEFAULT,

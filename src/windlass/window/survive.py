@@ -193,7 +193,9 @@ def lost_names(draft: Draft, span: Sequence[int], kept: str, chars: int) -> str:
         return ""
     text = "\n".join(texts)
     left = draft.left_outside(names_said(text), span)
-    return digest(text, chars, [name for name in left if name not in kept])
+    # A tool's name stands in its definition, as long as there is one.
+    tools = {call.name for at in span for call in draft.item(at).message.tool_calls}
+    return digest(text, chars, [name for name in left if name not in kept and name not in tools])
 
 
 # ---- messages ---------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 Lossy, and so only above a threshold, which rises with the budget that is left. The default
 keeps head, tail and error lines of what has more than 8,000 tokens; `by_kind` gives each kind
-of result its own short form. Either way the text names how the original is got back.
+of result its own short form. Before that, lines of tests that passed become a count, where
+there are many. Either way the text names how the original is got back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,6 +18,7 @@ from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.encode import forms
 from windlass.window.encode.cut import cut
+from windlass.window.encode.passed import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.size import CHARS_A_TOKEN
 
@@ -26,6 +28,8 @@ _LEAST_SHARE: Final = 0.5
 it holds with 1 more than that."""
 _LEAST_CHARS: Final = 200
 _K: Final = 1_000
+_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "text"})
+"""Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
 """Characters that the way back may take off a form."""
 
@@ -37,8 +41,10 @@ class Compress:
     Args:
         above_chars: Characters from which on a result is cut.
         max_result_tokens: Tokens that a cut result keeps at most.
+        passed_lines: Lines of passed tests from which on they become a count (0: never); a
+            test that the task, the newest user message or the call names keeps its line.
         by_kind: Whether each kind has its own short form; else head, tail and error lines.
-        window_tokens: Tokens of the window; with it, both thresholds are half as high when
+        window_tokens: Tokens of the window; with it, the thresholds are half as high when
             nothing of it is left and half as high again when all of it is (0: they stay).
         head: The share of what is kept that comes from the head.
         error_chars: Characters that error lines of the part that is left out may take.
@@ -55,6 +61,7 @@ class Compress:
 
     above_chars: int = 32_000
     max_result_tokens: int = 8_000
+    passed_lines: int = 20
     by_kind: bool = False
     window_tokens: int = 0
     head: float = 0.6
@@ -79,15 +86,17 @@ class Compress:
             call = draft.call(at)
             if call is not None and plain_name(call.name) == _RECALL:
                 continue
-            if entry.message.chars < self.above_chars * _LEAST_SHARE:
+            large = entry.message.chars >= self.above_chars * _LEAST_SHARE
+            if not large and (not self.passed_lines or entry.message.chars < _LEAST_CHARS):
                 continue
             scale = self._scale(draft)
-            parts = tuple(self._part(draft, at, part, scale) for part in entry.message.parts)
-            if parts != entry.message.parts:
+            told = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
+            parts = [self._part(draft, at, part, scale) for part in told]
+            if any(one is not other for one, other in zip(parts, entry.message.parts, strict=True)):
+                cuts = any(one is not other for one, other in zip(parts, told, strict=True))
+                reason = "a result too large to show" if cuts else "tests that passed, as a count"
                 shorter = entry.message.with_parts(*parts)
-                yield Proposal(
-                    (at,), "compress", "a result too large to show", partial(_ready, shorter)
-                )
+                yield Proposal((at,), "compress", reason, partial(_ready, shorter))
 
     def _scale(self, draft: Draft) -> float:
         """By how much the thresholds rise or fall with what is left of the window."""
@@ -95,6 +104,17 @@ class Compress:
             return 1.0
         left = max(0.0, 1 - draft.tokens / self.window_tokens)
         return _LEAST_SHARE + left
+
+    def _without_passed(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
+        """The part with the lines of passed tests as a count, if it is output with many."""
+        least = round(self.passed_lines * scale)
+        if not least or not isinstance(part, Text) or part.text.count("\n") < least:
+            return part
+        call = draft.call(at)
+        if kind_of(call, part.text, draft.facts(call.name) if call else None) not in _OUTPUT:
+            return part
+        text = without_passed(part.text, least, _asked(draft, at), f"; {draft.back(at)}")
+        return part if text == part.text else Text(text)
 
     def _part(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
         if not isinstance(part, Text) or len(part.text) <= self.above_chars * scale:
@@ -109,7 +129,8 @@ class Compress:
         call, back = draft.call(at), draft.back(at)
         entry, said = draft.entry(at), draft.item(at).message.text
         # A form is made of what was said, not of the shorter way in which it is shown.
-        original = said if entry is not None and entry.because == "encode" else text
+        encoded = entry is not None and entry.because == "encode" and text in entry.message.text
+        original = said if encoded else text
         facts = draft.facts(call.name) if call else None
         kind = kind_of(call, original, facts)
         if kind == "table":
@@ -156,6 +177,14 @@ class Compress:
                 return forms.rows_form(text, most, "lines")
             case "text":
                 return None
+
+
+def _asked(draft: Draft, at: int) -> Sequence[str]:
+    """What was asked for where the result came: the task, the newest user message, the call."""
+    places = {draft.first_user, draft.last_user, draft.caller(at)} - {-1, None}
+    messages = [draft.item(place).message for place in places if place is not None]
+    calls = [call.arguments for message in messages for call in message.tool_calls]
+    return [*(message.text for message in messages), *calls]
 
 
 def _thousands(chars: int) -> str:

@@ -32,6 +32,8 @@ from windlass.window.survive import (
 TASK: Final = "[Original Task]"
 FAILED: Final = "[Validation Failed]"
 INVALID: Final = "[Output Invalid]"
+SAME: Final = "For the same reason as attempt #{}."
+"""Stands for the reason of a refusal that a newer one in view tells in the same words."""
 FIRST_RETRY: Final = 2
 _AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d+)\)\.[^\n]*\s*\Z")
 _REASON_CHARS: Final = 120
@@ -46,7 +48,8 @@ class Loops:
     stays whole, and its tool calls become a line each. Of the attempts before it, up to `limit`
     with the last, the output stays, cut to `attempt_chars` (head and tail, with a reference),
     each with its `[Validation Failed]` and the reason; those before them become one line behind
-    the task. Names that only a removed attempt holds are listed with its output.
+    the task. A reason that a newer refusal tells in the same words is told there alone. Names
+    that only a removed attempt holds are listed with its output.
 
     A call that was made `same_calls` times in a row with the same arguments and the same result,
     or a failure each time, becomes one line with a count; the newest stays whole.
@@ -87,10 +90,11 @@ class Loops:
             if span and not any(draft.fixed(at) for at in span):
                 reason = f"attempt {number} before the last"
                 yield Proposal(span, "retry", reason, self._output(span, number), folds=True)
-            yield Proposal((places[k + 1],), "retry", _reason_only(number), _verdict(places[k + 1]))
+            write = _verdict(places[k + 1], places[k + 2], (numbers[k + 1] or k + 3) - 1)
+            yield Proposal((places[k + 1],), "retry", _reason_only(number), write)
         yield from self._calls(draft, places[count - 1], refusals[-1])
         if shown.start > 0:
-            yield from self._old(draft, task, refusals[: shown.start], numbers)
+            yield from self._old(draft, task, refusals, shown.start, numbers)
 
     def _calls(self, draft: Draft, begin: int, end: int) -> Iterable[Proposal]:
         """The tool calls of the last attempt in a line each: they led to what was refused.
@@ -105,9 +109,15 @@ class Loops:
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
 
     def _old(
-        self, draft: Draft, task: int, refusals: Sequence[int], numbers: Sequence[int | None]
+        self,
+        draft: Draft,
+        task: int,
+        openings: Sequence[int],
+        count: int,
+        numbers: Sequence[int | None],
     ) -> Iterable[Proposal]:
-        """One line for the attempts that are not shown any more, behind the task."""
+        """One line for the first `count` attempts, which are not shown any more, after the task."""
+        refusals = openings[:count]
         first, last = (numbers[0] or 2) - 1, (numbers[len(refusals) - 1] or len(refusals) + 1) - 1
         ends = [task, *refusals]
         span: list[int] = []
@@ -115,7 +125,12 @@ class Loops:
             span += [*_attempt(draft, begin, end), end]
         if any(draft.fixed(at) for at in span):
             return
-        why = Counter(flat(_reason(draft, at), _REASON_CHARS) for at in refusals)
+        below = {
+            _reason(draft, at): SAME.format((numbers[k] or k + 2) - 1)
+            for k, at in reversed(list(enumerate(openings))[count:])
+        }
+        reasons = [_reason(draft, at) for at in refusals]
+        why = Counter(_shorter(below.get(each), flat(each, _REASON_CHARS)) for each in reasons)
         told = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
         line = f"[{which} failed before: {told}]"
@@ -207,6 +222,11 @@ def _reason_only(number: int) -> str:
     return f"attempt {number + 1} was made: only the reason of the refusal is left"
 
 
+def _shorter(told: str | None, text: str) -> str:
+    """What is told in the place of a text, where it is shorter."""
+    return told if told is not None and len(told) < len(text) else text
+
+
 def _refusal(draft: Draft, at: int) -> int | None:
     """The attempt that a user message asks for after a refusal; None: it is no such message."""
     item = draft.item(at)
@@ -261,12 +281,17 @@ def _attempt(draft: Draft, begin: int, end: int) -> tuple[int, ...]:
     )
 
 
-def _verdict(at: int) -> Callable[[Draft], Message | None]:
-    """Writes a refusal without its request to try again."""
+def _verdict(at: int, newer: int, number: int) -> Callable[[Draft], Message | None]:
+    """Writes a refusal without its request to try again, and without a reason told below.
+
+    `newer` is the refusal after it, of the attempt `number`: it is shown as long as this one.
+    """
 
     def write(draft: Draft) -> Message | None:
         message = draft.item(at).message
         text = _AGAIN.sub("", message.text)
+        if _reason(draft, at) == _reason(draft, newer):
+            text = _shorter(f"{FAILED}\n{SAME.format(number)}", text)
         return message.with_parts(Text(text)) if text != message.text else None
 
     return write
