@@ -21,6 +21,34 @@ def best(index: Index, task: str) -> int:
     return int(np.argmax(index.by_keywords(Task.of(task))))
 
 
+class TestMentions:
+    def test_say_where_the_words_of_a_task_stand_and_how_often(self) -> None:
+        index = index_of([user("the parser"), user("no"), user("parser, mixer, parser")])
+        found = index.mentions(Task.of("Which parser and which mixer?"))
+        told = [(places.tolist(), counts.tolist()) for places, counts in found.words]
+        assert told == [([2], [1]), ([0, 2], [1, 2])], "the rarest first"
+        assert len(found.lengths) == 3
+
+    def test_of_a_long_message_are_counted_once(self) -> None:
+        long = "the parser fails again " * 400
+        index = index_of([user("no words of it"), user(long), user("a parser")])
+        found = index.mentions(Task.of("parser"))
+        assert [places.tolist() for places, _ in found.words] == [[1, 2]]
+        assert found.words[0][1].tolist() == [400, 1]
+        assert found.lengths[1] == 800, "stop words are none"
+
+    def test_of_a_long_task_are_those_of_its_rarest_words(self) -> None:
+        texts = [f"cable{at} harbour" for at in range(40)]
+        index = index_of([user(text) for text in texts])
+        found = index.mentions(Task.of("harbour " + " ".join(f"cable{at}" for at in range(40))))
+        assert len(found.words) == 24
+        assert all(len(places) == 1 for places, _ in found.words)
+
+    def test_of_words_nobody_said_are_none(self) -> None:
+        assert not index_of([user("the parser")]).mentions(Task.of("zebra")).words
+        assert not Index().mentions(Task.of("zebra")).words
+
+
 class TestKeywords:
     def test_score_what_shares_rare_words_highest(self) -> None:
         index = index_of([user(text) for text in (*FILLER, "The violins and the parser fail.")])

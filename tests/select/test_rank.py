@@ -14,11 +14,15 @@ from windlass.window.rank import (
     NARROW,
     REACH,
     WIDE,
+    Mentions,
     Scores,
     Shape,
+    Spreading,
     Units,
     best_first,
+    closeness,
     fill,
+    likelihood,
     normal,
     recency,
     relevance,
@@ -96,6 +100,54 @@ class TestRelevance:
     def test_normal_scores_have_a_top_of_one(self, values: Scores) -> None:
         found = normal(values)
         assert float(found.max(initial=0)) in (0, 1)
+
+
+def said(count: int, *words: tuple[int, ...]) -> Mentions:
+    """Where each word is said, once a place, among messages of ten words."""
+    places = [(np.array(at), np.ones(len(at), dtype=np.float32)) for at in words]
+    return Mentions(places, np.full(count, 10, dtype=np.float32))
+
+
+class TestLikelihood:
+    def test_is_highest_where_all_words_are_said(self) -> None:
+        fits = likelihood(said(200, (30, 100), (32, 150)), Spreading(short(200), WIDE))
+        assert 28 <= int(np.argmax(fits)) <= 34
+        assert fits[100] < fits[31]
+        assert fits[70] < fits[100]
+        assert float(fits.max()) == 1
+
+    @given(st.lists(st.lists(st.integers(0, 99), min_size=1, unique=True), min_size=1, max_size=40))
+    def test_is_a_share_for_however_many_words(self, words: list[list[int]]) -> None:
+        mentions = said(100, *(tuple(sorted(at)) for at in words))
+        fits = likelihood(mentions, Spreading(short(100), NARROW))
+        assert np.isfinite(fits).all()
+        assert float(fits.max()) == 1
+        assert float(fits.min()) > 0
+
+    def test_lifts_the_passage_that_says_more_of_the_task(self) -> None:
+        hits = hit(200, 40, 120)
+        mentions = said(200, (40, 120), (121,), (123,))
+        found = relevance(hits, short(200), WIDE, mentions=mentions)
+        assert found.passage[120] > 1.2 * found.passage[40]
+        assert found.own[120] == found.own[40]
+
+
+class TestCloseness:
+    def test_counts_what_is_near_around_a_message(self) -> None:
+        near = hit(200, *range(60, 80))
+        fits = closeness(near, short(200), Spreading(short(200), WIDE), words=2)
+        assert 60 <= int(np.argmax(fits)) < 80
+        assert fits[150] < fits[85] < 1
+
+    def test_counts_less_where_many_words_say_what_is_meant(self) -> None:
+        spreading = Spreading(short(50), WIDE)
+        few, many = (closeness(hit(50, 3), short(50), spreading, words) for words in (2, 12))
+        assert few[49] < many[49] < 1
+
+    @given(scores)
+    def test_of_any_nearness_is_a_share(self, near: Scores) -> None:
+        fits = closeness(near, short(len(near)), Spreading(short(len(near)), NARROW), words=1)
+        assert ((fits > 0) & (fits <= 1)).all()
 
 
 def units_of(*tokens: int) -> Units:

@@ -70,6 +70,19 @@ class TestHeuristic:
         found = picked(TALK, "Which cable of the crane?", strategy="heuristic", max_tokens=20)
         assert (chosen(found), found.strategy, found.note) == ([AT], "heuristic", "")
 
+    def test_takes_the_passage_where_more_of_the_question_is_said(self) -> None:
+        talk = [user(text) for text in FILLER * 3]
+        talk[10] = user("The harbour was quiet, and so was the harbour master.")
+        talk[40:43] = [
+            user("The harbour is next."),
+            user("Its old crane is not safe."),
+            user("Its cable is worn, too."),
+        ]
+        task = "What was said of the harbour crane and its cable?"
+        found = picked(talk, task, strategy="heuristic", max_tokens=50)
+        assert {41, 42} <= set(chosen(found))
+        assert 10 not in chosen(found)
+
     def test_brings_the_question_before_an_answer(self) -> None:
         talk = [user(text) for text in FILLER]
         talk[8:10] = [user("What colour is it?"), assistant("The harbour crane is bright red.")]
@@ -165,6 +178,16 @@ class TestHybrid:
         assert found.strategy == "hybrid"
         assert set(found.scored.signals) == {"keyword", "embedding"}
         assert AT in chosen(found)
+
+    def test_takes_the_passage_that_is_near_in_meaning_of_two_that_say_a_word(self) -> None:
+        talk = [user(text) for text in FILLER * 3]
+        for at, others in ((10, "violins cello"), (50, "hoist lift")):
+            talk[at] = user("The date was moved again.")
+            talk[at + 1] = user(f"So the {others} came later.")
+            talk[at + 2] = user(f"And the {others} went.")
+        for model, wanted in ((self.model, 51), (Meanings("violins cello crane"), 11)):
+            found = picked(talk, "Why did the crane date move?", max_tokens=45, embedder=model)
+            assert wanted in chosen(found)
 
     def test_without_an_embedding_model_goes_by_words_and_says_so(self) -> None:
         found = picked(TALK, "crane cable", strategy="hybrid", max_tokens=20)

@@ -27,7 +27,7 @@ from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded, i
 from windlass.cards.words import counted, surfaces
 from windlass.messages import Message
 from windlass.window.entries import Item
-from windlass.window.rank import Scores, Units
+from windlass.window.rank import Mentions, Scores, Units
 
 _SATURATION: Final = 1.6
 """BM25's k1: how soon saying a word once more stops counting."""
@@ -39,6 +39,8 @@ _SPEAKER: Final = 3.0
 _HEAD: Final = re.compile(r"\s*(?:<([^<>\s]{1,32})>|([^\s:][^:\n]{0,31}):)\s")
 """A speaker at the head of a text: `<ann> yes`, `Ann Lee: yes`."""
 _HEAD_WORDS: Final = 4
+_MENTIONED: Final = 24
+"""Words of a task that are looked for around a message."""
 _REPEATED: Final = 200
 """Characters from which on a text that was said before is not chosen twice."""
 
@@ -196,6 +198,26 @@ class Index:
             weight = np.float32(self._rarity(found) * (_SATURATION + 1))
             scores[rows] += weight * counts / (counts + least[rows])
         return self._best_chunk(scores)
+
+    def mentions(self, task: Task) -> Mentions:
+        """Where the task's words are said; of a long task's the rarest."""
+        found = [self._postings[term] for term in task.terms if term in self._postings]
+        found.sort(key=lambda postings: len(postings.rows))
+        firsts = np.array(self._firsts)
+        lengths = np.array(self._lengths, dtype=np.float32)
+        chunked = len(lengths) > len(firsts)
+        words: list[tuple[NDArray[np.int64], Scores]] = []
+        for postings in found[:_MENTIONED]:
+            rows = np.array(postings.rows)
+            counts = np.array(postings.counts, dtype=np.float32)
+            if chunked:
+                places = np.searchsorted(firsts, rows, "right") - 1
+                rows, starts = np.unique(places, return_index=True)
+                counts = np.add.reduceat(counts, starts)
+            words.append((rows, counts))
+        if chunked:
+            lengths = np.add.reduceat(lengths, firsts)
+        return Mentions(words, lengths)
 
     def by_vectors(self, task: Task, embedder: Embedder) -> Scores:
         """The cosine of each message's best chunk with the task, by one model's vectors.

@@ -16,7 +16,7 @@ import numpy as np
 from windlass.cards.embeddings import Embedder
 from windlass.cards.index import Index, Task
 from windlass.cards.options import Selection
-from windlass.cards.words import asks_widely
+from windlass.cards.words import asks_about
 from windlass.window import rank
 from windlass.window.rank import Choice, Relevance, Scores
 
@@ -41,7 +41,7 @@ class Wanted:
     @property
     def shape(self) -> rank.Shape:
         """How far scores spread for this task."""
-        return rank.WIDE if asks_widely(self.task.text) else rank.NARROW
+        return rank.WIDE if asks_about(self.task.text) else rank.NARROW
 
     @cached_property
     def marked(self) -> frozenset[int]:
@@ -130,10 +130,28 @@ Selecting: TypeAlias = Generator[str, str, Picked]
 """A strategy at work: yields the question for a model, is sent its answer, returns its choice."""
 
 
-def scored(wanted: Wanted, hits: Scores, signals: Mapping[str, Scores]) -> Scored:
-    """The messages' scores, from how well each by itself matches the task (`hits`, 0 to 1)."""
+def scored(
+    wanted: Wanted,
+    hits: Scores,
+    signals: Mapping[str, Scores],
+    *,
+    by_words: bool = True,
+    near: Scores | None = None,
+) -> Scored:
+    """The messages' scores, from how well each by itself matches the task (`hits`, 0 to 1).
+
+    `by_words`: passages count more that say more of the task's words. `near`: how near each
+    message is in meaning, 0 to 1; passages that are nearer count more.
+    """
     index, weights = wanted.index, wanted.options.weights
-    parts = rank.relevance(hits, index.tokens, wanted.shape, index.answers)
+    parts = rank.relevance(
+        hits,
+        index.tokens,
+        wanted.shape,
+        index.answers,
+        mentions=index.mentions(wanted.task) if by_words else None,
+        near=near,
+    )
     total = np.float32(weights.keyword) * (parts.own + parts.passage)
     total += np.float32(weights.recency) * parts.recent
     total[list(wanted.marked)] += np.float32(weights.callout)

@@ -45,7 +45,7 @@ _SURVEYING: Final = (
     "summarize summary"
 )
 _SURVEYS: Final = frozenset(_SURVEYING.split())
-"""Words of tasks that ask what was said of a matter, rather than for one message."""
+"""Words of tasks that ask what was said of a matter."""
 _SAYING: Final = (
     "agree agreed conclude concluded conclusion decide decided decision decisions mention "
     "mentioned propose proposed proposes said say says talk talked talking tell think thinks "
@@ -53,8 +53,14 @@ _SAYING: Final = (
 )
 _SAYINGS: Final = frozenset(_SAYING.split())
 """Words that do so in a question, and in a remark (`I think so`) do not."""
-_ASKED_BY: Final = "according how what which who whom whose why"
+_ASKED_BY: Final = "according how what when where which who whom whose why"
 _QUESTIONS: Final = frozenset(_ASKED_BY.split())
+_OPENED_BY: Final = "are can could did does had has have is should was were would"
+_OPENINGS: Final = _QUESTIONS | frozenset(_OPENED_BY.split())
+"""What a question begins with."""
+_OF_THE_TALK: Final = "i me mine my our ours us we you your yours"
+_PARTIES: Final = frozenset(_OF_THE_TALK.split())
+"""Who says this is in the talk, and goes on with it."""
 _WORD: Final = re.compile(r"\w+")
 _CAMEL: Final = re.compile(r"[a-z\d]+|[A-Z]+(?![a-z])|[A-Z][a-z\d]*")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
@@ -125,15 +131,19 @@ def _jointed(text: str) -> list[str]:
     return [name for name in whole_names(text) if _JOINT.search(name)]
 
 
-def asks_widely(task: str) -> bool:
-    """Whether a task asks what was said of a matter: to summarise or discuss it, for opinions.
+def asks_about(task: str) -> bool:
+    """Whether a task asks about the talk, and does not go on with it.
 
-    `What did Ann think of it?` does, and `I think Ann did it` does not.
+    It does where it asks to summarise or discuss a matter, what was said or thought of it, or
+    a question in which neither `I` nor `you` is. `What did Ann think of it?` and `Why did the
+    parser fail?` do; `I think Ann did it`, `Could you fix it?` and `ann: what is it?` do not.
     """
     words = [word.casefold() for word in _WORD.findall(task)]
-    if not _SURVEYS.isdisjoint(words):
+    if not words or not _SURVEYS.isdisjoint(words):
+        return bool(words)
+    if words[0] in _QUESTIONS and not _SAYINGS.isdisjoint(words):
         return True
-    return bool(words) and words[0] in _QUESTIONS and not _SAYINGS.isdisjoint(words)
+    return words[0] in _OPENINGS and _PARTIES.isdisjoint(words)
 
 
 def keywords(text: str) -> tuple[str, ...]:

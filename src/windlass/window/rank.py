@@ -2,8 +2,9 @@
 
 Messages are scored, passages are chosen. A message counts for what it says itself (its *own*
 score, sharp) and for what is said around it (its *passage*: the squares of scores, spread to
-the neighbours and fading with the distance); the newest count more where they speak of the
-task at all. The budget is filled by score, and what is chosen goes back in session order.
+the neighbours and fading with the distance, where more of the task's words are said around);
+the newest count more where they speak of the task at all. The budget is filled by score, and
+what is chosen goes back in session order.
 `design/selection.md` has the measurements. Knows no words, vectors or cards: who scored a
 message, and by what, is the affair of strategies.
 """
@@ -41,15 +42,27 @@ class Shape:
     recent: float
 
 
-NARROW: Final = Shape(own=1.4, forward=9.0, backward=6.0, back=0.5, sharp=1.0, recent=1.0)
-"""For a task that is after some message: sharp hits first, and little around them."""
-WIDE: Final = Shape(own=0.05, forward=22.0, backward=12.0, back=0.8, sharp=2.0, recent=0.2)
-"""For a task that asks what was said of a matter: whole passages."""
+NARROW: Final = Shape(own=1.8, forward=9.0, backward=6.0, back=0.5, sharp=1.0, recent=1.0)
+"""For a task that goes on with the talk: sharp hits first, and little around them."""
+WIDE: Final = Shape(own=0.1, forward=22.0, backward=12.0, back=0.8, sharp=2.0, recent=0.05)
+"""For a task that asks about the talk: whole passages."""
 
 _SQUARED: Final = 2.5
 """The power of scores before they spread, so that many weak hits do not drown a strong one."""
 _ASKED: Final = 0.75
 """What a question gains of its answer's score, besides being next to it."""
+_LIKELY: Final = 0.3
+"""The power of likelihood ratios beside the scores that are spread."""
+_FEW_WORDS: Final = 6
+"""Of tasks with more words the power is less: their ratios multiply up."""
+_NEAR: Final = 2.0
+"""How much nearness in meaning counts for a passage, where a task has few words."""
+_TELLING: Final = 3
+"""With more words than these it counts less."""
+_PRIOR: Final = 300.0
+"""Words of the whole session that count as said around each message, besides what is."""
+_SAID_AT_MOST: Final = 3.0
+"""How often a word counts within one message for what is said around it."""
 _FAR_TOKENS: Final = 2_000
 """Tokens that are as far as 1/e: a hit in a long document says little of what stands behind."""
 _SPREAD_HITS: Final = 0.25
@@ -96,13 +109,32 @@ class Relevance:
     recent: Scores
 
 
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Where the words of a task are said: for each of them messages, and how often there.
+
+    `lengths` are the words of every message.
+    """
+
+    words: Sequence[tuple[NDArray[np.int64], Scores]]
+    lengths: Scores
+
+
 def relevance(
-    hits: Scores, tokens: Scores, shape: Shape, answers: NDArray[np.bool_] | None = None
+    hits: Scores,
+    tokens: Scores,
+    shape: Shape,
+    answers: NDArray[np.bool_] | None = None,
+    *,
+    mentions: Mentions | None = None,
+    near: Scores | None = None,
 ) -> Relevance:
     """What each message has of a task, from how much its own text has (`hits`, 0 to 1).
 
-    `tokens` are those of each message; `answers` says which of them answers the one before it.
-    Where nothing hits, only recency counts.
+    `tokens` are those of each message; `answers` says which of them answers the one before it;
+    by `mentions` passages count more that say more of the task's words, by `near` (0 to 1, how
+    near each message is in meaning) those that are nearer. Where nothing hits, only recency
+    counts.
     """
     count = len(hits)
     recent = recency(count)
@@ -112,13 +144,53 @@ def relevance(
     crowd = max(float(np.square(np.square(hits)).sum()) / 4, 0.25) ** _SPREAD_HITS
     own = np.float32(shape.own / crowd) * hits**shape.sharp
     heat = hits**_SQUARED
-    passage = spread(heat, tokens, shape)
+    spreading = Spreading(tokens, shape)
+    passage = spreading.of(heat)
+    scale = np.float32(max(1.0, float(passage.max())))
+    if mentions is not None and mentions.words:
+        passage *= likelihood(mentions, spreading)
+    if near is not None and near.any():
+        words = len(mentions.words) if mentions is not None else 0
+        passage *= closeness(near, tokens, spreading, words)
     if answers is not None:
         passage[:-1] += np.float32(_ASKED) * np.where(answers[1:], heat[1:], np.float32(0))
-    scale = np.float32(max(1.0, float(passage.max())))
     going_on = float(hits[-_NEWEST:].max()) ** _GOING_ON
     share = np.float32(shape.recent * (_ALWAYS_RECENT + going_on))
     return Relevance(own / scale, passage / scale, recent * share)
+
+
+def likelihood(mentions: Mentions, spreading: Spreading) -> Scores:
+    """How much better than the whole session what is said around each message fits the task.
+
+    The likelihood of the task's words in the words around a message, with those of the session
+    as a prior, to a power; 1 at the best place. Positional language models: Lv and Zhai, SIGIR
+    2009, with Dirichlet smoothing (Zhai and Lafferty 2004, eq. 6).
+    """
+    lengths = mentions.lengths
+    whole = float(lengths.sum()) or 1.0
+    ratio = np.zeros_like(lengths)
+    said = np.empty_like(lengths)
+    for places, counts in mentions.words:
+        said[:] = 0
+        said[places] = np.minimum(counts, np.float32(_SAID_AT_MOST))
+        expected = _PRIOR * float(said.sum()) / whole
+        ratio += np.log(1 + spreading.of(said) / np.float32(expected))
+    around = np.log(1 + spreading.of(lengths) / np.float32(_PRIOR))
+    ratio -= np.float32(len(mentions.words)) * around
+    power = _LIKELY * min(1.0, _FEW_WORDS / len(mentions.words))
+    fits: Scores = np.exp(np.float32(power) * (ratio - ratio.max()))
+    return fits
+
+
+def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: int) -> Scores:
+    """How near in meaning to the task what is said around each message is; 1 at the nearest.
+
+    `words` is how many of the task's words are said at all: many say better what is meant.
+    """
+    around = normal(spreading.of(near * tokens) / spreading.of(tokens))
+    power = _NEAR * min(1.0, (_TELLING / max(words, 1)) ** 2)
+    fits: Scores = np.exp(np.float32(power) * (around - 1))
+    return fits
 
 
 def spread(scores: Scores, tokens: Scores, shape: Shape) -> Scores:
@@ -126,34 +198,55 @@ def spread(scores: Scores, tokens: Scores, shape: Shape) -> Scores:
 
     The distance of two messages is counted in messages, and in tokens where they are long.
     """
-    gaps = np.zeros_like(tokens)
-    gaps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2 * _FAR_TOKENS)
-    ahead = np.exp(-gaps - np.float32(1 / shape.forward))
-    behind = np.exp(-gaps - np.float32(1 / shape.backward))
-    ahead[:1] = 0
-    behind[:1] = 0
-    back = np.concatenate((behind[:1], behind[:0:-1]))
-    return (
-        scores
-        + _carried(scores, ahead)
-        + np.float32(shape.back) * _carried(scores[::-1], back)[::-1]
-    )
+    return Spreading(tokens, shape).of(scores)
 
 
-def _carried(scores: Scores, fading: Scores) -> Scores:
+class Spreading:
+    """How scores spread over the messages of one session, in one shape."""
+
+    def __init__(self, tokens: Scores, shape: Shape) -> None:
+        gaps = np.zeros_like(tokens)
+        gaps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2 * _FAR_TOKENS)
+        ahead = np.exp(-gaps - np.float32(1 / shape.forward))
+        behind = np.exp(-gaps - np.float32(1 / shape.backward))
+        ahead[:1] = 0
+        behind[:1] = 0
+        self._ahead = _fadings(ahead)
+        self._behind = _fadings(np.concatenate((behind[:1], behind[:0:-1])))
+        self._back = np.float32(shape.back)
+
+    def of(self, scores: Scores) -> Scores:
+        """The scores, and those of neighbours, each fading with its distance."""
+        behind = _carried(scores[::-1], self._behind)[::-1]
+        return scores + _carried(scores, self._ahead) + self._back * behind
+
+
+def _fadings(fading: Scores) -> list[Scores]:
+    """What is left of a score on 1, 2, 4, ... steps to each place, from that on one step.
+
+    `fading[i]` is what is left on the step from i - 1 to i.
+    """
+    kept = [fading]
+    step = 1
+    while step < min(REACH, len(fading)):
+        longer = kept[-1].copy()
+        longer[step:] *= kept[-1][:-step]
+        longer[:step] = 0
+        kept.append(longer)
+        step *= 2
+    return kept
+
+
+def _carried(scores: Scores, fadings: Sequence[Scores]) -> Scores:
     """At each place the sum of the `REACH` scores before it, each times the fading between.
 
-    `fading[i]` is what is left of a score on the step from i - 1 to i. A linear recurrence,
-    solved by doubling its reach instead of step by step.
+    A linear recurrence, solved by doubling its reach instead of step by step.
     """
     carried = np.zeros_like(scores)
-    carried[1:] = scores[:-1] * fading[1:]
-    kept = fading.copy()
+    carried[1:] = scores[:-1] * fadings[0][1:]
     step = 1
-    while step < min(REACH, len(scores)):
+    for kept in fadings[:-1]:
         carried[step:] += kept[step:] * carried[:-step]
-        kept[step:] *= kept[:-step].copy()
-        kept[:step] = 0
         step *= 2
     return carried
 

@@ -18,7 +18,7 @@ from windlass.window.rank import normal
 
 POOL: Final = 2
 """The pool that a model chooses from holds so many budgets."""
-_VECTORS: Final = 0.1
+_VECTORS: Final = 0.05
 """What the nearest message gains beside one whose words match best."""
 
 
@@ -44,4 +44,5 @@ def fused(wanted: Wanted) -> tuple[Scored, str, str]:
     cosines = wanted.index.by_vectors(wanted.task, wanted.embedder)
     near = similar(wanted, cosines, wanted.embedder)
     hits = normal(normal(words) + np.float32(_VECTORS) * near)
-    return scored(wanted, hits, {"keyword": words, "embedding": cosines}), "hybrid", ""
+    signals = {"keyword": words, "embedding": cosines}
+    return scored(wanted, hits, signals, near=near), "hybrid", ""

@@ -22,7 +22,8 @@ def semantic(wanted: Wanted) -> Selecting:
         raise UsageError(f"strategy 'semantic' compares vectors, and {MISSING}")
     cosines = wanted.index.by_vectors(wanted.task, wanted.embedder)
     hits = similar(wanted, cosines, wanted.embedder) ** np.float32(_SHARPENED)
-    return cut(wanted, scored(wanted, hits, {"embedding": cosines}), "semantic")
+    found = scored(wanted, hits, {"embedding": cosines}, by_words=False)
+    return cut(wanted, found, "semantic")
     yield ""  # it is a generator as the others are, and asks nothing
 
 
