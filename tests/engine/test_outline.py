@@ -11,6 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from windlass.messages import user
+from windlass.providers.scripted import Scripted
 from windlass.window.names import names_in, names_said
 
 AT_ONCE: dict[str, Any] = {"commit": "at_once", "intra_phase": False}
@@ -26,25 +28,30 @@ def page(number: int, names: int = 400) -> str:
 
 
 def reader() -> Any:
-    def read_page(number: int) -> str:
+    def read_page(number: int, names: int) -> str:
         """Read a page.
 
         Args:
             number: Which.
+            names: How many pairs of names it has.
         """
-        return page(number)
+        return page(number, names)
 
     return read_page
 
 
-def reads(number: int) -> Any:
-    return calls(call("read_page", json.dumps({"number": number})))
+def reads(number: int, names: int = 400) -> Any:
+    return calls(call("read_page", json.dumps({"number": number, "names": names})))
 
 
 def told(ran: Ran) -> dict[str, Any]:
     """The last record of choosing."""
     rows = [stored.row.metadata for stored in ran.rows()]
     return dict([one for one in rows if one.get("selection_type") == "inter_phase"][-1])
+
+
+def tokens(text: str) -> int:
+    return Scripted(lambda _: "").model("x").counter.message(user(text))
 
 
 def lost(ran: Ran, name: str, text: str) -> list[str]:
@@ -94,6 +101,41 @@ async def test_what_a_shortened_anchor_leaves_out_is_told_where_nothing_is_to_ch
         tools=[reader()],
     )
     assert lost(ran, "b", page(7))
+
+
+@pytest.mark.req("AC-73", "AC-110")
+async def test_where_the_cap_holds_less_than_both_shares_each_has_its_part(house: House) -> None:
+    names = [f"p{number}" for number in range(8)]
+    selection = {"share": 0.5, "outline": 0.5, "max_tokens": 8_000}
+    inter = {"anchors": {"window": 0, "include": []}, "selection": selection}
+    ran = await house.run(
+        cascade(
+            *(phase(name, tackle=["read_page"]) for name in names),
+            auto_context={**AT_ONCE, "inter_phase": inter},
+        ),
+        {name: [reads(at, names=60), "read it"] for at, name in enumerate(names)},
+        tools=[reader()],
+    )
+    choice = told(ran)
+    assert choice["candidate_tokens"] > 2 * choice["budget"]["cap"]
+    assert 0 < choice["budget"]["selected"] <= choice["budget"]["cap"] / 2
+    assert choice["outline"]["tokens"] > choice["budget"]["cap"] / 3
+
+
+@pytest.mark.req("AC-110")
+async def test_a_choice_that_would_save_next_to_nothing_is_not_made(house: House) -> None:
+    names = [f"p{number}" for number in range(30)]
+    texts = {name: [page(at, 20)] for at, name in enumerate(names)}
+    whole = sum(tokens(text) for (text,) in texts.values())
+    # One page of thirty would have to be shortened.
+    room = whole - tokens(texts["p0"][0])
+    selection = {"share": 1.0, "outline": 0.0, "max_tokens": room, "max_messages": 100}
+    inter = {"anchors": {"window": 0, "include": []}, "selection": selection}
+    auto = {"intra_phase": False, "inter_phase": inter}
+    ran = await house.run(cascade(*map(phase, names), auto_context=auto), texts)
+    assert "would save less than 5% of what going on costs" in told(ran)["kept"]
+    seen = [text for _, text in ran.seen(names[-1])]
+    assert all(texts[name][0] in seen for name in names[:-1])
 
 
 @hypothesis_settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,7 +1,7 @@
-"""What is not chosen, name by name: so that a phase knows what there is, and can ask for it.
+"""What is not shown whole, name by name: so that a phase knows what there is, and can ask for it.
 
-One message of ours lists what else was said in the session: its reference, and the names in it
-(identifiers, paths, numbers) that nothing else in view holds. A name that a phase will need is
+One message of ours lists what else was said in the session, and what a digest leaves out: a
+reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A name that a phase will need is
 so in sight at a tenth of its message's tokens, and `recall` brings the rest.
 """
 
@@ -59,7 +59,7 @@ def outline_of(
         message = Message(role, (Text("\n".join([head, *(told[at] for at in sorted(told))])),))
         if ground.count(message) <= room:
             ids = tuple(ground.known.index.items[at].id for at in told)
-            reason = f"outline: names in {len(told)} messages that are not shown"
+            reason = f"outline: names in {len(told)} messages that are not shown whole"
             return Piece(-1, message, "outline", reason, what="outline", covers=ids)
         for at in list(told)[-max(1, len(told) // 8) :]:
             del told[at]
