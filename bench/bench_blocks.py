@@ -1,95 +1,80 @@
 """Windows under injectors: does a block at the end of every call make them pay less?
 
 Each recording is billed four times: everything and windows, each with and without a DYNAMIC block
-(plan, lessons and goal) at the end of the last message of every call, which stays there as
-history while its message is shown as it was. What blocks cost by themselves is what they add to
+(plan, lessons and goal) at the end of the last message of every call. It stays there as history
+until something in front of it changes, as with injectors: Windlass is told the block by
+`Context.window(block=...)`, whose rules are the runner's. With `--real` the blocks are those of
+all injectors that come with Windlass, rendered out of what the recording says, and the head of
+every request has those of STABLE and SESSION. What blocks cost by themselves is what they add to
 sending everything; windows should lose no more to them than that.
 
-Run: `python -m bench.bench_blocks [--tokens 300] [--source NAME ...] [--every N]`, with
+Run: `python -m bench.bench_blocks [--tokens 300 | --real] [--source NAME ...] [--every N]`, with
 WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz`. Bills are divided by sending
-everything.
+everything, and hold what is fetched again; values and lines are those in view, without blocks and
+with them ("too").
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench.windows.bill import VECTORS, Vector
+from bench.windows.blocks import EverythingTold, Injected, Plain, Told, WindlassTold
 from bench.windows.contestants import Contestant, Everything, Windlass
-from bench.windows.measure import Bench
-from bench.windows.recordings import SOURCES, Chat, Recording, data_folder, load
-
-from windlass.injectors.plan import Plan, Step
-
-CHARS_A_TOKEN = 4
+from bench.windows.measure import Bench, Outcome
+from bench.windows.recordings import SOURCES, Recording, data_folder, load
 
 
-class WithBlocks:
-    """Another contestant's windows, each with a block at the end of its last message."""
+@dataclass
+class Row:
+    """Sums over the recordings of a source, without blocks and with them.
 
-    def __init__(self, inner: Contestant, tokens: int) -> None:
-        self.by_price = inner.by_price
-        self._inner = inner
-        self._chars = tokens * CHARS_A_TOKEN
-        self._blocks: dict[str, str] = {}
-        self._calls = 0
+    Money in fresh input tokens, with what is fetched again; `worst` is the dearest recording's
+    windows over sending everything, both with blocks.
+    """
 
-    def begin(self, recording: Recording) -> None:
-        """A new recording starts."""
-        self._inner.begin(recording)
-        self._blocks, self._calls = {}, 0
+    whole: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    windows: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    values: list[int] = field(default_factory=lambda: [0, 0])
+    lines: list[int] = field(default_factory=lambda: [0, 0])
+    needed: list[int] = field(default_factory=lambda: [0, 0])
+    worst: float = 0.0
 
-    def window(self, messages: Sequence[Chat], new_from: int) -> list[Chat]:
-        """The other's window, with the blocks of this call and of those before."""
-        shown = self._inner.window(messages, new_from)
-        self._calls += 1
-        if shown and shown[-1]["role"] in {"user", "tool"}:
-            self._blocks.setdefault(json.dumps(shown[-1]), self._block())
-        return [self._added(chat) for chat in shown]
+    def add(self, recording: Recording, vector: Vector, told: Told) -> None:
+        """One more recording."""
+        bench = Bench(recording)
 
-    def close(self) -> None:
-        """No more recordings."""
-        self._inner.close()
+        def run(contestant: Contestant) -> Outcome:
+            return bench.run(contestant, [vector], "chat")[vector.name]
 
-    def _block(self) -> str:
-        """A plan that goes on from call to call, as long as is asked."""
-        steps = tuple(
-            Step(f"step {n} of the work in hand", "done" if n < self._calls else "pending")
-            for n in range(1, 2 + self._calls)
+        ways = (
+            (run(Everything()), run(Windlass("default", {}, vector))),
+            (run(EverythingTold(told, vector)), run(WindlassTold(told, vector))),
         )
-        plan = Plan("Bring the task to its end", steps)
-        told = f"\n\n[Plan]\n{plan.told()}\n"
-        lines = [f"- {step.text}: {step.status}\n" for step in reversed(steps)]
-        return (told + "".join(lines) * (1 + self._chars // 40))[: self._chars]
+        for way, (whole, windows) in enumerate(ways):
+            self.whole[way] += whole.bill
+            self.windows[way] += windows.bill + windows.again
+            self.values[way] += windows.values_seen
+            self.lines[way] += windows.lines_seen
+        self.needed = [self.needed[0] + windows.values, self.needed[1] + windows.lines]
+        self.worst = max(self.worst, (windows.bill + windows.again) / whole.bill)
 
-    def _added(self, chat: Chat) -> Chat:
-        block = self._blocks.get(json.dumps(chat))
-        content: Any = chat.get("content")
-        if block is None:
-            return chat
-        if isinstance(content, list):
-            return {**chat, "content": [*content, {"type": "text", "text": block}]}
-        return {**chat, "content": f"{content or ''}{block}"}
-
-
-def bills(recording: Recording, vector: Vector, tokens: int) -> tuple[float, float, float, float]:
-    """Everything and windows without blocks, then both with them, in fresh input tokens."""
-    bench = Bench(recording)
-
-    def billed(contestant: Contestant) -> float:
-        return bench.run(contestant, [vector], "chat")[vector.name].bill
-
-    plain = billed(Everything()), billed(Windlass("default", {}, vector))
-    both = (
-        billed(WithBlocks(Everything(), tokens)),
-        billed(WithBlocks(Windlass("default", {}, vector), tokens)),
-    )
-    return *plain, *both
+    def told(self) -> str:
+        """The row of the table, but for its name."""
+        (whole, whole_too), (windows, windows_too) = self.whole, self.windows
+        bills = (windows, windows_too, whole_too - whole, windows_too - windows)
+        seen = [
+            f"{some[way] / all_of_them if all_of_them else 1:>8.3f}"
+            for some, all_of_them in ((self.values, self.needed[0]), (self.lines, self.needed[1]))
+            for way in (0, 1)
+        ]
+        shares = "".join(f"{one / whole:>13.3f}" for one in bills)
+        return f"{shares}{self.worst:>8.2f}{''.join(seen)}"
 
 
 def main() -> int:
@@ -99,21 +84,27 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=300, help="tokens of a block, about")
     parser.add_argument("--source", action="append", help=f"default: {', '.join(SOURCES)}")
     parser.add_argument("--every", type=int, default=4, help="measure each N-th recording only")
+    parser.add_argument("--real", action="store_true", help="the blocks of all real injectors")
     asked = parser.parse_args()
     if not (data_folder() / "trajectories").is_dir():
         print(f"no recordings in '{data_folder()}/trajectories'; set WINDLASS_DATA")
         return 0
-    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * 4)
-    for recording in load(data_folder(), asked.source or SOURCES, "all", asked.every):
-        for vector in VECTORS:
-            row = sums[vector.name, recording.source]
-            for at, bill in enumerate(bills(recording, vector, asked.tokens)):
-                row[at] += bill
-    head = ("prices", "source", "windows", "with blocks", "blocks cost", "in windows")
-    print(f"{head[0]:<10} {head[1]:<24}" + "".join(f"{name:>13}" for name in head[2:]))
-    for (prices, source), (whole, windows, whole_too, windows_too) in sorted(sums.items()):
-        told = (windows, windows_too, whole_too - whole, windows_too - windows)
-        print(f"{prices:<10} {source:<24}" + "".join(f"{one / whole:>13.3f}" for one in told))
+    with tempfile.TemporaryDirectory() as folder:
+        told: Told = Injected(Path(folder)) if asked.real else Plain(asked.tokens)
+        rows: dict[tuple[str, str], Row] = defaultdict(Row)
+        for recording in load(data_folder(), asked.source or SOURCES, "all", asked.every):
+            for vector in VECTORS:
+                rows[vector.name, recording.source].add(recording, vector, told)
+    head = ("windows", "with blocks", "blocks cost", "in windows")
+    seen = ("worst", "values", "too", "lines", "too")
+    print(f"{'prices':<10} {'source':<24}" + "".join(f"{name:>13}" for name in head), end="")
+    print("".join(f"{name:>8}" for name in seen))
+    for (prices, source), row in sorted(rows.items()):
+        print(f"{prices:<10} {source:<24}{row.told()}")
+    if isinstance(told, Injected):
+        for where, each in told.tokens.items():
+            mean, most = sum(each) / len(each), max(each)
+            print(f"tokens at the {where} of a request: {mean:.0f}, {most} at most")
     return 0
 
 

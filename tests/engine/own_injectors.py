@@ -20,3 +20,16 @@ class Deadline(Injector):
 
     def render(self, seen: Situation) -> str:
         return f"[Deadline] {self.turns - seen.turn} turns are left."
+
+
+class Reminder(Injector):
+    """Says at every call the same at length."""
+
+    name: ClassVar[str] = "reminder"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 50
+    cap: ClassVar[int] = 400
+
+    def render(self, seen: Situation) -> str:
+        del seen
+        return "[Reminder] " + "Read what is asked, and say where it stands. " * 30

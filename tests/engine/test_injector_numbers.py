@@ -149,28 +149,34 @@ async def thirty(house: House, volatile: str) -> Ran:
     return await house.run(made, {"a": [*replies, "done"]}, tools=[read])
 
 
+@pytest.mark.parametrize("own", [[], ["tests.engine.own_injectors:Reminder"]])
+@pytest.mark.parametrize("words", [1, 300])
 async def test_windows_cost_no_more_than_what_is_injected(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, own: list[str], words: int
 ) -> None:
     """The bill of a shortened phase with all injectors on, beside that without them."""
     set_prices(house)
     monkeypatch.chdir(house.folder)
     bills: list[float] = []
-    said = 0
-    for injectors in (False, True):
+    cost = 0.0
+    for injectors in (False, {"own": own}):
         one = lookup(rules={"max_turns": 40})
-        made = cascade(one, system="Be good. " * 300, auto_context={}, injectors=injectors)
+        made = cascade(one, system="Be good. " * words, auto_context={}, injectors=injectors)
         builds = [str(number) for number in range(12)]
         ran = await house.run(made, reading(*builds), tools=[logs()])
         meter, count = Meter(Prices(0.1, 1.25, 0, 1, None)), FamilyCounter("gpt-4o")
         sent = [weigh(count, one.messages, one.tools) for one in ran.model.requests]
         bills.append(sum(meter.bill(request).units for request in sent))
         told = [one.details.get("injectors") or {"blocks": []} for one in ran.calls()]
-        blocks = [block for one in told for block in one["blocks"] if block["tier"] == "DYNAMIC"]
-        said = sum(block["tokens"] for block in blocks)
-    assert said
-    # A token is written once, and read by every call after.
-    assert bills[1] - bills[0] <= (1.25 + 0.1 * len(ran.calls())) * said
+        # Sent with everything, a token is written once and read by every call after its own.
+        cost = sum(
+            (1.25 + 0.1 * (len(told) - number)) * block["tokens"]
+            for number, one in enumerate(told, start=1)
+            for block in one["blocks"]
+            if block["tier"] == "DYNAMIC"
+        )
+    assert cost
+    assert bills[1] - bills[0] <= cost
 
 
 @pytest.mark.local

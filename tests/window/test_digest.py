@@ -269,7 +269,7 @@ class TestDigest:
         said = turns(("get", {}, data), ("bash", {"command": "run"}, output), *idle(4))
         shown = windows(said, Digest())[-1]
         assert 3_000 < len(last(shown, 2)) <= 4_000 + 120
-        assert 1_500 < len(last(shown, 4)) <= 2_000 + len(output) // 100 + 120
+        assert 1_500 < len(last(shown, 4)) <= 2_000 + len(output) // 50 + 120
 
     @pytest.mark.req("AC-37")
     def test_a_failed_result_keeps_its_error_lines(self) -> None:

@@ -18,9 +18,9 @@ from windlass.errors import ContextTooLong
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
+from windlass.window.decision import Decision
 from windlass.window.entries import Entry, apply, show
 from windlass.window.marks import cache_key, mark
-from windlass.window.planner import Decision
 from windlass.window.seams import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence

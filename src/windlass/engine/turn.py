@@ -12,7 +12,7 @@ from windlass.engine.answer import answer_calls
 from windlass.engine.cache import begin_call, count_on, take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
-from windlass.engine.injecting.blocks import note_sent
+from windlass.engine.injecting.blocks import lay, note_sent
 from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
@@ -43,6 +43,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     # What was said, in order, under the edits that have fallen due by now.
     feed(run, phase)
     count_on(run, phase)
+    lay(run, phase)
     edits = expired(
         [one for one in (*phase.injected, *phase.own) if one.id not in phase.kept],
         phase.rule.expiry,

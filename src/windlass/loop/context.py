@@ -12,18 +12,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError, UsageError
+from windlass.loop.blocks import Blocks
 from windlass.loop.chats import Chats
 from windlass.loop.marking import Marking
 from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, Made, ref_of, spec
-from windlass.messages import Message, ToolCall, tool
+from windlass.messages import Message, ToolCall, tool, user
 from windlass.prices import Prices
 from windlass.tokens import FamilyCounter, request_tokens
-from windlass.window.course import Course, inserted
+from windlass.window.course import Course
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, REF, part_of
+from windlass.window.policies.budget import TokenBudget
 from windlass.window.size import size
 from windlass.window.steps import planner_of, steps
 from windlass.window.trust import without_cache
@@ -90,6 +92,7 @@ class Context:
         most = chosen.max_input_tokens
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
+        self._most = most
         self.course = Course(
             policies=steps(chosen, caches=self.prices.caches, limit=most),
             # Counting takes longer than deciding: only a limit needs the model's own count.
@@ -98,8 +101,10 @@ class Context:
             planner=planner_of(chosen, self.prices),
         )
         self._chats = Chats(self.course, self.said)
+        self._blocks = Blocks(self.course, self.course.count)
         self._planner = self.course.planner
-        self._marking = Marking(model, self.course, [spec(one) for one in self.tools], self.prices)
+        offered = [spec(one) for one in self.tools]
+        self._marking = Marking(model, self.course, offered, self.prices, self._blocks)
         self.course.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
@@ -133,10 +138,12 @@ class Context:
             answer = taken.item.message.role == "assistant"
             if answer:
                 self._marking.call_made(asked=self._last is not None)
+                self._blocks.call_made(asked=self._last is not None)
                 at = self._reported_at if at is None else at
             self._marking.pauses.said(at, answer=answer)
             self.course.append(taken.item, taken.repair or "said before", at=at)
             if answer:  # the call was made
+                self._blocks.lay()
                 self._reported_at = None
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
@@ -144,11 +151,19 @@ class Context:
         self.said.append(message)
         self._last = None
 
-    def window(self) -> ChatWindow:
+    def window(self, block: str | None = None) -> ChatWindow:
         """What the next call should see. Asking again changes nothing.
+
+        `block` is told at the end of its last message, if a user or a tool said that: a plan,
+        a reminder, what changes from call to call (None: what was asked before for this call, or
+        nothing). It stays there as history, and goes where that costs nothing.
 
         Raises SequenceError where nothing was said yet: no provider takes an empty list.
         """
+        if block is not None and block != self._blocks.text:
+            self._blocks.text, self._last = block, None
+        if self._most is not None:
+            self._leave_room(self._most)
         if self._heard:
             self._plan_by_reports()
         if self._last is None:
@@ -287,9 +302,10 @@ class Context:
         entries = (*step.entries, *loose)
         if not entries:
             raise SequenceError("the list of messages is empty, or none of them says anything")
+        shown = entries if self._blocks.none else self._with_blocks(entries)
         places, kept_long = self._marking.places()
         made = Made(
-            entries,
+            shown,
             (*self.taken, *late),
             {**self.course.edits, **self.course.pending},
             step.wants,
@@ -298,18 +314,49 @@ class Context:
             call=step.turn,
             long=kept_long,
             assumed=self._assumed(),
+            bare=entries,
         )
-        return ChatWindow(self, made, self._chats.messages((*map(inserted, step.inserts), *loose)))
+        chats = self._chats.messages((*(one.entry for one in step.inserts), *loose))
+        return ChatWindow(self, made, self._blocks.in_chats(chats))
 
     def _expected(self) -> tuple[int, bool]:
         """How many of the entries the provider should have cached, and whether all sent are."""
-        course = self.course
-        first = min((at for at in course.pending_entries if at < course.sent), default=course.sent)
-        gap, ttl = self._marking.pauses.gap, self.prices.ttl_s
+        first = self._found()
+        if first is None:
+            return 0, False
+        return len([*filter(None, self.course.entries[:first])]), first == self.course.sent
+
+    def _found(self) -> int | None:
+        """Up to which position the provider should have what was sent; None: it has nothing."""
+        course, gap, ttl = self.course, self._marking.pauses.gap, self.prices.ttl_s
         lapsed = gap is not None and ttl is not None and gap > ttl
         if lapsed or not self.prices.caches:
-            return 0, False
-        return len([*filter(None, course.entries[:first])]), first == course.sent
+            return None
+        return min((at for at in course.pending_entries if at < course.sent), default=course.sent)
+
+    def _leave_room(self, most: int) -> None:
+        """Have the messages leave room for the block, where they may have `most` tokens."""
+        block = self._blocks.text
+        limit = max(1, most - self._weighed(user(block)) if block else most)
+        policies = tuple(
+            replace(each, limit=limit) if isinstance(each, TokenBudget) else each
+            for each in self.course.policies
+        )
+        if policies != tuple(self.course.policies):
+            self.course.policies = policies
+            self.course.recount()
+
+    def _with_blocks(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """The entries with their blocks; older ones only where they cost nothing to keep."""
+        trust, first = self.reports.trust, self._found()
+        if self._planner is not None and (trust.absent or trust.cold):
+            first = None
+        shown = self._blocks.shown(entries, first or 0)
+        most = self.policy.max_input_tokens
+        messages = [entry.message for entry in shown]
+        if most is not None and self.corrected(self.counted(messages)) > most:
+            shown = self._blocks.shown(entries, 0)
+        return shown
 
     def _assumed(self) -> tuple[str, ...]:
         reports, times = self.reports, self._marking.pauses

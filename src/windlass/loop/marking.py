@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from windlass.loop.blocks import Blocks
 from windlass.messages import Message, ToolSpec
 from windlass.prices import Prices
 from windlass.window.course import Course
@@ -34,13 +35,20 @@ class Marking:
         course: What is shown.
         tools: The caller's, which stand in front of everything.
         prices: What the cache charges, for how long the head is kept.
+        blocks: What stands at the end of messages.
     """
 
     def __init__(
-        self, model: str | None, course: Course, tools: Sequence[ToolSpec], prices: Prices
+        self,
+        model: str | None,
+        course: Course,
+        tools: Sequence[ToolSpec],
+        prices: Prices,
+        blocks: Blocks,
     ) -> None:
         self._rules = marking(model)
         self._course = course
+        self._blocks = blocks
         self._weight = Tools.of(tools) if self._rules else None
         self._prices = prices
         self._calls = (course.planner or Planner(prices)).calls
@@ -87,18 +95,21 @@ class Marking:
 
         def shown(at: int) -> Message | None:
             if at >= count:
-                return behind[at - count].item.message
+                return self._blocks.on(at, behind[at - count].item.message)
             entry = pending[at] if at in pending else course.entries[at]
-            return None if entry is None else entry.message
+            return None if entry is None else self._blocks.on(at, entry.message)
+
+        first = before.count if self._blocks.changed is None else self._blocks.changed
 
         return marks(
             Shown(shown, count + len(behind)),
             self._rules,
             before,
-            shared=min((before.count, *pending)),
+            shared=min((before.count, first, *pending)),
             tools=self._weight,
             soon=course.edited_soon(_AHEAD),
             long=self._next_lifetime().long,
+            tail=self._blocks.tail,
         )
 
     def _next_lifetime(self) -> Lifetime:

@@ -15,6 +15,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import Asked
 from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
+from windlass.window.blocks import BECAUSE
 from windlass.window.course import Want
 from windlass.window.entries import Edit, Entry, Fold
 from windlass.window.intake import Taken
@@ -67,7 +68,8 @@ class Made:
 
     The edits stand by the position in the course, the marks by that in the list. The first
     `shared` entries should be cached; `goes_on`: all that the call before was sent stands yet.
-    `call` is its number; `long` are the marks to be kept for the longer time.
+    `call` is its number; `long` are the marks to be kept for the longer time. `bare` are the
+    entries without the blocks at their ends.
     """
 
     entries: Sequence[Entry]
@@ -80,6 +82,7 @@ class Made:
     call: int = 1
     long: tuple[Place, ...] = ()
     assumed: tuple[str, ...] = ()
+    bare: Sequence[Entry] = ()
 
 
 class ChatWindow:
@@ -161,9 +164,12 @@ class ChatWindow:
 
     @cached_property
     def saved_tokens(self) -> int:
-        """Tokens that sending everything would take more."""
+        """Tokens that sending everything would take more; blocks are left out of account."""
         whole = [taken.item.message for taken in self._made.taken if not taken.left_out]
-        return self._context.corrected(self._context.counted(whole) - self.counted)
+        made, counted = self._made, self._context.counted
+        blocks = made.entries is not made.bare
+        bare = counted([entry.message for entry in made.bare]) if blocks else self.counted
+        return self._context.corrected(counted(whole) - bare)
 
     def wire(self, provider: Provider) -> dict[str, Any]:
         """The window in a provider's own form: its messages, system prompt and tools.
@@ -210,6 +216,7 @@ def _told(context: Context, made: Made) -> Iterator[Shown]:
         entry, edit = shown.pop(ident, None), known.get(ident)
         before = context.tokens_of(message)
         after = context.tokens_of(entry.message) if entry else 0
+        because: str | None
         if edit is not None:
             action = "folded" if isinstance(edit, Fold) else "replaced" if entry else "dropped"
             because, reason = edit.because, edit.reason
@@ -218,6 +225,8 @@ def _told(context: Context, made: Made) -> Iterator[Shown]:
             reason = taken.repair
         else:
             action, because, reason = "shown", None, "as it was said"
+            if entry is not None and entry.because == BECAUSE:
+                because, reason = BECAUSE, "as it was said, with a block at its end"
         yield Shown(ident, taken.source, action, because, reason, ref_of(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)

@@ -22,12 +22,15 @@ class Attached:
     """What stands at the end of a message.
 
     `on` is the key of the message as it was shown, `block` what was told at that moment and may
-    be taken away, `lasting` what must stay (a change of what stands further up).
+    be taken away, `lasting` what must stay (a change of what stands further up). `tokens` are
+    those of the block, `lasting_tokens` of the other.
     """
 
     on: str
     block: str = ""
     lasting: str = ""
+    tokens: int = 0
+    lasting_tokens: int = 0
 
     def to(self, message: Message) -> Message:
         """The message with what stands at its end."""
@@ -61,7 +64,23 @@ def added(entry: Entry, block: Attached) -> Entry:
 
 def without_block(attached: Attached) -> Attached | None:
     """What must stay of it; None: nothing."""
-    return replace(attached, block="") if attached.lasting else None
+    return replace(attached, block="", tokens=0) if attached.lasting else None
+
+
+def let_go(
+    attached: Mapping[str, Attached], places: Mapping[int, str], start: int
+) -> dict[str, Attached]:
+    """What is attached without the blocks that stand from the position `start` on.
+
+    `places` are the ids of their occurrences, by position.
+    """
+    left = dict(attached)
+    for at, ident in places.items():
+        if at >= start and left[ident].block:
+            stays = without_block(left.pop(ident))
+            if stays is not None:
+                left[ident] = stays
+    return left
 
 
 def same_until(now: Sequence[Message], before: Sequence[Message]) -> int:

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from windlass.messages import Message, ToolCall
+from windlass.window.decision import Decision, Ledger
 from windlass.window.draft import Draft
 from windlass.window.entries import Because, Edit, Entry, Insert, Item, changed, targets
 from windlass.window.holders import Holders, Said
+from windlass.window.laid import NOTHING, Laid
 from windlass.window.originals import RECALL
-from windlass.window.planner import Decision, Ledger, Plan, Planner, carry_out
+from windlass.window.planner import Plan, Planner, carry_out
 from windlass.window.size import size
 
 
@@ -123,6 +125,7 @@ class Course:
         uses_names: Whether any policy asks `Draft.left`.
         kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
+        laid: The blocks of injectors in the last request; to be set anew for each call.
     """
 
     policies: Sequence[Policy] = ()
@@ -132,6 +135,7 @@ class Course:
     uses_names: bool = True
     kept: Container[str] = ()
     planner: Planner | None = None
+    laid: Laid = NOTHING
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
@@ -149,13 +153,11 @@ class Course:
         self.caller_of: dict[int, int] = {}
         self.results_of: dict[int, list[int]] = {}
         self.calls = 0
-        self.last_user = -1
-        self.first_user = -1
+        self.first_user = self.last_user = -1
         self.pictured: list[int] = []
         self.saved = 0
         self._came: list[Message] = []
-        self._came_tokens = 0
-        self._counted = 0
+        self._came_tokens = self._counted = 0
         self._starts = [0]
         self._open: dict[str, tuple[int, ToolCall]] = {}
         self.ledger = Ledger()
@@ -324,7 +326,7 @@ class Course:
         entries = self.entries.copy()
         for at, entry in draft.entries.items():
             entries[at] = entry
-        shown = [*filter(None, entries), *map(inserted, draft.inserts)]
+        shown = [*filter(None, entries), *(one.entry for one in draft.inserts)]
         in_force = {id(edit) for edit in draft.edits.values()}
         edits = [edit for edit in draft.decided if id(edit) in in_force]
         return Window(
@@ -364,7 +366,8 @@ class Course:
         gap = None if self._now is None or self._called is None else self._now - self._called
         if self._cooled:
             gap = float("inf")
-        return self.planner.plan(draft, self.ledger, self._sizes, self.came_tokens(), gap)
+        whole = self.came_tokens()
+        return self.planner.plan(draft, self.ledger, self._sizes, whole, gap, laid=self.laid)
 
     def _call_made(self) -> None:
         """Make the step for good: the call that it was for has been answered."""
@@ -372,6 +375,7 @@ class Course:
         if self._plan is not None:
             self.ledger = self._plan.ledger
             self._cooled = False
+        self.laid = NOTHING
         for at, entry in draft.entries.items():
             self.entries[at] = entry
         self.changes += draft.entries
@@ -385,14 +389,9 @@ class Course:
         self.saved += draft.saved
         spoke = self.first_user, self.last_user
         for one in draft.inserts:
-            self._place(inserted(one))
+            self._place(one.entry)
             self.first_user, self.last_user = spoke  # nobody said it
             if self.uses_names:
                 self.names.put({len(self.items) - 1: Said(one.item.message)})
         self.calls += 1
         self._starts.append(len(self.items))
-
-
-def inserted(one: Insert) -> Entry:
-    """An insert as it is shown."""
-    return Entry(one.item, one.item.message, one.reason, one.because)

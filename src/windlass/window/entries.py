@@ -108,6 +108,11 @@ class Insert:
     because: Because
     reason: str
 
+    @property
+    def entry(self) -> Entry:
+        """How it is shown."""
+        return Entry(self.item, self.item.message, self.reason, self.because)
+
 
 Edit: TypeAlias = Replace | Fold | Drop
 

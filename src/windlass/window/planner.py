@@ -23,6 +23,9 @@ user's `guard` is met without such hope: bill + set-up <= guard * everything.
   they are (quiet), and none is made shorter than a little above it (floor).
 - Where longer requests cost f times as much, and the edits bring one of T tokens from a tier
   with f to one with g, D is D + (f / g - 1) * T: what is left gets cheaper, too.
+- Blocks that injectors put at the end of messages (`laid.py`) are found in the cache like the
+  rest, and go for nothing with the first edit in front of them: behind p they are not in S. Nor
+  are they in D: what is seen is not shortened the sooner for what injectors say beside it.
 """
 
 from __future__ import annotations
@@ -31,90 +34,17 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from windlass.messages import Message
 from windlass.prices import Prices
+from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
 from windlass.window.draft import Draft
 from windlass.window.entries import Entry
+from windlass.window.laid import NOTHING, Laid
 
 if TYPE_CHECKING:
     from windlass.window.course import Proposal
-
-Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
-"""What became of what is not free: made because it pays, left because it does not yet, made
-because nothing is cached, left because the window is too short for its cache to lose by it;
-nothing waited, but settings forced an edit of what was sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A proposal that costs something: what it would remove and put, in tokens.
-
-    `first` is its lowest position, `seen` the entries that it is based on.
-    """
-
-    proposal: Proposal
-    first: int
-    removed: int
-    put: int
-    seen: tuple[Entry | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """An offer that was left, and when it would pay if nothing were said in between.
-
-    `calls` is the least N at which a set with it gains enough, `call` the number of the first call
-    that expects so many. None: never, because too little would be left to be cached.
-    """
-
-    position: int
-    because: str
-    calls: int | None
-    call: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What was decided at a call about edits that are not free, with its numbers.
-
-    For the best set, from `position` on: `stay` is S, `put` d, `removed` D (tokens),
-    `calls` N, `read` r, `write` w, and `gain` in fresh tokens. `waiting` offers there were;
-    `waits` are those that were left.
-    """
-
-    verdict: Verdict
-    position: int
-    stay: int
-    put: int
-    removed: int
-    calls: float
-    read: float
-    write: float
-    gain: float
-    waiting: int
-    waits: tuple[Wait, ...] = ()
-
-    @property
-    def setup(self) -> float:
-        """What making the set costs at this call, in fresh tokens."""
-        return (self.write - self.read) * (self.stay + self.put)
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What a course decided so far, and what it cost, in fresh tokens.
-
-    `waiting` are offers not made. `bill` is what the windows cost, `everything` what sending
-    all would have; `window` and `whole` are the tokens of the last call of each.
-    """
-
-    waiting: tuple[Offer, ...] = ()
-    bill: float = 0.0
-    everything: float = 0.0
-    window: int = 0
-    whole: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +83,19 @@ class Planner:
         sizes: Sequence[int],
         whole: int,
         gap: float | None = None,
+        *,
+        laid: Laid = NOTHING,
     ) -> Plan:
         """The planning of one call.
 
         `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
         they came; `gap` the seconds since the last call was answered (None: not known;
-        infinite: what was cached is of no use any more).
+        infinite: what was cached is of no use any more); `laid` the blocks of injectors in
+        the last request.
         """
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
-        return Plan(self, draft, ledger, sizes, whole, cold=cold)
+        return Plan(self, draft, ledger, sizes, whole, laid=laid, cold=cold)
 
     def calls(self, turn: int) -> float:
         """N at the call with this number: it and those still to come."""
@@ -186,6 +119,7 @@ class Plan:
         sizes: Sequence[int],
         whole: int,
         *,
+        laid: Laid,
         cold: bool,
     ) -> None:
         self._planner = planner
@@ -193,14 +127,19 @@ class Plan:
         self._step = (self._prices.write - self._prices.read) * (self._prices.step - 1)
         """What it costs at most that a cache is found in whole steps, in fresh tokens."""
         self._draft = draft
-        self._before = ledger
         self._sizes = sizes
         self._whole = whole
+        self._laid = laid
+        self._window = ledger.window + laid.total
+        """Tokens of the last request."""
+        self._before = self._with_its_block(ledger)
         self._lapsed = cold
-        self._cold = cold or ledger.window < planner.prices.minimum
+        self._cold = cold or self._window < planner.prices.minimum
         self._sent = draft.fresh.start
         self._kept = self._sent
         """Where the prefix ends that a provider finds whatever is decided here."""
+        self._stands = self._sent
+        """Where the prefix ends that is found by what is decided here."""
         self._offers: dict[int, Offer] = {}
         self.decision: Decision | None = None
         self.ledger = ledger
@@ -232,6 +171,7 @@ class Plan:
         for offer in chosen:
             carry_out(draft, offer.proposal)
         made = {offer.first for offer in chosen}
+        self._stands = min(self._kept, *made) if made else self._kept
         left = tuple(offer for offer in waiting if offer.first not in made)
         if self.decision is not None and left and self._planner.tells:
             self.decision = replace(self.decision, waits=self._waits(waiting, left))
@@ -261,7 +201,7 @@ class Plan:
         room = self._draft.tokens - self._planner.floor * self._prices.minimum
         chosen: list[Offer] = []
         for offer in reversed(waiting):
-            if offer.removed <= room:
+            if offer.removed <= room + self._standing(offer.first):
                 room -= offer.removed
                 chosen.append(offer)
         return chosen[::-1]
@@ -273,7 +213,8 @@ class Plan:
 
     def _sets(self, waiting: Sequence[Offer]) -> Iterator[Decision]:
         """For each position the set of all offers from it on, the last position first."""
-        prices, total = self._prices, self._draft.tokens
+        prices, standing = self._prices, self._standing(self._kept)
+        total = self._draft.tokens + standing
         calls = self._planner.calls(self._draft.turn)
         inside = sorted({at for one in waiting for at in one.proposal.span if at != one.first})
         room = total - self._planner.floor * prices.minimum
@@ -285,22 +226,38 @@ class Plan:
             stay += self._between(at + 1, min(end, self._kept), inside)
             end = at
             removed += offer.removed
-            if removed > room:
+            blocks = standing - self._standing(at)
+            less = removed + blocks
+            if less > room:
                 return  # what is left would be too short to be cached
             again = stay
             if at < self._sent:
                 behind += offer.removed + offer.put
             if at < self._kept:
                 put += offer.put
-                before = self._before.window - behind
+                before = self._before.window - behind + self._laid.before(at)
                 if before < prices.minimum:
                     again += max(0, before)  # too short to be found: it is written again, too
-            factor = prices.factor(total) / prices.factor(total - removed)
+            factor = prices.factor(total) / prices.factor(total - less)
             worth = removed + round((factor - 1) * total)
-            gain = calls * prices.read * worth - (prices.write - prices.read) * (again + put)
-            yield Decision(
-                "defer", at, again, put, worth, calls, prices.read, prices.write, gain, len(waiting)
-            )
+            read, write = prices.read, prices.write
+            gain = calls * read * worth - (write - read) * (again + put)
+            told = calls, read, write, gain, len(waiting), (), blocks
+            yield Decision("defer", at, again, put, worth, *told)
+
+    def _with_its_block(self, ledger: Ledger) -> Ledger:
+        """The ledger with what the last request brought at its end, which was not known then."""
+        new, prices = self._laid.new, self._prices
+        if not new:
+            return ledger
+        cost = prices.factor(self._window) * new
+        cost *= prices.write if self._window >= prices.minimum else 1.0
+        bill, everything = ledger.bill + cost, ledger.everything + cost
+        return replace(ledger, bill=bill, everything=everything, told=ledger.told + new)
+
+    def _standing(self, at: int) -> int:
+        """Tokens of the blocks that are still found in the cache if position `at` changes."""
+        return 0 if self._lapsed else self._laid.before(min(at, self._kept))
 
     def _is_sure(self, removed: int) -> bool:
         """Whether, under a guard, it saves more than it may cost where steps of the cache end."""
@@ -344,6 +301,7 @@ class Plan:
 
     def _close(self, left: tuple[Offer, ...]) -> None:
         prices, ledger, now = self._prices, self._before, self._draft.tokens
+        standing, told = self._standing(self._stands), 0 if self._lapsed else ledger.told
         made = self.decision is not None and self.decision.verdict == "commit"
         setup = self.decision.setup if made and self.decision is not None else 0.0
 
@@ -355,12 +313,14 @@ class Plan:
 
         broken = self._kept < self._sent
         kept = min(ledger.window, sum(self._sizes[: self._kept])) if broken else ledger.window
+        whole = self._whole + told
         self.ledger = Ledger(
             waiting=left,
-            bill=ledger.bill + cost(now, kept) + setup,
-            everything=ledger.everything + cost(self._whole, ledger.whole),
+            bill=ledger.bill + cost(now + standing, kept + standing) + setup,
+            everything=ledger.everything + cost(whole, ledger.whole + told),
             window=now,
             whole=self._whole,
+            told=told,
         )
 
     def _offer(self, proposal: Proposal, made: Message | None) -> Offer | None:
@@ -377,7 +337,7 @@ class Plan:
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
-        minimum, total = self._prices.minimum, self._draft.tokens
+        minimum, total = self._prices.minimum, self._draft.tokens + self._standing(self._kept)
         if total < self._planner.quiet * minimum:
             return False
         return total - removed >= self._planner.floor * minimum

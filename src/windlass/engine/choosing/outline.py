@@ -1,8 +1,9 @@
 """What is not shown whole, name by name: so that a phase knows what there is, and can ask for it.
 
 One message of ours lists what else was said in the session, and what a digest leaves out: a
-reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A name that a phase will need is
-so in sight at a tenth of its message's tokens, and `recall` brings the rest.
+reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
+name that a phase will need is so in sight at a tenth of its message's tokens, and `recall`
+brings the rest.
 """
 
 from __future__ import annotations

@@ -35,11 +35,12 @@ from windlass.window.blocks import (
     BECAUSE,
     Attached,
     added,
+    let_go,
     same_until,
     with_blocks,
-    without_block,
 )
 from windlass.window.entries import Entry
+from windlass.window.laid import NOTHING, Laid
 
 TOOLS: Final = "tools"
 _UNTIL_THE_END: Final = 10**9
@@ -61,11 +62,12 @@ def inject(
         entries = _as_it_stands(run, work, held, entries)
         if fresh:
             _look_again(run, work, held)
+            _keep_news(run, held, entries)
     # What of earlier calls may go without a price.
     attached = {ident: one for ident, one in state.attached.items() if ident != last}
     shown, old = with_blocks(entries, attached)
     start, why = _free_from(run, work, shown, tools)
-    gone = _let_go(run, work, old, start)
+    gone = _let_go(run, old, start)
     if gone or (held is not None and fresh and _rewrite(run, work, held, shown, start)):
         entries = _with_context(run, entries)
         attached = {ident: one for ident, one in state.attached.items() if ident != last}
@@ -74,14 +76,14 @@ def inject(
         if fresh:
             _render(run, work, held, shown)
         if held.text or held.lasting:
-            shown = _attach(run, held, shown)
+            shown = _attach(run, work, shown)
     room = input_room(work.info, work.generation.max_output_tokens)
     messages = [entry.message for entry in shown]
     if old and request_tokens(work.info.counter, messages, tools) > room:
-        gone += _let_go(run, work, old, 0)
+        gone += _let_go(run, old, 0)
         why, older = "too long", {k: one for k, one in state.attached.items() if k != last}
         shown, old = with_blocks(entries, older)
-        shown = _attach(run, held, shown) if held is not None else shown
+        shown = _attach(run, work, shown)
     told = {
         "blocks": _told(run, held, shown),
         "old": {"blocks": len(old), "gone": gone, "because": why if gone else None},
@@ -89,16 +91,33 @@ def inject(
     return shown, told
 
 
+def lay(run: Run, work: PhaseRun) -> None:
+    """Tell the phase's course what the last request had at the end of its messages."""
+    course, attached = work.course, run.injected.attached
+    if course is None:
+        return
+    laid: dict[int, int] = {}
+    for at, entry in enumerate(course.entries[: course.sent] if attached else ()):
+        if entry is not None:
+            one = attached.get(work.brought.get(entry.item.id, entry.item).id)
+            if one is not None and one.on == entry.message.key:
+                laid[at] = one.tokens + one.lasting_tokens
+    course.laid = Laid.of(laid, course.sent) if laid else NOTHING
+
+
 # ---- the current call -------------------------------------------------------------------
 
 
-def _attach(run: Run, held: PhaseInjected, shown: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _attach(run: Run, work: PhaseRun, shown: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """The entries with the call's own block at the end of the last, if it may have one."""
-    last = shown[-1]
-    if last.message.role not in ("user", "tool"):
+    held, last, count = work.injection, shown[-1], work.info.counter.text
+    if held is None or last.message.role not in ("user", "tool"):
         return shown
-    block = Attached(last.message.key, held.text, held.lasting)
+    sizes = count(held.text), count(held.lasting)
+    block = Attached(last.message.key, held.text, held.lasting, *sizes)
     run.injected.attached[last.item.id] = block
+    if held.lasting and run.injected.context is not None:
+        run.injected.context.news.add(last.item.id)
     return (*shown[:-1], added(last, block))
 
 
@@ -127,6 +146,28 @@ def _look_again(run: Run, work: PhaseRun, held: PhaseInjected) -> None:
         seen, left = situation(run, work, held), share(run, work, held)
         blocks = blocks_of(again, Tier.SESSION, seen, work.info.counter.text, left)
         tell_changes(run, work, held, blocks)
+
+
+def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
+    """Let what was told of the user context stand, though its message is shown otherwise now.
+
+    At the end of what is shown in its place, where all is written anew in any case; at the end
+    of this call where nothing is.
+    """
+    context, attached = run.injected.context, run.injected.attached
+    if context is None or not context.news:
+        return
+    places = {entry.item.id: entry.message for entry in entries}
+    for ident in sorted(context.news):
+        one, now = attached.get(ident), places.get(ident)
+        if one is None or not one.lasting:
+            context.news.discard(ident)
+        elif now is None:
+            held.changes = "\n".join(filter(None, (one.lasting, held.changes)))
+            context.news.discard(ident)
+            del attached[ident]
+        elif now.key != one.on:
+            attached[ident] = replace(one, on=now.key, block="", tokens=0)
 
 
 def _as_it_stands(
@@ -180,21 +221,11 @@ def _free_from(
     return same, f"message {same} is another one"
 
 
-def _let_go(run: Run, work: PhaseRun, old: Mapping[int, str], start: int) -> int:
+def _let_go(run: Run, old: Mapping[int, str], start: int) -> int:
     """Take the blocks from a position on away; returns how many went."""
-    del work
-    gone = 0
-    for at, ident in old.items():
-        block = run.injected.attached[ident]
-        if at < start or not block.block:
-            continue
-        gone += 1
-        left = without_block(block)
-        if left is None:
-            del run.injected.attached[ident]
-        else:
-            run.injected.attached[ident] = left
-    return gone
+    before = run.injected.attached
+    run.injected.attached = left = let_go(before, old, start)
+    return sum(left.get(ident) is not before[ident] for ident in old.values())
 
 
 def _rewrite(

@@ -43,7 +43,7 @@ class UserContext:
 
     `head` identifies the beginning of the request before it. `item` and `message` are None where
     there was nothing to say. `known` are the items that were shown in it or told since, by
-    injector.
+    injector; `news` are the occurrences at whose end something of it was told.
     """
 
     head: str
@@ -51,6 +51,7 @@ class UserContext:
     message: Message | None
     told: tuple[Told, ...]
     known: dict[str, tuple[Item, ...]]
+    news: set[str] = field(default_factory=set[str])
 
 
 @dataclass(slots=True)
