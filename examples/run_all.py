@@ -33,6 +33,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "lesson": "A cached prefix with Anthropic lives five minutes; each use begins them anew.",
         "question": "how long does a cached prefix live?",
     },
+    "injected_prompt.json": {
+        "mail": "The lamp of my order came broken.",
+        "order": "4711",
+    },
 }
 """From the file of a cascade to the input that its templates ask for."""
 TASKS = tuple(sorted((FOLDER / "operators").glob("*.xml")))

@@ -17,8 +17,13 @@ from windlass.operators.xml import Element
 
 TEXTS: Final = ("system", "model", "reasoning_effort", "tool_choice")
 NUMBERS: Final = ("max_output_tokens", "temperature", "max_input_tokens")
-OBJECTS: Final = ("output_schema", "intra_context", "output_extraction", "context_ttl", "callouts")
+OBJECTS: Final = (
+    *("output_schema", "intra_context", "output_extraction", "context_ttl", "callouts"),
+    "injectors",
+)
 """Elements whose text is JSON."""
+FETCHED: Final = ("user_memory", "knowledge")
+"""Injectors that tasks have not: fresh context brings what a task's memory and folders hold."""
 RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
 
 
@@ -73,6 +78,8 @@ def _value(reading: Reading, child: Element, place: Path) -> Any:
         return text or "-"
     if child.tag in NUMBERS:
         return _number(reading, child)
+    if child.tag == "injectors":
+        return _injectors(reading, child)
     if child.tag in OBJECTS:
         return json_of(reading, child)
     if child.tag == "tools":
@@ -101,6 +108,23 @@ def json_of(reading: Reading, element: Element) -> Any:
     except (ValueError, RecursionError) as error:
         reading.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
         return None
+
+
+def _injectors(reading: Reading, element: Element) -> Any:
+    """What a task injects, without what its fresh context is for."""
+    value = json_of(reading, element)
+    if value is not True and not isinstance(value, dict):
+        return value
+    said = {} if value is True else dict(value)
+    for name in FETCHED:
+        if said.get(name, False) is not False:
+            reading.wrong(
+                element.line,
+                f"<injectors>: a task has no {name!r}; <fresh_context>enabled</fresh_context>"
+                " brings what matches it out of the banks and folders named in <memory>",
+            )
+        said[name] = False
+    return said
 
 
 def _tools(reading: Reading, element: Element, place: Path) -> Any:

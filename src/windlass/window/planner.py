@@ -226,7 +226,7 @@ class Plan:
             stay += self._between(at + 1, min(end, self._kept), inside)
             end = at
             removed += offer.removed
-            blocks = standing - self._standing(at)
+            blocks = standing - self._standing(at) if standing else 0
             less = removed + blocks
             if less > room:
                 return  # what is left would be too short to be cached

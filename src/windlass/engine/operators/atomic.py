@@ -9,6 +9,8 @@ from typing import Any, Final
 from windlass.cascade.model import Phase
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
+from windlass.engine.injecting.begin import open_head
+from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.operators.frame import Found, Frame, Piece, Section, assemble, section_text
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job
@@ -16,8 +18,9 @@ from windlass.engine.phase import carry_out, generation_of, open_phase
 from windlass.engine.state import PhaseRun
 from windlass.errors import NoContext
 from windlass.history.base import NodeType, Row
-from windlass.messages import Text, system, user
+from windlass.messages import Text, user
 from windlass.operators.model import Task
+from windlass.providers.base import ModelInfo
 from windlass.templates import render
 from windlass.window.assemble import Blocks
 from windlass.window.entries import Entry, Item, show
@@ -108,14 +111,14 @@ async def _begin(
     )
     frame = _without(frame, worked_on)
     tell_fresh(job, phase.name, found)
-    said = _system(job, phase)
+    said, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
     blocks = Blocks(system=said, sources=sections)
-    return await open_phase(run, phase, rule, blocks, user(*parts))
+    return await open_phase(run, phase, rule, blocks, user(*parts), injection=injection)
 
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
@@ -146,14 +149,16 @@ def tell_fresh(job: Job, name: str, found: Found) -> None:
     job.run.emit(Noted(name, text))
 
 
-def _system(job: Job, phase: Phase) -> tuple[Entry, ...]:
-    prompt = phase.system or job.program.cascade.system or ""
+def _system(
+    job: Job, phase: Phase, info: ModelInfo, task: str
+) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
+    """The system prompt with the STABLE blocks, and what the task has of injectors."""
     where = f"{job.program.source.file}, the system prompt of {phase.name!r}"
-    told_first = render(prompt, **values_of(job), where=where)
-    if not told_first.strip():
-        return ()
-    row = job.run.record.row(NodeType.SYSTEM, system(told_first), phase=phase.name, turn=0)
-    return _once(job, row, "the system prompt")
+    said, injection = open_head(job.run, phase, info, values_of(job), where=where, task=task)
+    if said is None:
+        return (), injection
+    row = job.run.record.row(NodeType.SYSTEM, said, phase=phase.name, turn=0)
+    return _once(job, row, "the system prompt"), injection
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from windlass.cards.summary import summary_of
+from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import Material, Piece
 from windlass.engine.record import Recorder
@@ -108,6 +109,7 @@ class Job:
             callouts={},
             previous=[],
             sent=None,
+            injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
             usage=Usage(0, 0),
             cost=0.0,
             saved_tokens=0,
