@@ -21,8 +21,9 @@ def semantic(wanted: Wanted) -> Selecting:
     if wanted.embedder is None:
         raise UsageError(f"strategy 'semantic' compares vectors, and {MISSING}")
     cosines = wanted.index.by_vectors(wanted.task, wanted.embedder)
-    hits = similar(wanted, cosines, wanted.embedder) ** np.float32(_SHARPENED)
-    found = scored(wanted, hits, {"embedding": cosines}, by_words=False)
+    near = similar(wanted, cosines, wanted.embedder)
+    hits = near ** np.float32(_SHARPENED)
+    found = scored(wanted, hits, {"embedding": cosines}, by_words=False, near=near)
     return cut(wanted, found, "semantic")
     yield ""  # it is a generator as the others are, and asks nothing
 
