@@ -99,8 +99,8 @@ class Choosing:
     `selector` is the model that may be asked (None: none is named); `no_model`: the user
     switched asking off. `at_once`: it chooses whatever it costs, else only where that is no
     dearer than going on from what a cache holds. Phases in `exclude` are not chosen from.
-    `share` of the tokens there are to choose from may be chosen at most, and `outline` of them
-    may tell of what is not, name by name.
+    `share` of the tokens there are to choose from may be chosen at most, and `outline` of what is
+    not shown whole may tell of it, name by name.
     """
 
     anchors: Anchors = field(default_factory=Anchors)

@@ -416,6 +416,18 @@ class TestPrices:
             check_sequence(request.messages, {"build_log"})
         assert ran.has_no_damage()
 
+    @pytest.mark.req("AC-110")
+    async def test_a_choice_is_held_against_a_snowball_without_windows(self, house: House) -> None:
+        first = {"name": "zero", "instructions": "Do zero.", "tackle": ["build_log"]}
+        many = [calls(call("build_log", json.dumps({"build": str(n)}))) for n in range(6)]
+        ran = await house.run(
+            cascade(first, phase("b"), auto_context={}), {"zero": [*many, "read"]}, tools=[logs()]
+        )
+        call_of_b = ran.calls()[-1]
+        bills = choices(ran)[0]["worth"]
+        assert bills["go_on"]["tokens"] < 0.8 * bills["whole"]["tokens"]
+        assert bills["whole"]["tokens"] == pytest.approx(call_of_b.full_tokens, rel=0.01)
+
     async def test_what_does_not_fit_the_model_is_chosen_from_whatever_it_costs(
         self, house: House
     ) -> None:

@@ -105,7 +105,7 @@ class SelectionOptions(Part):
     """The most that is chosen of what there is to choose from, as a share of its tokens."""
 
     outline: Annotated[float, Strict(), Field(ge=0, le=1)] = OUTLINE
-    """The share of them that may tell, name by name, of what is not chosen; 0: none."""
+    """The share of what is not shown whole that may tell of it, name by name; 0: none."""
 
     selector_model: Text | None = None
     """The model that strategy llm, and hybrid, asks what to choose, as provider/name."""

@@ -252,7 +252,12 @@ def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: s
     if selector is not None and question:
         tokens = request_tokens(selector.info.counter, [user(question)])
         asking = asking_costs(work.info, selector.info, tokens)
-    ways = Ways(*([entry.message for entry in way] for way in (go_on, select, whole)))
+    ways = Ways(
+        [entry.message for entry in go_on],
+        [entry.message for entry in select],
+        # As it is metered call by call: a snowball without windows.
+        [entry.item.message for entry in whole],
+    )
     return worth_of(scene.run, work, ways, asking)
 
 

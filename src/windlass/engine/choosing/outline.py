@@ -2,8 +2,13 @@
 
 One message of ours lists what else was said in the session, and what a digest leaves out: a
 reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
+<<<<<<< ours
 name that a phase will need is so in sight at a tenth of its message's tokens, and `recall`
 brings the rest.
+=======
+name that a phase will need is so in sight at a tenth of its message's tokens, and `recall` brings
+the rest.
+>>>>>>> theirs
 """
 
 from __future__ import annotations
@@ -60,7 +65,8 @@ def outline_of(
         message = Message(role, (Text("\n".join([head, *(told[at] for at in sorted(told))])),))
         if ground.count(message) <= room:
             ids = tuple(ground.known.index.items[at].id for at in told)
-            reason = f"outline: names in {len(told)} messages that are not shown whole"
+            what = "message" if len(told) == 1 else "messages"
+            reason = f"outline: names in {len(told)} {what} not shown whole"
             return Piece(-1, message, "outline", reason, what="outline", covers=ids)
         for at in list(told)[-max(1, len(told) // 8) :]:
             del told[at]
