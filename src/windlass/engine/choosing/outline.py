@@ -2,13 +2,8 @@
 
 One message of ours lists what else was said in the session, and what a digest leaves out: a
 reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
-<<<<<<< ours
-name that a phase will need is so in sight at a tenth of its message's tokens, and `recall`
-brings the rest.
-=======
 name that a phase will need is so in sight at a tenth of its message's tokens, and `recall` brings
 the rest.
->>>>>>> theirs
 """
 
 from __future__ import annotations
