@@ -130,7 +130,6 @@ class TestDocumentedFigures:
     def test_the_five_phases_cost_less_and_their_last_call_is_small(self) -> None:
         after, bills = measured(five_phases, AUTO)
         assert all(one.last <= 15_000 for one in after.values())
-        assert after["none"].total < 100_000
         assert bills["none"] <= 0.15
         assert bills["anthropic"] <= 0.35
         assert all(one.values_seen == one.values for one in after.values())

@@ -18,7 +18,7 @@ from windlass.window.names import names_in, names_said
 AT_ONCE: dict[str, Any] = {"commit": "at_once", "intra_phase": False}
 
 
-def page(number: int, names: int = 400) -> str:
+def page(number: int, names: int = 280) -> str:
     """A page of code with names that no other page has: more than a digest holds."""
     return "\n".join(
         "// Goes on along the plan as it went before and says what it has seen there.\n"
@@ -40,7 +40,7 @@ def reader() -> Any:
     return read_page
 
 
-def reads(number: int, names: int = 400) -> Any:
+def reads(number: int, names: int = 280) -> Any:
     return calls(call("read_page", json.dumps({"number": number, "names": names})))
 
 
@@ -73,7 +73,7 @@ async def test_what_a_chosen_digest_leaves_out_is_told_by_its_names(house: House
     assert [one["tokens"] for one in choice["selected"]]  # its digest is among what is chosen
     assert page(7) not in [text for _, text in ran.seen("b")]
     (digest,) = [text for _, text in ran.seen("b") if "reference result_" in text[:200]]
-    assert "part_7_399" not in digest
+    assert "part_7_279" not in digest
     assert not lost(ran, "b", page(7))
     assert ran.has_no_damage()
 

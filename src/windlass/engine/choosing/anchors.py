@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
@@ -215,26 +214,20 @@ def shortened(
 ) -> list[Piece]:
     """The anchors within `room` tokens, as far as digests bring them.
 
-    Errors first, then callouts, the turns, and outputs; the oldest of each first. A phase builds
-    on its anchors, so that the digests of long ones have more room where all of them can.
+    Errors first, then callouts, the turns, and outputs; the oldest of each first.
     """
     made = list(pieces)
-    for roomy in (True, False):
-        made = list(pieces)
-        total = sum(ground.count(piece.message) for piece in made)
-        for kind in SHORTENED:
-            for at, piece in enumerate(made):
-                if total <= room:
-                    return made
-                if piece.kind != kind:
-                    continue
-                if kind == "error":
-                    after = _short_errors(piece)
-                else:
-                    after = short(piece, can_recall=can_recall, roomy=roomy)
-                saved = ground.count(piece.message) - ground.count(after.message)
-                if saved > 0:
-                    made[at], total = after, total - saved
+    total = sum(ground.count(piece.message) for piece in made)
+    for kind in SHORTENED:
+        for at, piece in enumerate(made):
+            if total <= room:
+                return made
+            if piece.kind != kind:
+                continue
+            after = _short_errors(piece) if kind == "error" else short(piece, can_recall=can_recall)
+            saved = ground.count(piece.message) - ground.count(after.message)
+            if saved > 0:
+                made[at], total = after, total - saved
     return made
 
 
@@ -246,16 +239,12 @@ def _short_errors(piece: Piece) -> Piece:
     return replace(piece, message=piece.message.with_parts(Text("\n\n".join(lines))))
 
 
-def short(piece: Piece, *, can_recall: bool, roomy: bool = False) -> Piece:
-    """A message as its digest; what a user said, and what is short, stays as it is.
-
-    `roomy`: the digest of a long text grows with the text, as the mean of the two bounds does.
-    """
+def short(piece: Piece, can_recall: bool) -> Piece:
+    """A message as its digest; what a user said, and what is short, stays as it is."""
     message, text = piece.message, piece.message.text
     if len(text) < _LEAST_CHARS or (message.role == "user" and piece.item is not None):
         return piece
-    share = int(len(text) * _SHARE)
-    room = isqrt(share * _MOST_CHARS) if roomy and share > _MOST_CHARS else min(share, _MOST_CHARS)
+    room = min(int(len(text) * _SHARE), _MOST_CHARS)
     original = piece.original or (piece.item.message if piece.item else message)
     ref = reference(original)
     back = f'original: recall("{ref}")' if can_recall else f"reference {ref}"

@@ -20,8 +20,8 @@ from windlass.window.expire import reference
 from windlass.window.names import names_said
 from windlass.window.replay import folded_pair
 
-MOST_CHARS: Final = 20_000
-"""Characters of the names of one message."""
+MOST_CHARS: Final = 9_500
+"""Characters of the names of one message: one huge listing costs each later phase no more."""
 _HEAD_CHARS: Final = 100
 _CHARS_A_TOKEN: Final = 3
 """Names are short tokens: fewer characters each than prose has."""
