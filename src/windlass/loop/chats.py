@@ -58,13 +58,17 @@ class Chats:
         for at in range(len(shown), len(course.entries)):
             shown.append(self._chat(at, course.entries[at]))
         now = shown.copy()
+        pending = course.pending_entries
         for at, chat in zip(self._flat, map(dict.copy, self._flat.values()), strict=True):
             now[at] = chat
         for at, chat in self._deep.items():
             now[at] = copied(chat)
-        for at, entry in course.pending_entries.items():
+        for at, entry in pending.items():
             now[at] = self._made(entry)[0]
-        return [*filter(None, now), *(to_openai(entry.message) for entry in behind)]
+        if course.standing.gone or None in pending.values():
+            now = [*filter(None, now)]
+        now += [to_openai(entry.message) for entry in behind]
+        return cast("list[dict[str, Any]]", now)
 
     def _chat(self, at: int, entry: Entry | None) -> dict[str, Any] | None:
         """The entry as a chat dict, for good."""

@@ -295,36 +295,42 @@ class Context:
             self._last = None
 
     def _window(self) -> ChatWindow:
-        step = self.course.window()
-        late = self._intake.late
+        course, late = self.course, self._intake.late
         loose = [_unanswered(call) for call in self._intake.open_calls]
         loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
-        entries = (*step.entries, *loose)
-        if not entries:
+        behind = (*(one.entry for one in course.pending_inserts), *loose)
+        messages = self._chats.messages(behind)
+        if not messages:
             raise SequenceError("the list of messages is empty, or none of them says anything")
-        shown = entries if self._blocks.none else self._with_blocks(entries)
+        laid = None
+        if not self._blocks.none:
+            laid = self._with_blocks((*course.window().entries, *loose))
         places, kept_long = self._marking.places()
         made = Made(
-            shown,
-            (*self.taken, *late),
-            {**self.course.edits, **self.course.pending},
-            step.wants,
+            course.standing,
+            course.standing.moment,
+            course.pending_entries,
+            course.pending,
+            behind,
+            self.taken,
+            len(self.taken),
+            late,
+            tuple(course.pending_wants),
             places,
             *self._expected(),
-            call=step.turn,
+            call=course.calls + 1,
             long=kept_long,
             assumed=self._assumed(),
-            bare=entries,
+            laid=laid,
         )
-        chats = self._chats.messages((*(one.entry for one in step.inserts), *loose))
-        return ChatWindow(self, made, self._blocks.in_chats(chats))
+        return ChatWindow(self, made, self._blocks.in_chats(messages))
 
     def _expected(self) -> tuple[int, bool]:
         """How many of the entries the provider should have cached, and whether all sent are."""
         first = self._found()
         if first is None:
             return 0, False
-        return len([*filter(None, self.course.entries[:first])]), first == self.course.sent
+        return self.course.standing.shown_before(first), first == self.course.sent
 
     def _found(self) -> int | None:
         """Up to which position the provider should have what was sent; None: it has nothing."""

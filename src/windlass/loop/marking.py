@@ -16,6 +16,7 @@ from windlass.window.course import Course
 from windlass.window.marks import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
 from windlass.window.pauses import Lifetime, Pauses
 from windlass.window.planner import Planner
+from windlass.window.standing import merged
 
 _AHEAD: Final = 3
 """For how many calls ahead cache marks are set; a request has four of them."""
@@ -55,9 +56,6 @@ class Marking:
         self._made = Marks()
         self._lifetime = Lifetime()
         self._found = 0, Marks()
-        self._gone: set[int] = set()
-        """The positions that are not shown any more."""
-        self._looked = 0
         self.pauses = Pauses()
 
     def call_made(self, *, asked: bool) -> None:
@@ -72,12 +70,8 @@ class Marking:
         self._found = len(course.items), made
         if not made.places:
             return (), ()
-        for at in course.changes[self._looked :]:
-            if course.entries[at] is None:
-                self._gone.add(at)
-        self._looked = len(course.changes)
         now = [at for at, entry in course.pending_entries.items() if entry is None]
-        gone = sorted({*self._gone, *now})
+        gone = merged(course.standing.gone, now)
 
         def shown(places: tuple[Place, ...]) -> tuple[Place, ...]:
             return tuple([(at - bisect_left(gone, at), part) for at, part in places])

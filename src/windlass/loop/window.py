@@ -21,6 +21,7 @@ from windlass.window.entries import Edit, Entry, Fold
 from windlass.window.intake import Taken
 from windlass.window.marks import Place, cache_key, in_chat
 from windlass.window.originals import REF
+from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
 
 if TYPE_CHECKING:
@@ -62,19 +63,27 @@ class Shown:
     tokens_after: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Made:
     """What a window is made of: its entries, what was taken by then, the edits in force.
 
-    The edits stand by the position in the course, the marks by that in the list. The first
-    `shared` entries should be cached; `goes_on`: all that the call before was sent stands yet.
-    `call` is its number; `long` are the marks to be kept for the longer time. `bare` are the
-    entries without the blocks at their ends.
+    What stands for good is told by the course as of a `moment`, when somebody asks; `ahead` and
+    `edits_ahead` are what this call sees differently, by position in the course, and `behind`
+    what stands after all of it. Of `taken_in`, which grows, the first `took` were there, and
+    `late` waited. The marks stand by the position in the list. The first `shared` entries
+    should be cached; `goes_on`: all that the call before was sent stands yet. `call` is its
+    number; `long` are the marks to be kept for the longer time. `laid` are the entries with
+    the blocks at their ends (None: no call has any).
     """
 
-    entries: Sequence[Entry]
-    taken: Sequence[Taken]
-    edits: Mapping[int, Edit]
+    standing: Standing
+    moment: Moment
+    ahead: Mapping[int, Entry | None]
+    edits_ahead: Mapping[int, Edit]
+    behind: tuple[Entry, ...]
+    taken_in: Sequence[Taken]
+    took: int
+    late: tuple[Taken, ...]
     wants: tuple[Want, ...]
     places: tuple[Place, ...] = ()
     shared: int = 0
@@ -82,7 +91,27 @@ class Made:
     call: int = 1
     long: tuple[Place, ...] = ()
     assumed: tuple[str, ...] = ()
-    bare: Sequence[Entry] = ()
+    laid: tuple[Entry, ...] | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is shown, in order."""
+        return self.bare if self.laid is None else self.laid
+
+    @cached_property
+    def bare(self) -> tuple[Entry, ...]:
+        """The same without the blocks at their ends."""
+        return (*self.standing.entries_at(self.moment, self.ahead), *self.behind)
+
+    @property
+    def taken(self) -> tuple[Taken, ...]:
+        """All that was taken by then."""
+        return (*self.taken_in[: self.took], *self.late)
+
+    @property
+    def edits(self) -> Mapping[int, Edit]:
+        """The edits in force, by the position in the course."""
+        return self.standing.edits_at(self.moment, self.edits_ahead)
 
 
 class ChatWindow:
@@ -167,7 +196,7 @@ class ChatWindow:
         """Tokens that sending everything would take more; blocks are left out of account."""
         whole = [taken.item.message for taken in self._made.taken if not taken.left_out]
         made, counted = self._made, self._context.counted
-        blocks = made.entries is not made.bare
+        blocks = made.laid is not None
         bare = counted([entry.message for entry in made.bare]) if blocks else self.counted
         return self._context.corrected(counted(whole) - bare)
 

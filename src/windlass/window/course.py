@@ -22,6 +22,7 @@ from windlass.window.laid import NOTHING, Laid
 from windlass.window.originals import RECALL
 from windlass.window.planner import Plan, Planner, carry_out
 from windlass.window.size import size
+from windlass.window.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +140,10 @@ class Course:
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
-        self.entries: list[Entry | None] = []
+        self.standing = Standing()
+        self.entries = self.standing.now
         self.births: list[int] = []
-        self.edits: dict[int, Edit] = {}
-        self.changes: list[int] = []
-        """The positions whose entries changed for good, in the order in which they did."""
+        self.edits, self.changes = self.standing.edits, self.standing.changes
         self.pins: dict[int, float] = {}
         self.looks: dict[int, dict[str, list[int]]] = {}
         self.supplied: dict[str, str] = {}
@@ -183,6 +183,11 @@ class Course:
     def pending_entries(self) -> Mapping[int, Entry | None]:
         """What the next call would see differently, by position, and what is not yet for good."""
         return self._step().entries
+
+    @property
+    def pending_wants(self) -> Sequence[Want]:
+        """The texts that would make the next call's window shorter."""
+        return self._step().wants
 
     @property
     def pending_inserts(self) -> Sequence[Insert]:
@@ -289,8 +294,7 @@ class Course:
                 after = changed(entry, edit)
                 left = self.count(after.message) if after else 0
                 self.saved += self.count(entry.message) - left
-                self.entries[at], self.edits[at] = after, edit
-                self.changes.append(at)
+                self.standing.change(at, after, edit)
                 if at in self.names:
                     self.names.put({at: Said(after.message if after else None)})
         self._draft = None
@@ -323,10 +327,8 @@ class Course:
     def window(self) -> Window:
         """What the next call sees. Asking again changes nothing."""
         draft = self._step()
-        entries = self.entries.copy()
-        for at, entry in draft.entries.items():
-            entries[at] = entry
-        shown = [*filter(None, entries), *(one.entry for one in draft.inserts)]
+        shown = self.standing.entries_at(self.standing.moment, draft.entries)
+        shown += [one.entry for one in draft.inserts]
         in_force = {id(edit) for edit in draft.edits.values()}
         edits = [edit for edit in draft.decided if id(edit) in in_force]
         return Window(
@@ -377,9 +379,7 @@ class Course:
             self._cooled = False
         self.laid = NOTHING
         for at, entry in draft.entries.items():
-            self.entries[at] = entry
-        self.changes += draft.entries
-        self.edits.update(draft.edits)
+            self.standing.change(at, entry, draft.edits[at])
         for at, until in draft.pins.items():
             self.pins[at] = max(self.pins.get(at, 0), until)
         self.looks.pop(draft.turn, None)  # they were taken

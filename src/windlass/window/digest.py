@@ -9,9 +9,10 @@ not messages, and not when a text is shortened.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import compress
+from itertools import accumulate, compress
 from operator import not_
 from typing import Final
 
@@ -36,6 +37,12 @@ _SHAPES: Final = (
 )
 _UUID_CHARS: Final = 28
 """A `uuid` has no fewer."""
+_CLOCK: Final = re.compile(r"\d\d?:\d\d(?::\d\d)?")
+_SIGNED: Final = frozenset(":./@#")
+"""What a name has that is neither a `snake`, a `code`, a number nor a date nor a `uuid`."""
+_KEPT_CHARS: Final = 50_000
+"""Of texts of at most so many characters it is remembered what was told and kept: an offer that
+waits is written when it is made and again when it is taken."""
 _SHAPE: Final = re.compile("|".join(f"(?P<{kind}>{shape})$" for kind, shape in _SHAPES))
 ORDER: Final = (
     *("id", "place", "snake", "date", "number", "dotted"),
@@ -62,11 +69,16 @@ LINE_CHARS: Final = 200
 """An error line of more characters is cut to what stands around its error."""
 _BEFORE: Final = 60
 _WORD: Final = re.compile(r"[a-z]{4,}|\d{3,}")
+_RUN: Final = re.compile(r"[a-z]+|\d+")
+"""The words of a text, and what is too short to be one: a run is never tried again."""
+_FEW_WORDS: Final = 32
+"""A task of at most so many words is looked for word by word before the names are taken apart."""
 _RARE: Final = 6
 """A word that a task says more often is about no one thing in it."""
 _TASK_CHARS: Final = 20_000
 
 
+@lru_cache(maxsize=8_192)
 def kind_of_name(name: str) -> str:
     """What a name is by its shape: one of `ORDER`."""
     # The commonest shapes at a glance; the expressions say the same of them.
@@ -77,11 +89,16 @@ def kind_of_name(name: str) -> str:
             return "path"
         if name.isdecimal():
             return "number"
+        plain = "-" in name and name[0] != "-" and not name[0].isdecimal()
+        if plain and len(name) < _UUID_CHARS and _SIGNED.isdisjoint(name):
+            return "code"
     elif name[0] != "#" and name[-1].isdecimal() and "://" not in name:
         file, _, line = name.rpartition(":")
         stem, dot, ending = file.rpartition(".")
         if stem and dot and line.isdecimal() and ending.isalnum():
             return "place"
+        if not dot and _CLOCK.fullmatch(name):
+            return "date"
     found = _SHAPE.match(name)
     return (found and found.lastgroup) or "code"
 
@@ -166,10 +183,25 @@ def told_and_kept(
         order: Kinds of names, the first to be kept first.
         task: Words; among names of a kind, those that share one of them go first.
     """
+    find = _told_and_kept if len(text) <= _KEPT_CHARS else _told_and_kept.__wrapped__
+    told, kept = find(text, room, tuple(left), errors, order=order, task=frozenset(task))
+    return told, list(kept)
+
+
+@lru_cache(maxsize=64)
+def _told_and_kept(
+    text: str,
+    room: int,
+    left: tuple[str, ...],
+    errors: int,
+    *,
+    order: tuple[str, ...],
+    task: frozenset[str],
+) -> tuple[str, Sequence[str]]:
     told = error_lines(text, min(errors, room), words_said(text)) if errors else ""
     room -= len(told)
     if chars_of(left) > room:
-        return told, _chosen(left, room, told, order, frozenset(task))
+        return told, _chosen(left, room, told, order, task)
     return told, _alone(left, told)
 
 
@@ -210,8 +242,30 @@ def _chosen(
 
 def _by_task(names: list[str], task: frozenset[str]) -> list[str]:
     """The names that share a word with the task before the others."""
-    shared = task.intersection(_WORD.findall(" ".join(names).casefold()))
+    held = names
+    if len(task) <= _FEW_WORDS:
+        folded = " ".join(names).casefold()
+        found = list(filter(folded.__contains__, task))
+        held = list(compress(names, _holding(names, found))) if found else []
+    shared = task.intersection(_RUN.findall(" ".join(held).casefold()))
     if not shared:
         return names
-    near = [any(map(name.casefold().__contains__, shared)) for name in names]
+    near = _holding(names, shared)
     return [*compress(names, near), *compress(names, map(not_, near))]
+
+
+def _holding(names: Sequence[str], words: Collection[str]) -> list[bool]:
+    """Whether each of the names holds one of the words, which are of small letters or digits."""
+    text = "\n".join(names)
+    folded = text.casefold()
+    if len(folded) != len(text):  # a character became two: places are no longer the same
+        return [any(map(name.casefold().__contains__, words)) for name in names]
+    starts = list(accumulate(map(len, names), lambda start, chars: start + chars + 1, initial=0))
+    holding = [False] * len(names)
+    for word in words:
+        place = folded.find(word)
+        while place >= 0:
+            number = bisect_right(starts, place) - 1
+            holding[number] = True
+            place = folded.find(word, starts[number + 1])
+    return holding

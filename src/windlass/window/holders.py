@@ -63,11 +63,9 @@ class Holders:
     def _recount(self, old: AbstractSet[str], new: AbstractSet[str]) -> None:
         counts = self._counts
         for name in old - new:
-            left = counts[name] - 1
+            left = counts.pop(name) - 1  # deleting from a `Counter` takes four times as long
             if left:
                 counts[name] = left
-            else:
-                del counts[name]
         counts.update(new - old)
 
     def __contains__(self, at: int) -> bool:
@@ -99,7 +97,10 @@ class Holders:
             for at in {*instead, but}
             if at in self._said and at not in self._young
         ]
-        if gone:
+        if len(gone) == 1:  # the commonest by far: the message itself
+            (lost,) = gone
+            left.update([name for name in names if counts[name] == (name in lost)])
+        elif gone:
             left.update(
                 [
                     name

@@ -34,7 +34,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.messages import Message
 from windlass.prices import Prices
@@ -106,6 +106,21 @@ class Planner:
         if calls <= self.calls(turn) or not self.share:
             return turn
         return math.ceil(calls / self.share) + 1
+
+
+class _Set(NamedTuple):
+    """All offers from a position on: S, d and D, and the set-up and the gain in fresh tokens.
+
+    `blocks` are tokens of injectors' that go with it.
+    """
+
+    position: int
+    stay: int
+    put: int
+    removed: int
+    blocks: int
+    setup: float
+    gain: float
 
 
 class Plan:
@@ -189,12 +204,18 @@ class Plan:
         if self._cold:
             self.decision = self._said("cold", first, number)
             return self._that_leave_enough(waiting)
-        sets = list(self._sets(waiting))
-        paying = [one for one in sets if self._may_be_risked(one)]
-        defer = self._said("defer", first, number)
-        best = max(paying or sets, key=lambda one: one.gain, default=defer)
-        self.decision = replace(best, verdict="commit") if paying else best
-        return [offer for offer in waiting if offer.first >= best.position] if paying else ()
+        best: _Set | None = None
+        pays: _Set | None = None
+        for one in self._sets(waiting):
+            if best is None or one.gain > best.gain:
+                best = one
+            if (pays is None or one.gain > pays.gain) and self._may_be_risked(one):
+                pays = one
+        if best is None:
+            self.decision = self._said("defer", first, number)
+        else:
+            self.decision = self._weighed(pays or best, "commit" if pays else "defer", number)
+        return [offer for offer in waiting if offer.first >= pays.position] if pays else ()
 
     def _that_leave_enough(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         """Those, the newest first, after which the window can still be cached."""
@@ -211,19 +232,29 @@ class Plan:
         read, write = self._prices.read, self._prices.write
         return Decision(verdict, position, 0, 0, 0, 0, read, write, 0.0, waiting)
 
-    def _sets(self, waiting: Sequence[Offer]) -> Iterator[Decision]:
+    def _weighed(self, one: _Set, verdict: Verdict, waiting: int) -> Decision:
+        """A decision about a set."""
+        calls, prices = self._planner.calls(self._draft.turn), self._prices
+        told = one.position, one.stay, one.put, one.removed, calls, prices.read, prices.write
+        return Decision(verdict, *told, one.gain, waiting, blocks=one.blocks)
+
+    def _sets(self, waiting: Sequence[Offer]) -> Iterator[_Set]:
         """For each position the set of all offers from it on, the last position first."""
         prices, standing = self._prices, self._standing(self._kept)
         total = self._draft.tokens + standing
-        calls = self._planner.calls(self._draft.turn)
+        saves = self._planner.calls(self._draft.turn) * prices.read
+        dearer = prices.write - prices.read
         inside = sorted({at for one in waiting for at in one.proposal.span if at != one.first})
         room = total - self._planner.floor * prices.minimum
         stay = removed = put = behind = 0
         end = len(self._draft)
         for offer in reversed(waiting):
             at = offer.first
-            behind += self._between(at + 1, min(end, self._sent), inside)
-            stay += self._between(at + 1, min(end, self._kept), inside)
+            between = self._between(at + 1, min(end, self._sent), inside)
+            behind += between
+            if self._kept < self._sent:
+                between = self._between(at + 1, min(end, self._kept), inside)
+            stay += between
             end = at
             removed += offer.removed
             blocks = standing - self._standing(at) if standing else 0
@@ -238,12 +269,12 @@ class Plan:
                 before = self._before.window - behind + self._laid.before(at)
                 if before < prices.minimum:
                     again += max(0, before)  # too short to be found: it is written again, too
-            factor = prices.factor(total) / prices.factor(total - less)
-            worth = removed + round((factor - 1) * total)
-            read, write = prices.read, prices.write
-            gain = calls * read * worth - (write - read) * (again + put)
-            told = calls, read, write, gain, len(waiting), (), blocks
-            yield Decision("defer", at, again, put, worth, *told)
+            worth = removed
+            if prices.tiers:
+                factor = prices.factor(total) / prices.factor(total - less)
+                worth += round((factor - 1) * total)
+            setup = dearer * (again + put)
+            yield _Set(at, again, put, worth, blocks, setup, saves * worth - setup)
 
     def _with_its_block(self, ledger: Ledger) -> Ledger:
         """The ledger with what the last request brought at its end, which was not known then."""
@@ -265,10 +296,12 @@ class Plan:
 
     def _between(self, start: int, end: int, but: Sequence[int]) -> int:
         """The tokens of what was sent from `start` on and before `end`, less those of `but`."""
-        others = but[bisect_left(but, start) : bisect_left(but, end)]
-        return sum(self._sizes[start:end]) - sum([self._sizes[at] for at in others])
+        tokens = sum(self._sizes[start:end])
+        for at in but[bisect_left(but, start) : bisect_left(but, end)] if but else ():
+            tokens -= self._sizes[at]
+        return tokens
 
-    def _may_be_risked(self, one: Decision) -> bool:
+    def _may_be_risked(self, one: _Set) -> bool:
         """Whether a set gains enough, and costs little enough should the run end now."""
         planner, ledger = self._planner, self._before
         if one.setup <= 0:
@@ -278,7 +311,7 @@ class Plan:
         bill = ledger.bill + one.setup
         if planner.guard is not None and bill + self._step > planner.guard * ledger.everything:
             return False
-        bill -= planner.sure * one.read * one.removed
+        bill -= planner.sure * self._prices.read * one.removed
         return bill <= (1 + planner.over) * ledger.everything
 
     def _waits(self, waiting: Sequence[Offer], left: Sequence[Offer]) -> tuple[Wait, ...]:
@@ -289,7 +322,7 @@ class Plan:
         places = {offer.first for offer in left}
         for offer in waiting:  # a set from a lower position on holds it, too
             one = sets.get(offer.first)
-            saves = one.read * one.removed if one is not None else 0
+            saves = self._prices.read * one.removed if one is not None else 0
             if one is not None and saves > 0:
                 enough = (1 + self._planner.margin) * max(0.0, one.setup)
                 least = min(least, math.floor(enough / saves) + 1)
@@ -311,8 +344,9 @@ class Plan:
             write = prices.write if total >= prices.minimum else 1.0
             return prices.factor(total) * (prices.read * kept + write * (total - kept))
 
-        broken = self._kept < self._sent
-        kept = min(ledger.window, sum(self._sizes[: self._kept])) if broken else ledger.window
+        kept = ledger.window
+        if self._kept < self._sent and not prices.read == prices.write == 1:  # else all cost 1
+            kept = min(kept, sum(self._sizes[: self._kept]))
         whole = self._whole + told
         self.ledger = Ledger(
             waiting=left,

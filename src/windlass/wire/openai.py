@@ -58,14 +58,16 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
         for key, value in chat.items()
         if key not in _KNOWN and value is not None
     ]
-    read = _calls(chat.get("tool_calls") or [], where)
+    calls = chat.get("tool_calls")
+    read = _calls(calls, where) if calls else []
     content = chat.get("content")
     if content == "" and not (keys or read):
         content = None
+    said = (Text(content),) if isinstance(content, str) else (*_content(content, where),)
     return Message(
         role=cast("Role", role),
-        parts=(*_content(content, where), *keys, *(extra for _, extra in read if extra)),
-        tool_calls=tuple(call for call, _ in read),
+        parts=(*said, *keys, *[extra for _, extra in read if extra]),
+        tool_calls=tuple([call for call, _ in read]),
         tool_call_id=_text(chat, "tool_call_id", where),
         name=_text(chat, "name", where),
     )
@@ -88,9 +90,6 @@ def _text(chat: Mapping[str, Any], key: str, where: str) -> str | None:
 
 def _content(content: Any, where: str) -> Iterable[Part]:
     if content is None:
-        return
-    if isinstance(content, str):
-        yield Text(content)
         return
     if not isinstance(content, list):
         raise SequenceError(f"{where}: content is neither text nor a list of parts")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, TypeGuard
 
 from windlass.window.encode.jsontext import MAX_DEPTH, NUMBER, NotPlain, Number, Value, dumps, parse
@@ -27,6 +28,8 @@ _NUMERIC: Final = re.compile(
     r"[-+.]?\d[\d_.]*(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|(?:table|lists)\b.*"
 )
 """Texts that would read as something else without quotes."""
+_RESERVED: Final = frozenset({"true", "false", "null", "NaN", "Infinity", "table", "lists"})
+"""Those of them that are one word of letters."""
 _MAX_INNER: Final = 4
 """Objects inside objects that become columns; deeper ones stand in a cell."""
 _MAX_SPARSE: Final = 2
@@ -84,19 +87,18 @@ class _Writer:
     def value(self, value: Any, depth: int) -> str:
         if depth > MAX_DEPTH:
             raise NotPlain("nested too deep")
-        match value:
-            case None:
-                return "null"
-            case bool():
-                return "true" if value else "false"
-            case Number():
-                return str(value)
-            case str():
-                return _plain(value)
-            case dict():
-                return self._object(value, depth)
-            case _:
-                return self._list(value, depth)
+        kind = type(value)  # most are texts and numbers
+        if kind is str:
+            return _plain(value)
+        if kind is Number:
+            return str(value)
+        if value is None:
+            return "null"
+        if kind is bool:
+            return "true" if value else "false"
+        if kind is dict:
+            return self._object(value, depth)
+        return self._list(value, depth)
 
     def _object(self, value: Mapping[str, Any], depth: int) -> str:
         rows = list(value.values())
@@ -154,7 +156,7 @@ class _Writer:
                 first = first.inner[0]
             first.common = None
             varying = list(self._settle([first], depth, keep=True))
-        lines = [",".join(column.cells[at] for column in varying) for at in range(len(rows))]
+        lines = list(map(",".join, zip(*[column.cells for column in varying], strict=True)))
         return ",".join(map(self._told, columns)), lines
 
     def _settle(self, columns: Sequence[_Column], depth: int, *, keep: bool = False) -> Any:
@@ -190,7 +192,7 @@ _ABSENT: Final = _Absent()
 
 def _columns(rows: Sequence[Mapping[str, Any]], depth: int) -> list[_Column]:
     columns: list[_Column] = []
-    for key in dict.fromkeys(key for row in rows for key in row):
+    for key in dict.fromkeys(chain.from_iterable(rows)):
         cells = [row.get(key, _ABSENT) for row in rows]
         column = _Column(key, cells)
         if depth < _MAX_INNER and _are_alike(cells):
@@ -213,11 +215,13 @@ def _are_like(rows: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
     if len(rows) < 2 or not all(isinstance(row, dict) and row for row in rows):  # noqa: PLR2004
         return False
     members = sum(map(len, rows))
-    keys = {key for row in rows for key in row}
+    keys = set(chain.from_iterable(rows))
     return len(keys) * len(rows) <= _MAX_SPARSE * members
 
 
 def _plain(text: str) -> str:
+    if text.isidentifier() and text.isascii():  # most are; the expressions say the same of them
+        return dumps(text) if text in _RESERVED else text
     if text.isprintable() and _PLAIN.fullmatch(text) and not _NUMERIC.fullmatch(text):
         return text if text != _NEXT else dumps(text)
     return dumps(text)

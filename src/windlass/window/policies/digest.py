@@ -190,7 +190,12 @@ def _kind(draft: Draft, at: int, text: str) -> Kind:
 def _task(draft: Draft) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
     asked = {at for at in (draft.first_user, draft.last_user) if at >= 0}
-    return frozenset().union(*(words_of(draft.item(at).message.text) for at in asked))
+    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(asked)]))
+
+
+@lru_cache(maxsize=64)
+def _words_of_all(texts: tuple[str, ...]) -> frozenset[str]:
+    return frozenset().union(*map(words_of, texts))
 
 
 def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
