@@ -1,6 +1,7 @@
 """What windows cost in time and memory, beside the calls of a loop that they are made for.
 
-    python bench/bench_windows_speed.py [--json FILE] [--profile NAME] [--recording FILE:PLACE]
+    python bench/bench_windows_speed.py [--json FILE] [--profile NAME] [--model MODEL]
+        [--recording FILE:PLACE]
 
 A conversation of an agent grows turn by turn: a reply with a call, and its result. Results are
 of 5 KB on the average (0.5 to 12.5 KB) and of the kinds that recorded agents get: logs, source
@@ -12,6 +13,8 @@ it; `Context.append` and `window` at each call; `bound` of the growing list at e
 its memo. Memory is what a context holds besides the messages. Texts are new for each case, so
 that nothing is known of them before. `--recording` measures a recording in their place: the
 one at PLACE, from 0, of a gzipped file of JSON lines (`longest`: that of most characters).
+`--model` plans at the prices of a model's cache, by which edits wait: without one there is no
+cache, and each is made at once.
 """
 
 from __future__ import annotations
@@ -276,15 +279,15 @@ def _renamed(said: list[dict[str, Any]], way: int) -> list[dict[str, Any]]:
     ]
 
 
-def measured(listed: list[list[dict[str, Any]]], profile: str) -> Speed:
+def measured(listed: list[list[dict[str, Any]]], profile: str, model: str | None) -> Speed:
     """One case, each of the four ways on a conversation of its own."""
     megabytes = sum(len(str(one.get("content"))) for one in listed[0]) / 1e6
     turns = sum(one["role"] == "assistant" for one in listed[0])
     gc.collect()
     forget()
-    first = _ms(lambda: windlass.bound(listed[0], policy=profile))
+    first = _ms(lambda: windlass.bound(listed[0], model, policy=profile))
 
-    context = windlass.Context(policy=profile)
+    context = windlass.Context(model, policy=profile)
 
     def step(new: list[dict[str, Any]]) -> None:
         for message in new:
@@ -299,13 +302,13 @@ def measured(listed: list[list[dict[str, Any]]], profile: str) -> Speed:
         clock.append((time.perf_counter() - start) * 1_000)
 
     whole = [
-        _ms(lambda at=at: windlass.bound(listed[2][:at], policy=profile))  # type: ignore[misc]
+        _ms(lambda at=at: windlass.bound(listed[2][:at], model, policy=profile))  # type: ignore[misc]
         for at in _calls(listed[2])[1:]
     ]
 
     gc.collect()
     tracemalloc.start()
-    held = windlass.Context(policy=profile)
+    held = windlass.Context(model, policy=profile)
     for message in listed[3]:
         held.append(message)
     held.window()
@@ -343,9 +346,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What windows cost in time and memory.")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--profile", default="default")
+    parser.add_argument("--model", help="provider/model (default: none, and so no cache)")
     parser.add_argument("--recording", metavar="FILE:PLACE")
     given = parser.parse_args()
-    windlass.bound(conversation(3, 3_000, 0), policy=given.profile)  # imports
+    windlass.bound(conversation(3, 3_000, 0), given.model, policy=given.profile)  # imports
     if given.recording:
         said = _recorded(given.recording)
         cases = [[_renamed(said, way) for way in range(4)]]
@@ -358,7 +362,7 @@ def main() -> int:
     print("               ms            a call, ms: median / p95                   MB")
     print("turns    MB    first bound   incremental   (clock)    stateless         memory")
     for listed in cases:
-        row = measured(listed, given.profile)
+        row = measured(listed, given.profile, given.model)
         rows.append(asdict(row))
         print(
             f"{row.turns:5} {row.megabytes:5.2f} {row.first:14.1f}"

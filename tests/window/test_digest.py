@@ -112,6 +112,13 @@ class TestDigests:
             ("src/app", "path"),
             ("main.py", "file"),
             ("123e4567-e89b-12d3-a456-426614174000", "uuid"),
+            ("12:30:45", "date"),
+            ("12:30:456", "code"),
+            ("job-4711", "code"),
+            ("a-b_4", "code"),
+            ("-4711", "number"),
+            ("4711-b", "code"),
+            ("a-b.py", "file"),
         ],
     )
     def test_a_name_has_a_kind_by_its_shape(self, name: str, kind: str) -> None:
@@ -135,6 +142,14 @@ class TestDigests:
         text = "core/alpha.py core/arrow.py core/gamma.py"
         assert kept_of(text, 16) == "core/alpha.py"
         assert kept_of(text, 16, task=words_of("Mend Arrow!")) == "core/arrow.py"
+
+    @given(st.lists(st.sampled_from(["find", "order", "4711"]), unique=True), st.integers(8, 60))
+    def test_a_long_task_chooses_as_a_short_one_does(self, task: list[str], room: int) -> None:
+        names = ("ORDER_1", "findx_1", "x.find", "a/4711/b", "a47110_b", "Straße_order", "reorder")
+        text = " ".join(f"{name}{number}" for number in range(9) for name in names)
+        others = [f"zz{chr(97 + at // 26)}{chr(97 + at % 26)}" for at in range(100)]
+        short, long = frozenset(task), frozenset([*task, *others])
+        assert kept_of(text, room, task=short) == kept_of(text, room, task=long)
 
     def test_words_said_over_and_over_say_nothing_about_a_task(self) -> None:
         assert words_of("model " * 9 + "arrow") == {"arrow"}
