@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from os import environ
@@ -14,6 +13,7 @@ from windlass.library import (
     Tools,
     check_models,
     importable,
+    in_a_loop,
     make_registry,
     noted,
     open_store,
@@ -165,14 +165,7 @@ def evaluate_sync(
     Raises UsageError inside a running event loop, where `await windlass.evaluate(...)` is
     what is meant.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(evaluate(task, input, **options))
-    raise UsageError(
-        "evaluate_sync cannot be called inside a running event loop; write:"
-        " await windlass.evaluate(...)"
-    )
+    return in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
 
 
 def _ignore(event: Event) -> None:

@@ -7,7 +7,7 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -108,12 +108,21 @@ def run_sync(
     Raises UsageError inside a running event loop, where `await windlass.run(...)` is
     what is meant.
     """
+    return in_a_loop(lambda: run(cascade, input, **options), "run")
+
+
+def in_a_loop(work: Callable[[], Coroutine[Any, Any, Result]], name: str) -> Result:
+    """What the public coroutine `windlass.name` comes to, for code that is not async.
+
+    Raises UsageError inside a running event loop.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run(cascade, input, **options))
+        return asyncio.run(work())
     raise UsageError(
-        "run_sync cannot be called inside a running event loop; write: await windlass.run(...)"
+        f"{name}_sync cannot be called inside a running event loop; write:"
+        f" await windlass.{name}(...)"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from os import environ
@@ -11,9 +10,10 @@ from typing import Any
 
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress
-from windlass.cli.run import interruptible, read_input
+from windlass.cli.run import read_input
+from windlass.cli.waiting import wait_for
 from windlass.engine.result import Result
-from windlass.errors import Interrupted, UsageError, WindlassError
+from windlass.errors import UsageError
 from windlass.evaluation import evaluate
 from windlass.library import open_store
 from windlass.prices import override
@@ -41,34 +41,21 @@ def evaluate_command(
     settings = Settings.read(flags, environ, Path.cwd())
     watcher = Progress(progress, settings.addresses())
     progress.quiet = progress.quiet or as_json
-    try:
-        work = evaluate(
-            task,
-            values,
-            context=_read(context) if context is not None else "",
-            resume=resume,
-            engine=engine,
-            auto=auto,
-            model=flags.get("model"),
-            store=flags.get("store"),
-            root=flags.get("root"),
-            search_folder=flags.get("search_folder"),
-            on_event=watcher,
-            session_id=session,
-        )
-        result = asyncio.run(interruptible(work))
-    except (KeyboardInterrupt, asyncio.CancelledError) as error:
-        stopped = Interrupted(
-            "interrupted; what was finished is kept:"
-            f" windlass evaluate --resume {watcher.session_id}"
-        )
-        stopped.session_id = watcher.session_id
-        raise stopped from error
-    except WindlassError as error:
-        error.session_id = watcher.session_id
-        raise
-    finally:
-        watcher.end_text()
+    work = evaluate(
+        task,
+        values,
+        context=_read(context) if context is not None else "",
+        resume=resume,
+        engine=engine,
+        auto=auto,
+        model=flags.get("model"),
+        store=flags.get("store"),
+        root=flags.get("root"),
+        search_folder=flags.get("search_folder"),
+        on_event=watcher,
+        session_id=session,
+    )
+    result = wait_for(work, watcher, "; what was finished is kept: windlass evaluate --resume {}")
     with override(settings.prices):
         _print(result, settings, as_json=as_json)
     if result.error is not None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import sys
 import tempfile
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from os import environ
 from pathlib import Path
 from typing import Any
 
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
+from windlass.cli.waiting import wait_for
 from windlass.engine.events import Event
 from windlass.engine.result import Result
-from windlass.errors import Interrupted, UsageError, WindlassError
+from windlass.errors import UsageError
 from windlass.library import check_models, importable, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
 from windlass.prices import override, rate
@@ -93,19 +91,6 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-async def interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """The work, cancelled by Ctrl-C.
-
-    The event loop's own handler also wakes the loop. Without one, a Ctrl-C that comes
-    in the moment before the loop goes to sleep is noticed only at its next event.
-    """
-    task = asyncio.current_task()
-    if task is not None and sys.platform != "win32":
-        with suppress(RuntimeError):  # not in the main thread: nobody presses Ctrl-C there
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
-    return await work
-
-
 def run_command(
     cascade: Path,
     given: Sequence[str],
@@ -121,28 +106,18 @@ def run_command(
     watcher = Progress(progress, settings.addresses())
     if as_json:
         progress.quiet = True
-    try:
-        work = run_cascade(
-            cascade,
-            values,
-            model=flags.get("model"),
-            store=flags.get("store"),
-            root=settings.root,
-            search_folder=settings.search_folder,
-            on_event=watcher,
-            session_id=session,
-            auto=auto,
-        )
-        result = asyncio.run(interruptible(work))
-    except (KeyboardInterrupt, asyncio.CancelledError) as error:
-        stopped = Interrupted("interrupted")
-        stopped.session_id = watcher.session_id
-        raise stopped from error
-    except WindlassError as error:
-        error.session_id = watcher.session_id
-        raise
-    finally:
-        watcher.end_text()
+    work = run_cascade(
+        cascade,
+        values,
+        model=flags.get("model"),
+        store=flags.get("store"),
+        root=settings.root,
+        search_folder=settings.search_folder,
+        on_event=watcher,
+        session_id=session,
+        auto=auto,
+    )
+    result = wait_for(work, watcher)
     with override(settings.prices):
         _print_result(result, settings, as_json=as_json)
     if result.error is not None:
