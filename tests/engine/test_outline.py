@@ -78,6 +78,27 @@ async def test_what_a_chosen_digest_leaves_out_is_told_by_its_names(house: House
     assert ran.has_no_damage()
 
 
+@pytest.mark.req("AC-110")
+@pytest.mark.parametrize(("names", "all_told"), [(400, True), (1_200, False)])
+async def test_all_names_of_a_message_are_told_or_of_a_huge_one_few(
+    house: House, names: int, *, all_told: bool
+) -> None:
+    selection = {"outline": 1.0, "max_tokens": 30_000}
+    inter = {"anchors": {"window": 0, "include": []}, "selection": selection}
+    ran = await house.run(
+        cascade(
+            phase("a", tackle=["read_page"]),
+            phase("b"),
+            auto_context={**AT_ONCE, "inter_phase": inter},
+        ),
+        {"a": [reads(7, names), "read it"]},
+        tools=[reader()],
+    )
+    (outline,) = [text for _, text in ran.seen("b") if "Also said in this session" in text]
+    assert (not lost(ran, "b", page(7, names))) is all_told
+    assert (len(outline) > 10_000) is all_told
+
+
 @pytest.mark.req("AC-110", "AC-73")
 async def test_what_a_shortened_anchor_leaves_out_is_told_where_nothing_is_to_choose_from(
     house: House,

@@ -15,13 +15,16 @@ from windlass.cards.card import searched_text
 from windlass.engine.choosing.anchors import Ground, Piece
 from windlass.messages import Message, Role, Text
 from windlass.prompts import outline_header
-from windlass.window.digest import digest
+from windlass.window.digest import chars_of, digest
 from windlass.window.expire import reference
 from windlass.window.names import names_said
 from windlass.window.replay import folded_pair
 
+ALL_CHARS: Final = 20_000
+"""Characters within which all names of one message are told: then what is not there, is nowhere."""
 MOST_CHARS: Final = 9_500
-"""Characters of the names of one message: one huge listing costs each later phase no more."""
+"""Characters for a message with more names: telling some of a huge listing is a matter of luck,
+and costs every later phase."""
 _HEAD_CHARS: Final = 100
 _CHARS_A_TOKEN: Final = 3
 """Names are short tokens: fewer characters each than prose has."""
@@ -72,8 +75,9 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
     """What is told of a message, and the names in it that were not in view; empty: nothing."""
     item = ground.known.index.items[place]
     message, text = item.message, searched_text(item.message)
-    room = min(len(text), MOST_CHARS, left - _LEAST_ROOM)
     left_names = [name for name in names_said(text) if name not in held]
+    most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
+    room = min(len(text), most, left - _LEAST_ROOM)
     kept = digest(text, room, left_names, errors=min(200, room // 2)) if room > 0 else ""
     if not kept:
         return "", ()
