@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,34 @@ def _decided(window: Window) -> Decision:
 
 
 class TestSums:
+    @given(
+        st.lists(st.integers(20, 4_000), min_size=3, max_size=7),
+        st.lists(st.tuples(st.integers(2, 7), st.integers(0, 5)), max_size=5),
+    )
+    def test_the_ledger_holds_what_the_windows_cost(
+        self, results: list[int], cuts: list[tuple[int, int]]
+    ) -> None:
+        listed: dict[int, list[tuple[int, int]]] = {}
+        for call, number in cuts:
+            if number < call - 1:
+                listed.setdefault(call, []).append((2 + 2 * number, 15))
+        course = Course(
+            (Shorten(listed),), count=_chars, planner=Planner(ANTHROPIC, least_calls=40, over=9)
+        )
+        bill = 0.0
+        before: tuple[Message, ...] = ()
+        for number, message in enumerate(_said(*results)):
+            shown = course.window().messages if message.role == "assistant" else ()
+            course.append(Item(f"i{number}", message, message.role))  # the call was made
+            if shown:
+                same = takewhile(lambda pair: pair[0] == pair[1], zip(shown, before, strict=False))
+                kept = sum(_chars(one) for one, _ in same)
+                kept = kept if kept >= ANTHROPIC.minimum else 0
+                total = sum(map(_chars, shown))
+                bill += 0.1 * kept + 1.25 * (total - kept)
+                before = shown
+                assert course.ledger.bill == pytest.approx(bill)
+
     def test_an_edit_that_gains_is_made_with_its_numbers(self) -> None:
         third = _windows(_said(3_000, 50), Shorten({3: [(2, 200)]}))[2]
         one = _decided(third)

@@ -70,7 +70,7 @@ class Planner:
     least_calls: int = 10
     share: float = 0.5
     margin: float = 0.3
-    over: float = 0.05
+    over: float = 0.1
     sure: float = 0
     quiet: float = 1.5
     floor: float = 1.1
@@ -190,7 +190,7 @@ class Plan:
         left = tuple(offer for offer in waiting if offer.first not in made)
         if self.decision is not None and left and self._planner.tells:
             self.decision = replace(self.decision, waits=self._waits(waiting, left))
-        self._close(left)
+        self._close(left, sum(offer.removed for offer in chosen if offer.first < self._kept))
 
     def _chosen(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         if not waiting:
@@ -332,7 +332,8 @@ class Plan:
                 listed.append(Wait(offer.first, offer.proposal.because, calls, call))
         return tuple(listed)
 
-    def _close(self, left: tuple[Offer, ...]) -> None:
+    def _close(self, left: tuple[Offer, ...], gone: int) -> None:
+        """Write the ledger; `gone` are the tokens that this call removed from what was sent."""
         prices, ledger, now = self._prices, self._before, self._draft.tokens
         standing, told = self._standing(self._stands), 0 if self._lapsed else ledger.told
         made = self.decision is not None and self.decision.verdict == "commit"
@@ -350,7 +351,7 @@ class Plan:
         whole = self._whole + told
         self.ledger = Ledger(
             waiting=left,
-            bill=ledger.bill + cost(now + standing, kept + standing) + setup,
+            bill=ledger.bill + cost(now + standing, kept - gone + standing) + setup,
             everything=ledger.everything + cost(whole, ledger.whole + told),
             window=now,
             whole=self._whole,
