@@ -156,8 +156,8 @@ class TestDocumentedFigures:
     def test_the_10_attempts_cost_less_with_all_that_was_needed_in_sight(self) -> None:
         after, bills = measured(loop, AUTO)
         assert bills["none"] <= 0.20
-        assert bills["anthropic"] <= 0.65
-        assert bills["automatic"] <= 0.65
+        assert bills["anthropic"] <= 0.75
+        assert bills["automatic"] <= 0.75
         assert all(one.values_seen == one.values for one in after.values())
 
     @pytest.mark.req("AC-6")
