@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -167,18 +168,28 @@ class TestWindow:
 
     def test_recall_refuses_what_it_does_not_know(self) -> None:
         window = windlass.bound(loop(2))
-        with pytest.raises(UsageError, match="no message here has the reference 'x'; known: res"):
+        with pytest.raises(UsageError, match="'x' names no message here: none has it; known: res"):
             window.recall("x")
         with pytest.raises(UsageError, match="is no regular expression"):
             window.recall(window.entries[2].reference, grep="(")
 
-    def test_placeholders_name_recall_only_where_it_is_offered(self) -> None:
+    def test_the_beginning_of_a_reference_will_do_where_only_one_has_it(self) -> None:
+        window = windlass.bound(loop(6))
+        reference = window.entries[2].reference
+        assert re.fullmatch("result_[0-9a-f]{10}", reference)
+        whole = window.recall(reference)
+        assert window.recall(reference[:13]) == window.recall(reference.removeprefix("result_"))
+        assert window.recall(reference[:13]) == whole
+        with pytest.raises(UsageError, match="names no message here: none has it"):
+            window.recall("result_")
+
+    def test_recall_is_offered_where_it_is_asked_for(self) -> None:
         without = windlass.bound(loop(6))
         assert "recall" not in bytes_of(without)
         assert without.tools == []
         tools = [{"type": "function", "function": {"name": "lookup", "parameters": {}}}]
         offered = windlass.bound(loop(6), recall=True, tools=tools)
-        assert 'recall(\\"result_' in bytes_of(offered)
+        assert offered.messages == without.messages  # the tool says what its references are
         assert [one["function"]["name"] for one in offered.tools] == ["lookup", "recall"]
 
     @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])

@@ -19,7 +19,7 @@ from windlass.loop.bound import forget
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, contradiction, counted, possible
 
-DEAR = windlass.Prices(read=0.1, write=50, minimum=1_024, step=1, ttl_s=300)
+DEAR = windlass.Prices(read=0.1, write=80, minimum=1_024, step=1, ttl_s=300)
 """Writing is so dear that no edit of what is cached ever pays."""
 
 
@@ -42,7 +42,8 @@ class Talk:
         window = self.context.window()
         asked = window.asked
         self.context.report(usage(asked.tokens, int(share * asked.expected)))
-        for message in lookup(self.turns):
+        text = "\n".join(f"line {at} of order {self.turns}" for at in range(240))
+        for message in lookup(self.turns, text):
             self.context.append(message)
         self.turns += 1
         return window

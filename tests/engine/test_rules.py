@@ -15,6 +15,7 @@ from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message
 from windlass.tools.base import ToolContext
+from windlass.window.originals import file_name, reference
 from windlass.wire.base import Request
 
 LONG = "\n".join(f"line {number} of a long result" for number in range(200))
@@ -409,17 +410,14 @@ class TestTtl:
         )
         (stored,) = [s for s in ran.rows(NodeType.TOOL_RESULT) if s.row.turn == 1]
         assert stored.row.message is not None
-        ref = f"result_{stored.row.message.content_hash}"
+        ref = reference(stored.row.message)
         shown = [dict(ran.seen("a", number)).get("tool") for number in (1, 2, 3)]
-        expected = (
-            f"[tell result expired after 1 turns: {len(LONG):,} characters;"
-            f' original: recall("{ref}")]'
-        )
+        expected = f"[tell result expired after 1 turns: {len(LONG):,} characters; {ref}]"
         results = [m.text for m in ran.request("a", 3).messages if m.role == "tool"]
         assert shown[1] == LONG
         assert results[0] == expected
         assert ("tool", expected) in ran.seen("b")  # committed for good
-        file = house.store / "storage" / "tool_results" / f"{ref}.json"
+        file = house.store / "storage" / "tool_results" / f"{file_name(stored.row.message)}.json"
         assert json.loads(file.read_bytes())["content"] == LONG
         (edit,) = ran.keeper.edits(ran.session)
         assert (edit.because, edit.message_id) == ("expire", stored.id)
@@ -439,7 +437,7 @@ class TestTtl:
                 case 1:
                     return calls(call("draw"))
                 case 2:
-                    ref = results[0].partition('recall("')[2].partition('"')[0]
+                    ref = results[0].partition("characters; ")[2].rstrip("]")
                     wanted = {"ref": ref, "lines": "7-8"}
                     return calls(call("recall", json.dumps(wanted)))
                 case _:

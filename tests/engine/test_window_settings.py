@@ -58,7 +58,7 @@ class TestTogether:
         seen = [shown(ran, number) for number in range(2, 9)]
         whole, digest, gone = seen[0][0], seen[1][0], seen[2][0]
         assert whole == log("0")
-        assert digest.startswith("[build_log result,")
+        assert digest.startswith("[build_log, ")
         assert gone.startswith("[build_log result expired after 2 turns")
         assert all(texts[0] == gone for texts in seen[2:])
         edits = ran.keeper.edits(ran.session)
@@ -126,7 +126,7 @@ class TestTogether:
         assert ran.result.status == "completed"
         brought = ran.rows(NodeType.CONTEXT_INJECTION)
         assert [stored.row.metadata["kind"] for stored in brought] == ["expand"]
-        assert ran.seen("a", 5)[-1][1].startswith('[original: recall("result_')
+        assert ran.seen("a", 5)[-1][1].startswith("[result_")
         assert ran.seen("a", 6)[-3][1] == ran.seen("a", 5)[-1][1]
         assert ran.has_no_damage()
 

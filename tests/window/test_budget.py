@@ -42,7 +42,7 @@ def test_old_results_become_lines_first_and_then_whole_turns_go() -> None:
     seen = windows(run_of(40), TokenBudget(1_500))
     assert max(map(tokens, seen)) <= 1_500
     first = next(window for window in seen if window.edits)
-    line = f"[{('result 1 ' * 100)[:137].strip()}...; 900 characters; reference result_"
+    line = f"[{('result 1 ' * 100)[:137].strip()}...; 900 characters; result_"
     assert texts(first)[3].startswith(line)
     assert all(edit.because == "prune" for window in seen for edit in window.edits)
     last = texts(seen[-1])

@@ -22,6 +22,7 @@ from windlass.window.digest import (
     told_and_kept,
     words_of,
 )
+from windlass.window.encode import encode
 from windlass.window.entries import Item
 from windlass.window.names import known, names_in, names_said, unescaped, whole_names, words_said
 from windlass.window.policies.digest import Digest
@@ -71,6 +72,23 @@ class TestNames:
 
     def test_words_short_things_and_long_data_are_no_names(self) -> None:
         assert not whole_names("house a.b 123 x_1 " + "a1" * 200)
+
+    def test_of_an_encoded_json_the_values_are_names_and_its_keys_are_not(self) -> None:
+        record = {
+            "order_id": "HGKLQX",
+            "payment_id": "gift_card_7359776",
+            "return_items": None,
+            "first_name": "Sophia",
+            "created_at": "2024-05-12T11:45:52",
+            "site": "https://example.com/a_b",
+            "times": ["10:45:00", "11:00:00"],
+        }
+        text = encode(json.dumps(record))
+        assert text is not None
+        assert list(names_said(text)) == [
+            *("order_id:HGKLQX", "gift_card_7359776", "2024-05-12T11:45:52"),
+            *("https://example.com/a_b", "10:45:00", "11:00:00"),
+        ]
 
     def test_escapes_of_json_stick_to_no_name(self) -> None:
         call = ToolCall("c", "bash", json.dumps({"command": 'cd x\nrun_it "a_b"\t\\d_e'}))
@@ -186,8 +204,7 @@ class TestDigest:
         seen = windows(said, Digest())
         assert last(seen[1], 2) == result
         assert last(seen[2], 2) == (
-            f"[book result, {len(result):,} chars; "
-            f"reference result_{said[2].content_hash}]\nREF_4711 99.50"
+            f"[book, {len(result):,} chars: result_{said[2].content_hash[:10]}]\nREF_4711 99.50"
         )
         assert seen[2].entries[2].because == "digest"
         assert seen[2].entries[2].item.message == said[2], "nothing is lost"
@@ -342,7 +359,7 @@ class TestMasking:
         assert [last(w, 2) == FILLER for w in seen[1:]] == [True, True, True, False]
         assert last(seen[-1], 2) == (
             f"[Tool text result, {len(FILLER):,} chars, hash={said[2].content_hash[:8]}; "
-            f"reference result_{said[2].content_hash}]"
+            f"result_{said[2].content_hash[:10]}]"
         )
         assert seen[-1].entries[2].item.message == said[2]
 

@@ -31,7 +31,7 @@ def test_a_pair_becomes_the_documented_line_behind_the_assistants_words() -> Non
         assistant(
             "I search.\n"
             '[Turn 1] web_search("Python sorting algorithms") -> 3 results, most relevant:'
-            f" quicksort; mergesort; TimSort; reference result_{said[2].content_hash}"
+            f" quicksort; mergesort; TimSort; result_{said[2].content_hash[:10]}"
         ),
         *said[3:],
     )
@@ -44,8 +44,10 @@ def test_calls_made_at_once_fold_to_a_line_each() -> None:
     said = [user("Go"), assistant("", calls=calls), tool(calls[1], "Error: no such file\n" * 30)]
     said += [tool(calls[0], "import os\n" * 40), assistant("x"), user("y")]
     told = windows(said, Folding(1))[-1].messages[1].text.split("\n")
-    assert told[0].startswith('[Turn 1] read(path="a.py", limit=9) -> import os (40 lines); ref')
-    assert told[1].startswith("[Turn 1] run() -> Error: no such file; reference result_")
+    assert told[0].startswith(
+        '[Turn 1] read(path="a.py", limit=9) -> import os (40 lines); result_'
+    )
+    assert told[1].startswith("[Turn 1] run() -> Error: no such file; result_")
 
 
 @pytest.mark.req("AC-37")

@@ -63,7 +63,7 @@ def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone()
     ]
     said += [tool(CALL, "y")]
     shown = windows(said, Images())[-1].messages[0]
-    ref = f"reference result_{said[0].content_hash}"
+    ref = f"result_{said[0].content_hash[:10]}"
     assert shown.text == f"Look\n[Image at turn 1: chart.png, 640x480, {ref}]"
 
 
@@ -75,7 +75,7 @@ def test_keep_leaves_the_newest_pictures_at_once_and_wherever_they_are() -> None
     assert [pictures(window) for window in seen] == [2, 2, 2, 2]
     first = seen[1].messages[0]
     assert first.pictures == (OTHER,)
-    assert first.text.startswith("Two\n[Image at turn 1: chart.png, 640x480, a, reference")
+    assert first.text.startswith("Two\n[Image at turn 1: chart.png, 640x480, a, result_")
     assert seen[-1].messages[0].pictures == ()
     assert all(edit.because == "prune" for edit in seen[-1].edits)
 

@@ -50,7 +50,7 @@ def cut(n: int, rows: list[Item]) -> str:
     ref = next(r for r in rows if r.id == f"o{n}").message.content_hash
     return (
         f"[Attempt #{n}]\n{text[:300]}\n[... {len(text) - 500} characters;"
-        f" reference result_{ref} ...]\n{text[-200:]}"
+        f" result_{ref[:10]} ...]\n{text[-200:]}"
     )
 
 
@@ -58,7 +58,7 @@ def folded(n: int, rows: list[Item]) -> str:
     """The tool pair of an attempt as the line that it becomes at the refusal."""
     ref = next(r for r in rows if r.id == f"r{n}").message.content_hash
     seen = ("seen " * 50)[:137].rstrip()
-    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; reference result_{ref}'
+    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; result_{ref[:10]}'
 
 
 @pytest.mark.req("AC-34", "AC-46", "AC-47", "AC-48", "AC-49", "AC-50")
@@ -195,7 +195,7 @@ def test_the_same_call_made_again_and_again_is_a_line_with_a_count() -> None:
         "Wait for it.",
         'I check.\n[Turns 1-3] 3 times the same: status("j-1") -> '
         + ("still running " * 20)[:137].strip()
-        + f"...; reference result_{said[6].content_hash}",
+        + f"...; result_{said[6].content_hash[:10]}",
         "I check.",
         "still running " * 20,
     ]

@@ -169,6 +169,7 @@ class TestSteps:
             "repeats",
             "compress",
             "supersede",
+            "rewrites",
             "digest",
             "reasoning",
             "images",
@@ -180,6 +181,7 @@ class TestSteps:
             ("lossless", None, "lossless"),
             ("repeats", False, "repeats"),
             ("supersede", False, "supersede"),
+            ("supersede_writes", False, "rewrites"),
             ("compress", None, "compress"),
             ("see_results", None, "digest"),
             ("reasoning_max_chars", None, "reasoning"),
@@ -211,7 +213,7 @@ class TestSteps:
                 expand=True,
             )
         )
-        assert len(every) == len(set(every)) == 16
+        assert len(every) == len(set(every)) == 17
 
     def test_numbers_reach_their_policies(self) -> None:
         by_name: dict[str, Any] = {each.name: each for each in steps(Policy.of("spec"))}

@@ -144,17 +144,13 @@ class TestExpiry:
         committed: dict[str, Edit] = {}
         shown: list[Message] = []
         for now in (turn, turn + 1, turn + 9):
-            due = expired(
-                items, expiry, turn=now, instructions="id0", committed=committed, can_recall=True
-            )
+            due = expired(items, expiry, turn=now, instructions="id0", committed=committed)
             committed |= {edit.id: edit for edit in due}
             entries = apply(show(items, "r"), committed)
             shown = sent(entries)
             if shown:
                 check_sequence(shown)
-            again = expired(
-                items, expiry, turn=now, instructions="id0", committed=committed, can_recall=True
-            )
+            again = expired(items, expiry, turn=now, instructions="id0", committed=committed)
             assert again == []  # a second pass asks for nothing
         assert items == before
         for message, item in zip(shown, items, strict=True):
@@ -166,7 +162,7 @@ class TestExpiry:
 
     @given(histories(), st.integers(1, 12))
     def test_without_settings_nothing_expires(self, items: Any, turn: int) -> None:
-        due = expired(items, Expiry(), turn=turn, instructions="", committed={}, can_recall=False)
+        due = expired(items, Expiry(), turn=turn, instructions="", committed={})
         assert due == []
 
 

@@ -12,6 +12,7 @@ from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.course import Course, Policy, Window
 from windlass.window.entries import Item
 from windlass.window.names import names_said
+from windlass.window.originals import reference
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
@@ -71,7 +72,7 @@ def resolved(window: Window) -> None:
         if entry.because == "repeat":
             text = resolve(text, sources)
             assert text == entry.item.message.text
-        sources[f"result_{entry.item.message.content_hash}"] = text
+        sources[reference(entry.item.message)] = text
 
 
 class TestRepeats:
@@ -88,7 +89,7 @@ class TestRepeats:
         windows = run(results, [Lossless(), Repeats(), Masking(after=1, min_chars=0)])
         for window in windows:
             shown = {
-                f"result_{e.item.message.content_hash}": e.because
+                reference(e.item.message): e.because
                 for e in window.entries
                 if e.item.message.role == "tool"
             }
@@ -105,15 +106,15 @@ class TestRepeats:
         first = window.entries[2].item.message
         assert window.messages[2] == first
         assert window.messages[4].text == (
-            f"[Same as the result of peek 0 above, result_{first.content_hash}]"
+            f"[Same as peek 0 above, result_{first.content_hash[:10]}]"
         )
 
     def test_a_run_of_lines(self) -> None:
         new = f"before\n{BLOCKS[2]}\nafter"
         window = run([[f"head\n{BLOCKS[2]}"], [new]], [Repeats()])[-1]
-        ref = f"result_{window.entries[2].item.message.content_hash}"
+        ref = reference(window.entries[2].item.message)
         assert window.messages[4].text == (
-            f"before\n[11 lines: same as lines 2-12 of the result of peek 0 above, {ref}]\nafter"
+            f"before\n[11 lines: lines 2-12 of peek 0 above, {ref}]\nafter"
         )
 
     @given(st.integers(0, 9), st.integers(0, 9), st.integers(6, 14), st.integers(0, 9))
@@ -124,7 +125,7 @@ class TestRepeats:
         source = [f"a{at}" for at in range(before)] + lines + ["end"] * behind
         new = [f"b{at}" for at in range(other)] + lines + ["other"]
         window = run([["\n".join(source)], ["\n".join(new)]], [Repeats()])[-1]
-        told = f"[{count} lines: same as lines {before + 1}-{before + count} of the result of peek"
+        told = f"[{count} lines: lines {before + 1}-{before + count} of peek"
         assert told in window.messages[4].text
         resolved(window)
 
@@ -140,7 +141,7 @@ class TestRepeats:
         after = "\n".join([form.format(1, "a new line"), listed(BLOCKS[2], 97, form), ""])
         shown = run([[before], [after]], [Repeats()])[-1].entries[-1].message.text
         count = BLOCKS[2].count("\n") + 1
-        assert f"[{count} lines: same as lines 1-{count} of the result of peek" in shown
+        assert f"[{count} lines: lines 1-{count} of peek" in shown
         assert f", numbered 97-{96 + count}]" in shown
         assert shown.startswith(form.format(1, "a new line"))
 
@@ -165,7 +166,7 @@ class TestRepeats:
         assert window.entries[4].because == because
         if because:
             assert window.entries[4].message.text.startswith(
-                "done\n[4 lines: same as lines 2-5 of the result of peek above, result_"
+                "done\n[4 lines: lines 2-5 of peek above, result_"
             )
 
     def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
@@ -173,7 +174,7 @@ class TestRepeats:
         second = f"{BLOCKS[3]}\nbetween\n{BLOCKS[2]}"
         window = run([[BLOCKS[3]], [second], [f"now\n{BLOCKS[2]}"]], [Repeats()])[-1]
         resolved(window)
-        assert "same as lines 17-27 of" in window.messages[6].text
+        assert "lines: lines 17-27 of" in window.messages[6].text
 
     def test_results_of_one_turn(self) -> None:
         window = run([[BLOCKS[3], BLOCKS[3]]], [Repeats()])[-1]
@@ -194,13 +195,13 @@ class TestRepeats:
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
 
     def test_what_a_reference_names_is_no_name_of_the_text(self) -> None:
-        lines = "[12 lines: same as lines 15-44 of the result of run_tests a_1 above, result_1a2b]"
+        lines = "[12 lines: lines 15-44 of run_tests a_1 above, result_1a2b]"
         assert list(names_said(f"one_name\n{lines}\nother_name")) == ["one_name", "other_name"]
-        assert not names_said("[Same as the result of run_tests a_1 above, result_1a2b]")
+        assert not names_said("[Same as run_tests a_1 above, result_1a2b]")
         assert "result_1a2b" in names_said("see result_1a2b, the same as before")
 
     def test_a_text_that_looks_like_a_reference_gets_none(self) -> None:
-        told = f"[7 lines: same as lines 1-7 of the result of x above, result_ab]\n{BLOCKS[3]}"
+        told = f"[7 lines: lines 1-7 of x above, result_ab]\n{BLOCKS[3]}"
         window = run([[BLOCKS[3]], [told]], [Repeats()])[-1]
         assert window.messages[4].text == told
 
@@ -236,4 +237,4 @@ class TestRepeats:
 
     def test_an_unknown_source_is_an_error(self) -> None:
         with pytest.raises(KeyError):
-            resolve("[Same as the result of x above, result_ab]", {})
+            resolve("[Same as x above, result_ab]", {})

@@ -6,7 +6,7 @@ from windlass.engine.record import Recorder
 from windlass.engine.sources import last_said
 from windlass.messages import Message
 from windlass.templates import PhaseOutput
-from windlass.window.expire import reference
+from windlass.window.originals import meant, reference
 
 
 def phase_output(record: Recorder, phase: str) -> PhaseOutput:
@@ -37,10 +37,17 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
                     found[item.message.name] = item.message
         return found
 
+    def result(name: str) -> str:
+        known = results()
+        if name in known:
+            return known[name].text
+        by_hash = {message.content_hash: message for message in known.values()}
+        return by_hash[meant(name, by_hash)].text
+
     return PhaseOutput(
         text=text,
         state=state,
         images=images,
-        result=lambda name: results()[name].text,
+        result=result,
         known_results=lambda: list(results()),
     )

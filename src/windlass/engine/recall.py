@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
-from windlass.messages import Message
 from windlass.tools.base import ToolContext
-from windlass.window.originals import REF, part_of
+from windlass.window.originals import meant, part_of, reference, said
 
 
 def recall(ref: str, context: ToolContext, grep: str = "", lines: str = "", path: str = "") -> str:
@@ -32,26 +31,19 @@ def recall(ref: str, context: ToolContext, grep: str = "", lines: str = "", path
         raise ToolError(str(error)) from error
 
 
-def _whole(message: Message) -> str:
-    """All that a message says in text: its words, its calls, and what its pictures are."""
-    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-    pictures = [f"[picture {picture.describe()}]" for picture in message.pictures]
-    return "\n".join([*([message.text] if message.text else []), *calls, *pictures])
-
-
 def recall_original(record: Recorder, ref: str) -> str:
-    """The original text behind `ref` (`result_` and a content hash, or the bare hash).
+    """The original text behind `ref`: a reference, a content hash, or the beginning of one.
 
     Raises KeyError with a sentence that names the known references.
     """
-    wanted = ref.removeprefix(REF)
     # Sources that a phase was given may be shortened too, so every row counts.
     rows = record.keeper.rows(record.session_id)
-    said = [stored.row.message for stored in rows if stored.row.message is not None]
-    known = {message.content_hash: message for message in said}
-    message = known.get(wanted)
-    if message is not None:
-        return _whole(message)
-    results = [f"{REF}{key}" for key, m in known.items() if m.role == "tool"]
-    told = ", ".join(results[-10:]) or "none yet"
-    raise KeyError(f"no message of this session has the reference {ref!r}; known: {told}")
+    messages = [stored.row.message for stored in rows if stored.row.message is not None]
+    known = {message.content_hash: message for message in messages}
+    try:
+        return said(known[meant(ref, known)])
+    except KeyError as error:
+        results = [reference(m) for m in known.values() if m.role == "tool"]
+        told = ", ".join(results[-10:]) or "none yet"
+        what = f"the reference {ref!r} names no message of this session"
+        raise KeyError(f"{what}: {error.args[0]}; known: {told}") from None

@@ -50,7 +50,6 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         turn=phase.turn,
         instructions=phase.instructions.id,
         committed=phase.edits,
-        can_recall="recall" in phase.tools,
     )
     phase.edits.update((edit.id, edit) for edit in edits)
     if phase.course is not None:

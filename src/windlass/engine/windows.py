@@ -30,9 +30,8 @@ from windlass.window.assemble import assemble, says_nothing
 from windlass.window.blocks import BECAUSE
 from windlass.window.course import Course, Facts, Want, Window
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
-from windlass.window.expire import reference
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL
+from windlass.window.originals import file_name, reference
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.steps import planner_of, steps
 from windlass.window.trust import SHARE
@@ -70,17 +69,13 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
     """The course of a phase: what it begins with, and who decides on it."""
     room = input_room(work.info, work.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
-    can_recall, can_read = RECALL.name in work.tools, READ in work.tools
+    can_read = READ in work.tools
     prices = _prices(run, work)
 
     def back(message: Message) -> str:
-        ref = reference(message)
-        ways = []
         if message.role == "tool" and can_read:
-            ways.append(str(run.results / f"{ref}.json"))
-        if can_recall:
-            ways.append(f'recall("{ref}")')
-        return f"original: {' or '.join(ways)}" if ways else f"reference {ref}"
+            return str(run.results / f"{file_name(message)}.json")
+        return reference(message)
 
     course = Course(
         policies=steps(
@@ -343,5 +338,5 @@ def keep_originals(run: Run, work: PhaseRun, edits: Sequence[Edit]) -> None:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
-                run.let_read(keeper.store_tool_result(session, reference(original), original.key))
+                run.let_read(keeper.store_tool_result(session, file_name(original), original.key))
     work.context = replace(work.context, readable=run.readable)

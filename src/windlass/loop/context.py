@@ -16,7 +16,7 @@ from windlass.loop.blocks import Blocks
 from windlass.loop.chats import Chats
 from windlass.loop.marking import Marking
 from windlass.loop.reports import Reports, prices_for
-from windlass.loop.window import Chat, ChatWindow, Made, ref_of, spec
+from windlass.loop.window import Chat, ChatWindow, Made, spec
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.prices import Prices
 from windlass.tokens import FamilyCounter, request_tokens
@@ -24,7 +24,7 @@ from windlass.window.course import Course
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, REF, part_of
+from windlass.window.originals import RECALL, meant, part_of, reference, said
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.size import size
 from windlass.window.steps import planner_of, steps
@@ -97,7 +97,6 @@ class Context:
             policies=steps(chosen, caches=self.prices.caches, limit=most),
             # Counting takes longer than deciding: only a limit needs the model's own count.
             count=self._weighed if chosen.max_input_tokens else size,
-            back=_recall_call if recall else _reference,
             planner=planner_of(chosen, self.prices),
         )
         self._chats = Chats(self.course, self.said)
@@ -246,16 +245,19 @@ class Context:
 
     def recall(self, ref: str, grep: str = "", lines: str = "", path: str = "") -> str:
         """The original behind a reference; see `ChatWindow.recall`."""
-        wanted = ref.removeprefix(REF)
-        for taken in self.taken:
-            if taken.item.message.content_hash == wanted:
-                try:
-                    return part_of(taken.item.message.text, grep=grep, lines=lines, path=path)
-                except ValueError as error:
-                    raise UsageError(str(error)) from error
-        results = [t.item.message for t in self.taken if t.item.message.role == "tool"]
-        known = ", ".join(map(ref_of, results[-10:])) or "none yet"
-        raise UsageError(f"no message here has the reference {ref!r}; known: {known}")
+        known = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
+        try:
+            original = known[meant(ref, known)]
+        except KeyError as error:
+            results = [message for message in known.values() if message.role == "tool"]
+            told = ", ".join(map(reference, results[-10:])) or "none yet"
+            raise UsageError(
+                f"the reference {ref!r} names no message here: {error.args[0]}; known: {told}"
+            ) from None
+        try:
+            return part_of(said(original), grep=grep, lines=lines, path=path)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
 
     # ---- for windows and the memo -------------------------------------------------------
 
@@ -384,12 +386,3 @@ def _as_pin(which: object) -> str | int:
     ):
         return which
     raise UsageError(f"a pin is an id or a position from 0, not {which!r}")
-
-
-def _reference(message: Message) -> str:
-    """For a placeholder, where the loop offers no `recall`: it must name no tool."""
-    return f"reference {ref_of(message)}"
-
-
-def _recall_call(message: Message) -> str:
-    return f'original: recall("{ref_of(message)}")'

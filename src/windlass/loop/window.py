@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import Asked
-from windlass.messages import Message, ToolSpec
+from windlass.messages import ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
 from windlass.window.course import Want
 from windlass.window.entries import Edit, Entry, Fold
 from windlass.window.intake import Taken
 from windlass.window.marks import Place, cache_key, in_chat
-from windlass.window.originals import REF
+from windlass.window.originals import reference
 from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
 
@@ -256,16 +256,11 @@ def _told(context: Context, made: Made) -> Iterator[Shown]:
             action, because, reason = "shown", None, "as it was said"
             if entry is not None and entry.because == BECAUSE:
                 because, reason = BECAUSE, "as it was said, with a block at its end"
-        yield Shown(ident, taken.source, action, because, reason, ref_of(message), before, after)
+        yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)
-        told = "inserted", entry.because, entry.reason, ref_of(entry.message), 0, after
+        told = "inserted", entry.because, entry.reason, reference(entry.message), 0, after
         yield Shown(ident, None, *told)
-
-
-def ref_of(message: Message) -> str:
-    """What `recall` takes for the message."""
-    return f"{REF}{message.content_hash}"
 
 
 def spec(one: Chat) -> ToolSpec:

@@ -18,8 +18,8 @@ from windlass.messages import Message
 from windlass.operators.model import OPERATORS
 from windlass.report.show import CallView, Seen, view_call, view_session
 from windlass.window.blocks import BECAUSE
-from windlass.window.expire import reference
 from windlass.window.options import Policy
+from windlass.window.originals import reference
 
 Action: TypeAlias = Literal[
     "shown", "with a block", "shortened", "folded", "not shown", "brought in"

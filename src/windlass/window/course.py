@@ -19,7 +19,7 @@ from windlass.window.draft import Draft
 from windlass.window.entries import Because, Edit, Entry, Insert, Item, changed, targets
 from windlass.window.holders import Holders, Said
 from windlass.window.laid import NOTHING, Laid
-from windlass.window.originals import RECALL
+from windlass.window.originals import RECALL, reference
 from windlass.window.planner import Plan, Planner, carry_out
 from windlass.window.size import size
 from windlass.window.standing import Standing
@@ -110,10 +110,6 @@ class Window:
         return tuple(entry.message for entry in self.entries)
 
 
-def _no_way_back(message: Message) -> str:
-    return f"reference result_{message.content_hash}"
-
-
 @dataclass
 class Course:
     """Messages as they come, and what each call sees of them.
@@ -132,7 +128,7 @@ class Course:
     policies: Sequence[Policy] = ()
     count: Callable[[Message], int] = size
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
-    back: Callable[[Message], str] = _no_way_back
+    back: Callable[[Message], str] = reference
     uses_names: bool = True
     kept: Container[str] = ()
     planner: Planner | None = None

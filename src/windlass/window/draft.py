@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Derived = TypeVar("Derived")
-_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{16}\b")
+_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{10,16}\b")
 _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's blocks, where a chat message carries them among its parts."""
 
@@ -159,7 +159,7 @@ class Draft:
         return self._course.first_user
 
     def back(self, at: int) -> str:
-        """How the original is got back, for a placeholder: `recall("result_...")`, a path."""
+        """How the original is got back, for a placeholder: its reference, or a path."""
         return self._course.back(self.item(at).message)
 
     def derived(self, kind: type[Derived]) -> Derived:

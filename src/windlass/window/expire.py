@@ -14,6 +14,7 @@ from typing import Final
 
 from windlass.messages import Message, Picture, Text
 from windlass.window.entries import Drop, Edit, Fold, Item, Replace
+from windlass.window.originals import reference
 
 BECAUSE: Final = "expire"
 
@@ -28,11 +29,6 @@ class Expiry:
     user: int | None = None
 
 
-def reference(message: Message) -> str:
-    """The name by which an original is asked for: `result_` and its content hash."""
-    return f"result_{message.content_hash}"
-
-
 def expired(
     items: Iterable[Item],
     expiry: Expiry,
@@ -40,12 +36,11 @@ def expired(
     turn: int,
     instructions: str,
     committed: Mapping[str, Edit],
-    can_recall: bool,
 ) -> list[Replace]:
     """The edits that fall due at the call of `turn`, for the phase's own and injected `items`.
 
     `instructions` is the id of the phase's instructions; `committed` the edits so far,
-    by id; `can_recall` says whether placeholders may name the tool `recall`.
+    by id.
     """
     due: list[Replace] = []
     for item in items:
@@ -56,7 +51,7 @@ def expired(
         if isinstance(before, Fold | Drop):
             continue  # it is not shown any more
         now = before.replacement if isinstance(before, Replace) else item.message
-        after = _masked(item.message, now, expiry, age, can_recall=can_recall)
+        after = _masked(item.message, now, expiry, age)
         if after != now:
             due.append(
                 Replace(item.id, after, BECAUSE, f"{_kind(item.message)} older than its time")
@@ -68,13 +63,11 @@ def _kind(message: Message) -> str:
     return "tool result" if message.role == "tool" else f"{message.role} message"
 
 
-def _masked(
-    original: Message, now: Message, expiry: Expiry, age: int, *, can_recall: bool
-) -> Message:
+def _masked(original: Message, now: Message, expiry: Expiry, age: int) -> Message:
     by_role = {"tool": expiry.tool_results, "assistant": expiry.assistant, "user": expiry.user}
     after = by_role.get(original.role)
     if after is not None and age > after:
-        placeholder = _placeholder(original, age_limit=after, can_recall=can_recall)
+        placeholder = _placeholder(original, age_limit=after)
         if original.pictures or len(placeholder) < len(original.text):
             return original.with_parts(Text(placeholder))
     if expiry.images is not None and age > expiry.images and now.pictures:
@@ -88,11 +81,9 @@ def _masked(
     return now
 
 
-def _placeholder(original: Message, *, age_limit: int, can_recall: bool) -> str:
+def _placeholder(original: Message, *, age_limit: int) -> str:
     told = f"{len(original.text):,} characters"
     if original.pictures:
         told += "; " + "; ".join(picture.describe() for picture in original.pictures)
-    ref = reference(original)
-    back = f'; original: recall("{ref}")' if can_recall else f"; reference {ref}"
     name = f"{original.name} result" if original.role == "tool" else f"{original.role} message"
-    return f"[{name} expired after {age_limit} turns: {told}{back}]"
+    return f"[{name} expired after {age_limit} turns: {told}; {reference(original)}]"

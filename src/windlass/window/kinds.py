@@ -197,6 +197,11 @@ def plain_name(name: str) -> str:
     return _JOINT.split(name)[-1].casefold().replace("-", "_")
 
 
+def is_command(argument: str) -> bool:
+    """Whether an argument of this name holds a shell command."""
+    return argument in _COMMANDS
+
+
 def _shell(call: ToolCall, known: _Known | None) -> Shell | None:
     """The shell command that the call runs, if it runs one."""
     if known is not None and not known.is_shell and '"command"' not in call.arguments:

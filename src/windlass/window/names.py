@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window.encode.legend import is_head
 from windlass.window.memo import Recent
 from windlass.window.references import without_references
 
@@ -34,6 +35,8 @@ _HEAD: Final = ":-"
 _TAIL: Final = ".:-/#@"
 _EDGES: Final = "._:-/#@"
 _MIN_CORE: Final = 2
+_ID: Final = ("id", "ID", "Id")
+_CONSTANTS: Final = frozenset({"null", "true", "false"})
 _MEMO_TEXTS: Final = 64
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
@@ -126,9 +129,27 @@ def known(text: str, other: str, names: Iterable[str]) -> None:
 
 def _look(text: str) -> _Looked:
     text = without_references(text)
+    if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
+        words = _words(text)
+        values = dict.fromkeys(map(_of_pair, words))
+        return _Looked(MappingProxyType(_names_among(values, " ".join(values))), " ".join(words))
     words = _words(unescaped(text) if text[:1] in ("{", "[") else text)
     line = " ".join(words)
     return _Looked(MappingProxyType(_names_among(words, line)), line)
+
+
+def _of_pair(word: str) -> str:
+    """What a word of an encoded JSON text says: of `key:value` the value.
+
+    Keys are the same in all records of a kind. One that calls its value an id stays with it
+    where nothing in the value tells so: `reservation_id:HGKLQX`.
+    """
+    key, colon, value = word.partition(":")
+    if not colon or not key.isidentifier() or value.startswith("//"):
+        return word
+    if key.endswith(_ID) and value.isalpha() and value not in _CONSTANTS:
+        return word
+    return value
 
 
 _LOOKED: Final = Recent(_look, most=_MEMO_TEXTS, chars=_MEMO_CHARS)

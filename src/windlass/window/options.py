@@ -163,6 +163,9 @@ class Policy:
     supersede: bool = _option(
         "yes", "Whether a read gives way to a later one in view that covers its lines."
     )
+    supersede_writes: bool = _option(
+        "yes", "Whether what a call wrote to a file gives way once the file was written anew."
+    )
     compress: Compress | None = _option(  # noqa: RUF009
         Compress, "Cuts large results before they are first sent."
     )

@@ -43,6 +43,7 @@ _DEFAULT: Final[Mapping[str, Any]] = {
     "lossless": 400,
     "repeats": True,
     "supersede": True,
+    "supersede_writes": True,
     "compress": {"above_chars": 32_000, "max_result_tokens": 8_000, "passed_lines": 20},
     "images_after": 2,
     "reasoning_max_chars": 2_000,
@@ -81,6 +82,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "most_crowded": 32_000,
         "without_cache": None,
         "most_text": 2_000,
+        "supersede_writes": False,
         "images_after": 4,
     },
     "spec": {
@@ -92,6 +94,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "lossless": None,
         "repeats": False,
         "supersede": False,
+        "supersede_writes": False,
         "compress": {"above_chars": 1_500, "max_result_tokens": 3_000, "by_kind": True},
     },
 }

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 REFERENCE: Final = re.compile(
-    r"\[(\d+) lines: same as lines (\d+)-(\d+) of .* above, (result_\w+)"
+    r"\[(\d+) lines: lines (\d+)-(\d+) of .* above, (result_\w+)"
     r"(?:, numbered (\d+)-\d+)?\]"
 )
 """A line that stands for lines of another result: how many, the first, the last, which.
@@ -22,6 +22,6 @@ SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
 
 def without_references(text: str) -> str:
     """The text without its references: what they name is no finding of its own."""
-    if "ame as " not in text or " above, result_" not in text:
+    if " above, result_" not in text:
         return text
     return SAME.sub("", REFERENCE.sub("", text))

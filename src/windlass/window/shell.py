@@ -7,6 +7,7 @@ here-documents, `>` and `sed -i`. Any other command is a `command` that touches 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -38,6 +39,10 @@ _HEREDOC: Final = re.compile(
     r"\s*cat\s+(?:<<-?\s*['\"]?\w+['\"]?\s*(>>?)\s*([^\s;|&<>]+)"
     r"|(>>?)\s*([^\s;|&<>]+)\s*<<-?\s*['\"]?\w+['\"]?)\s*\n"
 )
+_BODY: Final = re.compile(
+    r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)^\s*\1\s*$", re.DOTALL | re.MULTILINE
+)
+"""A here-document: the word that ends it, and its text."""
 _SED: Final = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _COUNT: Final = re.compile(r"-(?:n\s*)?(\d+)|--lines=(\d+)")
 _KINDS: Final[dict[str, ShellKind]] = {
@@ -80,6 +85,14 @@ def read_shell(command: str) -> Shell:
     wrote = next((one for one in reversed(shown) if one.writes), _PLAIN)
     kind = kinds.pop() if len(kinds) == 1 else "command"
     return Shell(kind, writes=wrote.writes, whole=wrote.whole)
+
+
+def with_body(command: str, told: Callable[[str], str]) -> str:
+    """The command with what `told` makes of the text of the here-document it begins with."""
+    body = _BODY.search(command) if _HEREDOC.match(command) else None
+    if body is None:
+        return command
+    return f"{command[: body.start(2)]}{told(body[2])}\n{command[body.end(2) :]}"
 
 
 def _jobs(command: str) -> list[list[list[str]]] | None:

@@ -26,6 +26,7 @@ from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
 from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.repeats import Repeats
+from windlass.window.policies.rewrites import Rewrites
 from windlass.window.policies.sliding import Sliding
 from windlass.window.policies.subtasks import Subtasks
 from windlass.window.policies.supersede import Supersede
@@ -72,6 +73,8 @@ def _fresh(policy: Policy, window_tokens: int) -> Iterator[course.Policy]:
         yield Compress(**options, window_tokens=window_tokens if adapts else 0)
     if policy.supersede:
         yield Supersede()  # after what cuts: a read that was cut supersedes nothing
+    if policy.supersede_writes:
+        yield Rewrites()
 
 
 def _aged(policy: Policy) -> Iterator[course.Policy]:

@@ -19,8 +19,8 @@ from windlass.prompts import cut_text, errors_text, output_text
 from windlass.rules import Anchors
 from windlass.window.digest import digest, error_lines
 from windlass.window.entries import Because, Item, show
-from windlass.window.expire import reference
 from windlass.window.names import names_said
+from windlass.window.originals import reference
 from windlass.window.policies.digest import HEAD, retold
 from windlass.window.replay import folded_pair
 from windlass.window.seams import last_turns
@@ -209,9 +209,7 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
         room = room * 3 // 4
 
 
-def shortened(
-    ground: Ground, pieces: Sequence[Piece], room: int, *, can_recall: bool
-) -> list[Piece]:
+def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]:
     """The anchors within `room` tokens, as far as digests bring them.
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.
@@ -224,7 +222,7 @@ def shortened(
                 return made
             if piece.kind != kind:
                 continue
-            after = _short_errors(piece) if kind == "error" else short(piece, can_recall=can_recall)
+            after = _short_errors(piece) if kind == "error" else short(piece)
             saved = ground.count(piece.message) - ground.count(after.message)
             if saved > 0:
                 made[at], total = after, total - saved
@@ -239,15 +237,14 @@ def _short_errors(piece: Piece) -> Piece:
     return replace(piece, message=piece.message.with_parts(Text("\n\n".join(lines))))
 
 
-def short(piece: Piece, can_recall: bool) -> Piece:
+def short(piece: Piece) -> Piece:
     """A message as its digest; what a user said, and what is short, stays as it is."""
     message, text = piece.message, piece.message.text
     if len(text) < _LEAST_CHARS or (message.role == "user" and piece.item is not None):
         return piece
     room = min(int(len(text) * _SHARE), _MOST_CHARS)
     original = piece.original or (piece.item.message if piece.item else message)
-    ref = reference(original)
-    back = f'original: recall("{ref}")' if can_recall else f"reference {ref}"
+    back = reference(original)
     if message.role == "tool":
         kept = digest(text, room, list(names_said(text)), errors=min(400, room))
         head = HEAD.format(name=message.name or "tool", chars=len(text), back=back)

@@ -97,9 +97,8 @@ async def choose(
     # What it would come to without asking anybody, and what that is worth.
     choice = base
     if wanted is not None:
-        recall = scene.can_recall
         wanted, picked = await _by_score(scene, base, wanted)
-        choice = with_picked(base, scene.ground, wanted, picked, can_recall=recall)
+        choice = with_picked(base, scene.ground, wanted, picked)
     choice.outline = _outline(scene, choice)
     asks, question = _question(made, wanted) if selector and wanted else (None, "")
     worth = _worth(scene, choice, selector, question)
@@ -112,8 +111,7 @@ async def choose(
             choice.note = f"{asked.failure}; chosen by score alone"
         else:
             picked = answered(asks, asked.text)
-            recall = scene.can_recall
-            choice = with_picked(base, scene.ground, wanted, picked, can_recall=recall)
+            choice = with_picked(base, scene.ground, wanted, picked)
             choice.outline = _outline(scene, choice)
     if why_kept:
         _go_on(scene, choice)
@@ -181,7 +179,7 @@ def _anchored(scene: _Scene) -> Choice:
     pieces = gather_anchors(ground, said, role, told)
     before = fixed + sum(ground.count(piece.message) for piece in pieces)
     room = choice.cap - fixed
-    choice.anchors = shortened(ground, pieces, room, can_recall=scene.can_recall)
+    choice.anchors = shortened(ground, pieces, room)
     choice.anchor_tokens = fixed + sum(ground.count(piece.message) for piece in choice.anchors)
     if before > choice.cap:
         choice.warning = (

@@ -16,8 +16,8 @@ from windlass.engine.choosing.anchors import Ground, Piece
 from windlass.messages import Message, Role, Text
 from windlass.prompts import outline_header
 from windlass.window.digest import chars_of, digest
-from windlass.window.expire import reference
 from windlass.window.names import names_said
+from windlass.window.originals import reference
 from windlass.window.replay import folded_pair
 
 ALL_CHARS: Final = 20_000

@@ -145,11 +145,9 @@ def _ended(asks: Selecting, answer: str | None) -> Picked:
     raise AssertionError("a strategy asks at most once")
 
 
-def with_picked(
-    base: Choice, ground: Ground, wanted: Wanted, picked: Picked, *, can_recall: bool
-) -> Choice:
+def with_picked(base: Choice, ground: Ground, wanted: Wanted, picked: Picked) -> Choice:
     """The choice with what was picked; what is too long for the rest of the room, as a digest."""
-    made = _with_pieces(base, ground, wanted, picked, can_recall=can_recall)
+    made = _with_pieces(base, ground, wanted, picked)
     made.order = _places_left(made, wanted, picked)
     return made
 
@@ -177,9 +175,7 @@ def _places_left(made: Choice, wanted: Wanted, picked: Picked) -> list[int]:
     return left + [p for p in reversed(rest) if p not in taken and p not in met]
 
 
-def _with_pieces(
-    base: Choice, ground: Ground, wanted: Wanted, picked: Picked, *, can_recall: bool
-) -> Choice:
+def _with_pieces(base: Choice, ground: Ground, wanted: Wanted, picked: Picked) -> Choice:
     index, items = ground.known.index, ground.known.index.items
     made = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
     made.note = picked.note or base.note
@@ -201,7 +197,7 @@ def _with_pieces(
             Piece(place, items[place].message, "selected", f"chosen: {why}", items[place])
             for place in unit
         ]
-        pieces = [short(piece, can_recall=can_recall) for piece in whole]
+        pieces = [short(piece) for piece in whole]
         tokens = sum(ground.count(piece.message) for piece in pieces)
         if tokens <= left and len(pieces) <= most:
             left, most = left - tokens, most - len(pieces)

@@ -15,7 +15,7 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.window.assemble import assemble
 from windlass.window.entries import show
-from windlass.window.expire import reference
+from windlass.window.originals import reference
 
 
 def record_choice(

@@ -16,7 +16,7 @@ from windlass.engine.choosing.picking import by_score, output_alone
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext
-from windlass.window.expire import reference
+from windlass.window.originals import reference
 
 SEARCH: Final = "search_context"
 """The tool's name."""

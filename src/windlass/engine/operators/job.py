@@ -20,7 +20,7 @@ from windlass.operators.compile import Program
 from windlass.operators.model import Format, Task
 from windlass.providers.base import ModelInfo
 from windlass.tokens import Counter
-from windlass.window.expire import reference
+from windlass.window.originals import reference
 from windlass.wire.base import Usage
 
 NOTES_TOKENS: Final = 300

@@ -20,6 +20,7 @@ from windlass.window.encode import forms
 from windlass.window.encode.cut import cut
 from windlass.window.encode.passed import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
+from windlass.window.originals import reference
 from windlass.window.size import CHARS_A_TOKEN
 
 _RECALL: Final = "recall"
@@ -142,7 +143,7 @@ class Compress:
         if form is None:
             return cut(text, room, head=self.head, errors=self.error_chars, back=back)
         if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
-            ref = f"result_{draft.item(at).message.content_hash}"
+            ref = reference(draft.item(at).message)
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
         return f"{form}\nFull data: {back}"
 

@@ -27,7 +27,7 @@ from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
 
-HEAD: Final = "[{name} result, {chars:,} chars; {back}]"
+HEAD: Final = "[{name}, {chars:,} chars: {back}]"
 """The line before a digest: the tool, the size of what it returned, how to get it back."""
 _RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
 """Kinds of which most is names. Output of commands, files and searches are text around names."""

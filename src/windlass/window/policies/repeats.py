@@ -18,6 +18,7 @@ from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.gutters import moved, number_of
 from windlass.window.index import RUN, LineIndex, Run
+from windlass.window.originals import reference
 from windlass.window.references import REFERENCE, SAME
 
 _SHORT: Final = 6
@@ -167,7 +168,7 @@ def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
 def _reference(run: Run, told: str) -> str:
     numbered = f", numbered {run.numbered[0]}-{run.numbered[1]}" if run.numbered else ""
     last = run.first + run.count - 1
-    return f"[{run.count} lines: same as lines {run.first}-{last} of {told}{numbered}]"
+    return f"[{run.count} lines: lines {run.first}-{last} of {told}{numbered}]"
 
 
 def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:
@@ -176,7 +177,7 @@ def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:
     message = draft.item(at).message
     name = message.name or (call.name if call else "a tool")
     argument = _argument(call.arguments) if call and not briefly else ""
-    return f"the result of {name}{argument} above, result_{message.content_hash}"
+    return f"{name}{argument} above, {reference(message)}"
 
 
 def _argument(arguments: str) -> str:

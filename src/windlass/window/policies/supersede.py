@@ -47,7 +47,7 @@ class Supersede:
         index.grow(draft)
         for at in draft.fresh:
             call = draft.call(at)
-            if call is None or not _is_whole(draft, at):
+            if call is None or not is_whole(draft, at):
                 continue
             told = touched(call, draft.facts(call.name))
             if told.reads is not None:
@@ -70,7 +70,7 @@ class Supersede:
 
     def _again(self, draft: Draft, at: int, later: int, lines: Lines) -> Message | None:
         message = self._standing(draft, at)
-        if message is None or not _is_whole(draft, later):
+        if message is None or not is_whole(draft, later):
             return None
         if not _shows(draft.item(later).message.text, message.text):
             return None
@@ -87,12 +87,12 @@ class Supersede:
     def _standing(self, draft: Draft, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
         entry = draft.entry(at)
-        if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
+        if entry is None or not is_whole(draft, at) or entry.message.chars < self.min_chars:
             return None
         return entry.message
 
 
-def _is_whole(draft: Draft, at: int) -> bool:
+def is_whole(draft: Draft, at: int) -> bool:
     """Whether all of a result is shown, and it is no failure."""
     entry = draft.entry(at)
     if entry is None or entry.because not in (None, "encode"):

@@ -1,0 +1,108 @@
+"""What a call wrote to a file gives way once a later call has written the whole file anew.
+
+By then it is in no file any more: failed attempts, which every later call would read again. The
+calls stay, with their paths and with what the assistant said; so does what the file holds now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from windlass.messages import Message, Opaque, ToolCall
+from windlass.window.course import Proposal
+from windlass.window.draft import Draft
+from windlass.window.kinds import is_command, touched
+from windlass.window.policies.supersede import is_whole
+from windlass.window.shell import with_body
+
+TOLD: Final = "[{chars:,} characters, written anew below; {back}]"
+"""Stands for a text that was written, within the arguments of its call."""
+
+
+class _Writes:
+    """Which results tell that something was written to a file, and is not replaced yet."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, list[int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """Replaces the long texts in the arguments of writes whose file was written anew.
+
+    A write counts once its result shows no failure. Of a command in a shell the text of its
+    here-document is replaced. Calls that a provider signed stay.
+
+    Args:
+        min_chars: Texts of fewer characters stay.
+    """
+
+    min_chars: int = 200
+    name: str = "rewrites"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The earlier writes to files that what is new replaced."""
+        writes = draft.derived(_Writes).of
+        for at in draft.fresh:
+            call, caller = draft.call(at), draft.caller(at)
+            if call is None or caller is None or not is_whole(draft, at):
+                continue
+            told = touched(call, draft.facts(call.name))
+            if not told.writes:
+                continue
+            standing = writes.setdefault(told.writes, [])
+            if told.whole:
+                for earlier in standing:
+                    place, old = draft.caller(earlier), draft.call(earlier)
+                    if place is not None and old is not None and place < caller:
+                        write = partial(self._write, at=place, call=old)
+                        yield Proposal((place,), "supersede", "the file was written anew", write)
+                standing.clear()
+            standing.append(at)
+
+    def _write(self, draft: Draft, at: int, call: ToolCall) -> Message | None:
+        entry = draft.entry(at)
+        if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
+            return None
+        back = draft.back(at)
+        calls = tuple(
+            replace(one, arguments=self._told(one.arguments, back)) if one.id == call.id else one
+            for one in entry.message.tool_calls
+        )
+        if calls == entry.message.tool_calls:
+            return None
+        return replace(entry.message, tool_calls=calls)
+
+    def _told(self, arguments: str, back: str) -> str:
+        """The arguments with a line for each long text in them."""
+        try:
+            values = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return arguments
+        if not isinstance(values, dict):
+            return arguments
+        told = {
+            name: with_body(value, partial(self._line, back=back))
+            if is_command(name) and isinstance(value, str)
+            else self._shorter(value, back)
+            for name, value in values.items()
+        }
+        return arguments if told == values else json.dumps(told, ensure_ascii=False)
+
+    def _shorter(self, value: Any, back: str) -> Any:
+        match value:
+            case str():
+                return self._line(value, back)
+            case list():
+                return [self._shorter(each, back) for each in value]
+            case dict():
+                return {key: self._shorter(each, back) for key, each in value.items()}
+            case _:
+                return value
+
+    def _line(self, text: str, back: str) -> str:
+        return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
