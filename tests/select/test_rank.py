@@ -80,6 +80,14 @@ class TestRelevance:
         assert not found.passage.any()
         assert (np.diff(found.recent) > 0).all()
 
+    def test_of_a_task_about_the_talk_is_that_of_passages(self) -> None:
+        hits = hit(200, 40, 120, 122, 124)
+        hits[120:125:2] = 0.8
+        wide, narrow = (relevance(hits, short(200), shape) for shape in (WIDE, NARROW))
+        assert 120 <= np.argmax(wide.own + wide.passage) <= 124
+        assert not wide.own.any()
+        assert np.argmax(narrow.own + narrow.passage) == 40
+
     @pytest.mark.req("AC-74")
     def test_counts_the_newest_where_the_task_goes_on_with_them(self) -> None:
         going_on = relevance(hit(80, 5, 78), short(80), NARROW)

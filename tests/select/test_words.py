@@ -74,6 +74,20 @@ class TestTerms:
             "mixer.c": "Mixer.c",
         }
 
+    @pytest.mark.parametrize(
+        ("task", "left"),
+        [
+            ("What did the team suggest about the keys?", {"key"}),
+            ("Summarize the proposals of the meeting on rubber keys", {"rubber", "key"}),
+            ("Why did they disagree with Ann's idea of a speaker?", {"ann", "speaker"}),
+            ("When is the next meeting of the rowing team?", {"next", "meet", "row", "team"}),
+            ("I suggest that the team makes keys", {"suggest", "team", "make", "key"}),
+            ("What did the group agree?", {"group", "agre"}),
+        ],
+    )
+    def test_of_a_question_about_the_talk_say_its_matter(self, task: str, left: set[str]) -> None:
+        assert set(surfaces(task)) == left
+
 
 @pytest.mark.parametrize(
     ("task", "wide"),

@@ -61,6 +61,14 @@ _OPENINGS: Final = _QUESTIONS | frozenset(_OPENED_BY.split())
 _OF_THE_TALK: Final = "i me mine my our ours us we you your yours"
 _PARTIES: Final = frozenset(_OF_THE_TALK.split())
 """Who says this is in the talk, and goes on with it."""
+_STANCES: Final = (
+    "agree agreed agreement agrees debate debated disagree disagreed disagreement idea ideas "
+    "proposal proposals propose proposed proposes recommend recommendation recommendations "
+    "recommended recommends suggest suggested suggestion suggestions suggests"
+)
+"""What people do with a matter that a task asks about: said of the talk, and seldom in it."""
+_TALKERS: Final = re.compile(r"\bthe (conversation|group|meeting|team)\b", re.IGNORECASE)
+"""All who talk, as a task that asks about the talk names them."""
 _WORD: Final = re.compile(r"\w+")
 _CAMEL: Final = re.compile(r"[a-z\d]+|[A-Z]+(?![a-z])|[A-Z][a-z\d]*")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
@@ -115,14 +123,26 @@ def counted(text: str) -> dict[str, int]:
 
 
 def surfaces(task: str) -> dict[str, str]:
-    """The terms of a task, each with the word it stands in, in order: for reasons people read."""
+    """The terms of a task, each with the word it stands in, in order: for reasons people read.
+
+    Of a task that asks about the talk, words that say who talked and what was done with the
+    matter (`what did the team suggest about keys`) are none, where there are others.
+    """
     found: dict[str, str] = {}
     for word in _WORD.findall(task):
         for term in _terms_of(word):
             found.setdefault(term, word)
     for name in _jointed(task):
         found.setdefault(name.casefold(), name)
-    return found
+    if not asks_about(task):
+        return found
+    asking = _asking().union(*(_terms_of(word) for word in _TALKERS.findall(task)))
+    return {term: word for term, word in found.items() if term not in asking} or found
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(_stem(word) for word in _STANCES.split())
 
 
 def _jointed(text: str) -> list[str]:

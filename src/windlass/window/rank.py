@@ -1,7 +1,7 @@
 """From scored candidates to a choice: pure arithmetic over the messages of a session.
 
 Messages are scored, passages are chosen. A message counts for what it says itself (its *own*
-score, sharp) and for what is said around it (its *passage*: the squares of scores, spread to
+score) and for what is said around it (its *passage*: the squares of scores, spread to
 the neighbours and fading with the distance, where more of the task's words are said around);
 the newest count more where they speak of the task at all. The budget is filled by score, and
 what is chosen goes back in session order.
@@ -31,27 +31,26 @@ class Shape:
 
     `forward` and `backward` are distances, in messages, over which a score fades to 1/e;
     `back` is the weight of spreading backward: an answer stands behind its question.
-    `sharp` is the power of an own score, `recent` what recency counts beside the rest.
+    `recent` is what recency counts beside the rest.
     """
 
     own: float
     forward: float
     backward: float
     back: float
-    sharp: float
     recent: float
 
 
-NARROW: Final = Shape(own=1.8, forward=9.0, backward=6.0, back=0.5, sharp=1.0, recent=1.0)
+NARROW: Final = Shape(own=1.8, forward=9.0, backward=6.0, back=0.5, recent=1.0)
 """For a task that goes on with the talk: sharp hits first, and little around them."""
-WIDE: Final = Shape(own=0.1, forward=22.0, backward=12.0, back=0.8, sharp=2.0, recent=0.05)
-"""For a task that asks about the talk: whole passages."""
+WIDE: Final = Shape(own=0.0, forward=22.0, backward=12.0, back=0.8, recent=0.05)
+"""For a task that asks about the talk: whole passages, a hit only as the middle of one."""
 
 _SQUARED: Final = 2.5
 """The power of scores before they spread, so that many weak hits do not drown a strong one."""
 _ASKED: Final = 0.75
 """What a question gains of its answer's score, besides being next to it."""
-_LIKELY: Final = 0.3
+_LIKELY: Final = 0.33
 """The power of likelihood ratios beside the scores that are spread."""
 _FEW_WORDS: Final = 6
 """Of tasks with more words the power is less: their ratios multiply up."""
@@ -142,7 +141,7 @@ def relevance(
         return Relevance(np.zeros_like(recent), np.zeros_like(recent), recent)
     # Fourth powers: how many messages share the top, 1 where one stands out.
     crowd = max(float(np.square(np.square(hits)).sum()) / 4, 0.25) ** _SPREAD_HITS
-    own = np.float32(shape.own / crowd) * hits**shape.sharp
+    own = np.float32(shape.own / crowd) * hits
     heat = hits**_SQUARED
     spreading = Spreading(tokens, shape)
     passage = spreading.of(heat)
