@@ -18,8 +18,9 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast
+
+from windlass.once import once
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
@@ -184,12 +185,12 @@ class Message:
         """Whether the message speaks for the caller (role `system`, or OpenAI's `developer`)."""
         return self.role in ("system", "developer")
 
-    @cached_property
+    @once
     def canonical(self) -> str:
         """The canonical JSON that `key` is the hash of, and in which a message is stored."""
         return canonical_json(to_dict(self))
 
-    @cached_property
+    @once
     def key(self) -> str:
         """SHA-256 of the canonical JSON, 64 hex digits: the message's identity."""
         return hashlib.sha256(self.canonical.encode("ascii")).hexdigest()
@@ -199,7 +200,7 @@ class Message:
         """The first 16 hex digits of `key`, for people and for queries."""
         return self.key[:16]
 
-    @cached_property
+    @once
     def chars(self) -> int:
         """Characters of text, and of tool-call arguments (pictures count nothing)."""
         return len(self.text) + sum([len(call.arguments) for call in self.tool_calls])
@@ -299,9 +300,6 @@ def from_dict(stored: Mapping[str, Any]) -> Message:
         tool_call_id=stored.get("tool_call_id"),
         name=stored.get("name"),
     )
-
-
-# ---- builders -----------------------------------------------------------------------
 
 
 def _parts(content: tuple[str | Part, ...]) -> tuple[Part, ...]:

@@ -132,7 +132,7 @@ class Prices:
 
     def factor(self, tokens: int) -> float:
         """How many times the base price a request with `tokens` input tokens costs."""
-        return _factor(self.tiers, tokens)
+        return _factor(self.tiers, tokens) if self.tiers else 1.0
 
 
 def _factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:

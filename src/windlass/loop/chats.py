@@ -1,22 +1,21 @@
 """What a course shows as chat dicts, kept up to date message by message.
 
-A window gets the caller's own objects where nothing was changed, and copies of what was made
-here, because whoever has one may put marks into it. Decides nothing.
+Nothing is copied that did not change: a window gets the caller's own objects where a message
+stands as it was said, and elsewhere the dict that the window before had, as long as its message
+stands as it stood there. What the course decides by are messages, which no dict leads to.
+Decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import is_not
-from typing import Any, Final, cast
+from operator import is_
+from typing import Any, cast
 
 from windlass.loop.window import Chat
 from windlass.window.course import Course
 from windlass.window.entries import Entry
 from windlass.wire.openai import to_openai
-
-_FLAT: Final = frozenset({"role", "content", "tool_call_id", "name"})
-"""Keys of a chat dict that hold text, `content` at least mostly."""
 
 
 class Chats:
@@ -33,19 +32,32 @@ class Chats:
         self.own: dict[str, int] = {}
         """Where the object of an occurrence stands that is said as it came, by its id."""
         self._shown: list[dict[str, Any] | None] = []
-        self._flat: dict[int, dict[str, Any]] = {}
-        self._deep: dict[int, dict[str, Any]] = {}
-        """What is shown and not the caller's own: with nothing but text in it, and else."""
         self._told = 0
+        self._of_caller: dict[int, int] = {}
+        """The positions that show an object of the caller's, and its place among all said."""
+        self._ahead: dict[int, tuple[Entry, dict[str, Any]]] = {}
+        """What the latest window was first to show, not yet for good: it will be most often."""
+        self._made: dict[int, dict[str, Any]] = {}
+        self._as_made: dict[int, dict[str, Any]] = {}
+        """What is shown and not the caller's own, and copies that nobody else has."""
 
     def said_now(self, messages: Sequence[Chat]) -> bool:
-        """Show these objects, equal to those appended. Whether any is another than before."""
-        if not any(map(is_not, self._said, messages)):
-            return False
+        """Show these objects, equal to those appended, and all else as it was made.
+
+        Whether anything is another object than before: the caller's, or one that was changed
+        since a window handed it out.
+        """
+        same = self._made == self._as_made
+        if not same:
+            self._ahead.clear()
+            for at in [at for at, chat in self._made.items() if chat != self._as_made[at]]:
+                if at < len(self._shown) and self._shown[at] is self._made[at]:
+                    self._shown[at] = self._for_good(at, self._course.entries[at])
+        if all(map(is_, self._said, messages)):
+            return not same
         self._said[:] = messages[: len(self._said)]
-        self._shown, self._told = [], 0
-        self._flat.clear()
-        self._deep.clear()
+        for at, place in self._of_caller.items():
+            self._shown[at] = cast("dict[str, Any]", self._said[place])
         return True
 
     def messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -53,46 +65,51 @@ class Chats:
         course, shown = self._course, self._shown
         for at in course.changes[self._told :]:
             if at < len(shown):
-                shown[at] = self._chat(at, course.entries[at])
+                shown[at] = self._for_good(at, course.entries[at])
         self._told = len(course.changes)
         for at in range(len(shown), len(course.entries)):
-            shown.append(self._chat(at, course.entries[at]))
+            shown.append(self._for_good(at, course.entries[at]))
         now = shown.copy()
         pending = course.pending_entries
-        for at, chat in zip(self._flat, map(dict.copy, self._flat.values()), strict=True):
-            now[at] = chat
-        for at, chat in self._deep.items():
-            now[at] = copied(chat)
-        for at, entry in pending.items():
-            now[at] = self._made(entry)[0]
-        if course.standing.gone or None in pending.values():
+        self._ahead = {at: (one, self._chat(at, one)) for at, one in pending.items() if one}
+        for at in pending:
+            now[at] = self._ahead[at][1] if at in self._ahead else None
+        if course.standing.gone or len(self._ahead) < len(pending):
             now = [*filter(None, now)]
         now += [to_openai(entry.message) for entry in behind]
         return cast("list[dict[str, Any]]", now)
 
-    def _chat(self, at: int, entry: Entry | None) -> dict[str, Any] | None:
-        """The entry as a chat dict, for good."""
-        chat, is_own = self._made(entry)
-        self._flat.pop(at, None)
-        self._deep.pop(at, None)
-        if chat is not None and not is_own:
-            flat = chat.keys() <= _FLAT and type(chat["content"]) is str
-            (self._flat if flat else self._deep)[at] = chat
+    def _for_good(self, at: int, entry: Entry | None) -> dict[str, Any] | None:
+        """The entry as a chat dict, until it changes."""
+        self._of_caller.pop(at, None)
+        if entry is not None and not self._is_own(entry):
+            return self._chat(at, entry)
+        self._made.pop(at, None)
+        self._as_made.pop(at, None)
+        if entry is None:
+            return None
+        self._of_caller[at] = self.own[entry.item.id]
+        return self._chat(at, entry)
+
+    def _chat(self, at: int, entry: Entry) -> dict[str, Any]:
+        """The entry as a chat dict: the caller's own, or one that is made once."""
+        if self._is_own(entry):
+            return cast("dict[str, Any]", self._said[self.own[entry.item.id]])
+        before = self._ahead.get(at)
+        if before is not None and (before[0] is entry or before[0].message == entry.message):
+            return before[1]
+        chat = self._made[at] = to_openai(entry.message)
+        self._as_made[at] = copied(chat)
         return chat
 
-    def _made(self, entry: Entry | None) -> tuple[dict[str, Any] | None, bool]:
-        """The entry as a chat dict, and whether that is the caller's own object."""
-        if entry is None:
-            return None, False
-        if entry.message is entry.item.message and entry.item.id in self.own:
-            return cast("dict[str, Any]", self._said[self.own[entry.item.id]]), True
-        return to_openai(entry.message), False
+    def _is_own(self, entry: Entry) -> bool:
+        return entry.message is entry.item.message and entry.item.id in self.own
 
 
 def copied(value: Any) -> Any:
     """A copy of JSON data."""
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # most are a dict, which is the sooner known
         return {key: copied(one) for key, one in value.items()}
     return [copied(one) for one in value] if isinstance(value, list | tuple) else value

@@ -132,7 +132,7 @@ class Context:
             self._places[ident] = ident
             if taken.left_out:
                 continue
-            if taken.repair is None and taken.source == position and not OWN_KEYS & message.keys():
+            if taken.repair is None and taken.source == position and OWN_KEYS.isdisjoint(message):
                 self._chats.own[ident] = position
             answer = taken.item.message.role == "assistant"
             if answer:

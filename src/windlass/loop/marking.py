@@ -85,18 +85,23 @@ class Marking:
             return before
         pending = course.pending_entries
         behind = course.pending_inserts
-        count = len(course.entries)
+        entries = course.entries
+        count = len(entries)
+
+        def bare(at: int) -> Message | None:
+            if at >= count:
+                return behind[at - count].item.message
+            entry = pending[at] if at in pending else entries[at]
+            return None if entry is None else entry.message
 
         def shown(at: int) -> Message | None:
-            if at >= count:
-                return self._blocks.on(at, behind[at - count].item.message)
-            entry = pending[at] if at in pending else course.entries[at]
-            return None if entry is None else self._blocks.on(at, entry.message)
+            message = bare(at)
+            return None if message is None else self._blocks.on(at, message)
 
         first = before.count if self._blocks.changed is None else self._blocks.changed
 
         return marks(
-            Shown(shown, count + len(behind)),
+            Shown(bare if self._blocks.none else shown, count + len(behind)),
             self._rules,
             before,
             shared=min((before.count, first, *pending)),

@@ -123,7 +123,8 @@ class ChatWindow:
         self.messages = messages
         """The messages to send: valid for the provider, without cache marks.
 
-        Messages that did not change are the caller's own objects.
+        Messages that stand as they were said are the caller's own objects, and shortened ones
+        those of the window before, until they change: put nothing into them.
         """
         self.tools: list[dict[str, Any]] = list(context.tools)
         """The caller's tools, and `recall` where it was asked for."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{10,16}\b")
+_PLACEHOLDER_CHARS = 1 + 300 + len("result_")
+"""Within so many characters of a placeholder its reference begins."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's blocks, where a chat message carries them among its parts."""
 
@@ -200,7 +202,7 @@ class Draft:
         less = self.size(now) - self.size(message)
         if less <= 0 or not _stands_for(message, now):
             return False
-        if _PLACEHOLDER.match(self.item(at).message.text):
+        if _is_placeholder(self.item(at).message.text):
             return False  # a window that is handed back: its original is not here to refer to
         if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
             return False
@@ -288,6 +290,11 @@ class Draft:
     def said(self) -> Mapping[int, Said]:
         """The names in what this step shows anew or differently, by position."""
         return self._said
+
+
+def _is_placeholder(text: str) -> bool:
+    """Whether a text is one that stands for an original, as placeholders begin."""
+    return text.find("result_", 0, _PLACEHOLDER_CHARS) > 0 and bool(_PLACEHOLDER.match(text))
 
 
 def _stands_for(message: Message, now: Message) -> bool:

@@ -99,7 +99,8 @@ class Holders:
         ]
         if len(gone) == 1:  # the commonest by far: the message itself
             (lost,) = gone
-            left.update([name for name in names if counts[name] == (name in lost)])
+            held = filter(counts.__contains__, names)
+            left.update([name for name in held if counts[name] == (name in lost)])
         elif gone:
             left.update(
                 [

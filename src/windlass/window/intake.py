@@ -85,7 +85,10 @@ class Intake:
             raise SequenceError(f"{where}: is {type(chat).__name__}, not an object with a role")
         halves = _check_json(chat, where)
         chat, mended = _as_meant(chat, where)
-        message = from_openai({k: v for k, v in chat.items() if k not in OWN_KEYS}, where=where)
+        said = chat
+        if not OWN_KEYS.isdisjoint(chat):
+            said = {key: value for key, value in chat.items() if key not in OWN_KEYS}
+        message = from_openai(said, where=where)
         if halves:
             mended.append("halves of characters became U+FFFD")
         if message.tool_call_id is not None and message.role != "tool":
@@ -246,7 +249,7 @@ def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], l
     """The dict as the endpoint takes it, and what was changed: its meaning is the same."""
     changed: dict[str, Any] = {}
     said: list[str] = []
-    if any(value is None and key != "content" for key, value in chat.items()):
+    if None in chat.values() and any(chat[key] is None for key in chat if key != "content"):
         said.append("keys that hold null are left out")  # `from_openai` leaves them out
     content, calls = chat.get("content"), chat.get("tool_calls")
     if isinstance(content, list) and content:
@@ -315,20 +318,19 @@ def _check_json(value: Any, where: str, level: int = 0) -> bool:
         for key in value:
             if not isinstance(key, str):
                 raise SequenceError(f"{where}: the key {key!r} is not text")
-        return _check_all((*value, *value.values()), where, level)
+        return _check_all([*value, *value.values()], where, level)
     if isinstance(value, list | tuple):
         return _check_all(value, where, level)
     raise SequenceError(f"{where}: holds a {type(value).__name__}, which is no JSON")
 
 
 def _check_all(values: Sequence[Any], where: str, level: int) -> bool:
-    # Plain texts, which are most of what is said, pass without a call.
-    halves = [
-        _check_json(one, where, level + 1)
-        for one in values
-        if not (isinstance(one, str) and one.isascii())
-    ]
-    return any(halves)
+    halves = False
+    for one in values:
+        # Plain texts, which are most of what is said, pass without a call.
+        if not (isinstance(one, str) and one.isascii()):
+            halves = _check_json(one, where, level + 1) or halves
+    return halves
 
 
 def _is_whole(text: str) -> bool:

@@ -164,6 +164,7 @@ def _kind_of(call: ToolCall | None, text: str, facts: Facts | None) -> Kind:
     return known.kind if alike else looks
 
 
+@lru_cache(maxsize=256)
 def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
     """What the call read and wrote, where that is declared or known; else `NOTHING`."""
     if call is None:

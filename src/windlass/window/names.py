@@ -37,7 +37,7 @@ _EDGES: Final = "._:-/#@"
 _MIN_CORE: Final = 2
 _ID: Final = ("id", "ID", "Id")
 _CONSTANTS: Final = frozenset({"null", "true", "false"})
-_MEMO_TEXTS: Final = 64
+_MEMO_TEXTS: Final = 128
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
 
