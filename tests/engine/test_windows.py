@@ -45,7 +45,7 @@ class TestDigests:
         assert shown(ran, 2) == [log("17")]
         first, second = shown(ran, 3)
         assert second == log("18")
-        assert first.startswith(f"[build_log, {len(log('17')):,} chars: result_")
+        assert first.startswith(f"[{len(log('17')):,} chars: result_")
         assert "ERROR: build 17 failed in module_17.py" in first
         assert len(first) < len(log("17")) / 3
         assert shown(ran, 4)[0] == first  # what was sent stays as it was

@@ -127,7 +127,9 @@ def test_an_insert_stays_and_is_nobodys_word() -> None:
     assert course.last_user == 0
 
 
-@pytest.mark.parametrize("text", ["[look result, 9,999 characters; result_0123456789abcdef]"])
+@pytest.mark.parametrize(
+    "text", ["[9,999 chars: result_0123456789]", "[look, 9,999 chars: result_0123456789abcdef]"]
+)
 def test_a_placeholder_of_another_window_is_left_alone(text: str) -> None:
     class Shortens:
         name = "shortens"

@@ -250,7 +250,7 @@ class TestBounds:
     def test_a_short_window_stays_as_it_is(self, first: int, verdict: str) -> None:
         said = _said(100, 50, first=first, words=100)[:-1]
         said.append(tool(said[-1].tool_calls[0], "z" * 100))
-        window = _windows(said, Shorten({3: [(2, 50)]}), floor=1)[2]
+        window = _windows(said, Shorten({3: [(2, 50)]}), floor=1, quiet=1.5)[2]
         assert sum(len(m.text) for m in window.messages) == first + 400
         assert _decided(window).verdict == verdict
 

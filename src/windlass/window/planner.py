@@ -70,9 +70,9 @@ class Planner:
     least_calls: int = 10
     share: float = 0.5
     margin: float = 0.3
-    over: float = 0.1
+    over: float = 0.05
     sure: float = 0
-    quiet: float = 1.5
+    quiet: float = 1.1
     floor: float = 1.1
     tells: bool = False
 

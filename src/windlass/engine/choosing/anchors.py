@@ -21,7 +21,7 @@ from windlass.window.digest import digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.names import names_said
 from windlass.window.originals import reference
-from windlass.window.policies.digest import HEAD, retold
+from windlass.window.policies.digest import retold
 from windlass.window.replay import folded_pair
 from windlass.window.seams import last_turns
 
@@ -247,7 +247,7 @@ def short(piece: Piece) -> Piece:
     back = reference(original)
     if message.role == "tool":
         kept = digest(text, room, list(names_said(text)), errors=min(400, room))
-        head = HEAD.format(name=message.name or "tool", chars=len(text), back=back)
+        head = f"[{message.name or 'tool'}, {len(text):,} chars: {back}]"
     else:
         kept = cut_text(text, room)
         head = f"[{len(text):,} chars, cut; {back}]"

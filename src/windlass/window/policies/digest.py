@@ -27,8 +27,12 @@ from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
 
-HEAD: Final = "[{name}, {chars:,} chars: {back}]"
-"""The line before a digest: the tool, the size of what it returned, how to get it back."""
+HEAD: Final = "[{chars:,} chars: {back}]"
+"""The line before a digest: the size of the result, and how to get it back.
+
+Which tool it was the call says, which is in view wherever its result is. To say it again costs
+half a point of the bills of recorded runs, where a digest has some 30 tokens.
+"""
 _RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
 """Kinds of which most is names. Output of commands, files and searches are text around names."""
 _READING: Final = re.compile(r"read|view|open|cat_|edit|goto|scroll|get_file|create")
@@ -87,7 +91,7 @@ class Digest:
     most_text: int = 2_000
     least: int = 400
     keep_errors: bool = True
-    error_chars: int = 400
+    error_chars: int = 300
     task: bool = True
     name: str = "digest"
 
@@ -150,9 +154,7 @@ class Digest:
             order=PATHS_FIRST if kind == "listing" else ORDER,
             task=_task(draft) if self.task else (),
         )
-        call = draft.call(at)
-        name = message.name or (call.name if call else "tool")
-        head = HEAD.format(name=name, chars=len(text), back=draft.back(at))
+        head = HEAD.format(chars=len(text), back=draft.back(at))
         before = f"{head}\n{told}" if told else head
         whole = " ".join((f"{before}\n{kept[0]}", *kept[1:])) if kept else before
         known(whole, before, kept)
