@@ -103,12 +103,18 @@ class TestWhatDecides:
         assert spoilt.recall(first.reference) == clean.recall(first.reference)
         assert "spoilt" in bytes_of(spoilt.window())
 
-    def test_a_list_has_its_window_whatever_was_written_into_an_earlier_one(self) -> None:
-        messages = loop(10)
+    @given(chats(), policies())
+    def test_a_list_has_its_window_whatever_was_written_into_an_earlier_one(
+        self, messages: list[dict[str, Any]], options: dict[str, Any]
+    ) -> None:
+        counts = range(1, len(messages) + 1)
         forget()
-        clean = [bytes_of(windlass.bound(messages[:count])) for count in range(1, 21)]
+        clean = [bytes_of(windlass.bound(messages[:n], policy=options)) for n in counts]
         forget()
-        for count in range(1, 21):
-            window = windlass.bound(messages[:count])
+        own = set(map(id, messages))
+        for count in counts:
+            window = windlass.bound(messages[:count], policy=options)
             assert bytes_of(window) == clean[count - 1]
-            self._spoilt(window)
+            for chat in window.messages:
+                if id(chat) not in own:
+                    chat["content"], chat["cache_control"] = "spoilt", {"type": "ephemeral"}

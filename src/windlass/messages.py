@@ -17,7 +17,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from windlass.once import once
@@ -207,7 +207,7 @@ class Message:
 
     def with_parts(self, *parts: Part) -> Message:
         """The same message saying something else; calls and ids stay."""
-        return replace(self, parts=parts)
+        return Message(self.role, parts, self.tool_calls, self.tool_call_id, self.name)
 
 
 # ---- storage form -------------------------------------------------------------------

@@ -9,6 +9,7 @@ Decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import is_
 from typing import Any, cast
 
@@ -16,6 +17,15 @@ from windlass.loop.window import Chat
 from windlass.window.course import Course
 from windlass.window.entries import Entry
 from windlass.wire.openai import to_openai
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A chat dict that is not the caller's own, its entry, and a copy that nobody else has."""
+
+    entry: Entry
+    chat: dict[str, Any]
+    copy: dict[str, Any]
 
 
 class Chats:
@@ -35,11 +45,11 @@ class Chats:
         self._told = 0
         self._of_caller: dict[int, int] = {}
         """The positions that show an object of the caller's, and its place among all said."""
-        self._ahead: dict[int, tuple[Entry, dict[str, Any]]] = {}
+        self._ahead: dict[int, _Made] = {}
         """What the latest window was first to show, not yet for good: it will be most often."""
         self._made: dict[int, dict[str, Any]] = {}
-        self._as_made: dict[int, dict[str, Any]] = {}
-        """What is shown and not the caller's own, and copies that nobody else has."""
+        self._copies: dict[int, dict[str, Any]] = {}
+        """What is shown for good and not the caller's own, and copies of it."""
 
     def said_now(self, messages: Sequence[Chat]) -> bool:
         """Show these objects, equal to those appended, and all else as it was made.
@@ -47,12 +57,13 @@ class Chats:
         Whether anything is another object than before: the caller's, or one that was changed
         since a window handed it out.
         """
-        same = self._made == self._as_made
+        same = all(one.chat == one.copy for one in self._ahead.values())
         if not same:
-            self._ahead.clear()
-            for at in [at for at, chat in self._made.items() if chat != self._as_made[at]]:
-                if at < len(self._shown) and self._shown[at] is self._made[at]:
-                    self._shown[at] = self._for_good(at, self._course.entries[at])
+            self._ahead = {}
+        if self._made != self._copies:
+            same = False
+            for at in [at for at, chat in self._made.items() if chat != self._copies[at]]:
+                self._shown[at] = self._for_good(at, self._course.entries[at])
         if all(map(is_, self._said, messages)):
             return not same
         self._said[:] = messages[: len(self._said)]
@@ -71,36 +82,42 @@ class Chats:
             shown.append(self._for_good(at, course.entries[at]))
         now = shown.copy()
         pending = course.pending_entries
-        self._ahead = {at: (one, self._chat(at, one)) for at, one in pending.items() if one}
-        for at in pending:
-            now[at] = self._ahead[at][1] if at in self._ahead else None
-        if course.standing.gone or len(self._ahead) < len(pending):
+        ahead: dict[int, _Made] = {}
+        for at, entry in pending.items():
+            if entry is None or self._is_own(entry):
+                now[at] = None if entry is None else self._own(entry)
+            else:
+                ahead[at] = one = self._make(at, entry)
+                now[at] = one.chat
+        self._ahead = ahead
+        if course.standing.gone or None in pending.values():
             now = [*filter(None, now)]
         now += [to_openai(entry.message) for entry in behind]
         return cast("list[dict[str, Any]]", now)
 
     def _for_good(self, at: int, entry: Entry | None) -> dict[str, Any] | None:
         """The entry as a chat dict, until it changes."""
-        self._of_caller.pop(at, None)
-        if entry is not None and not self._is_own(entry):
-            return self._chat(at, entry)
-        self._made.pop(at, None)
-        self._as_made.pop(at, None)
+        for known in (self._of_caller, self._made, self._copies):
+            known.pop(at, None)
         if entry is None:
             return None
-        self._of_caller[at] = self.own[entry.item.id]
-        return self._chat(at, entry)
-
-    def _chat(self, at: int, entry: Entry) -> dict[str, Any]:
-        """The entry as a chat dict: the caller's own, or one that is made once."""
         if self._is_own(entry):
-            return cast("dict[str, Any]", self._said[self.own[entry.item.id]])
+            self._of_caller[at] = self.own[entry.item.id]
+            return self._own(entry)
+        one = self._make(at, entry)
+        self._made[at], self._copies[at] = one.chat, one.copy
+        return one.chat
+
+    def _make(self, at: int, entry: Entry) -> _Made:
+        """What is shown of an entry that is not the caller's own, made once."""
         before = self._ahead.get(at)
-        if before is not None and (before[0] is entry or before[0].message == entry.message):
-            return before[1]
-        chat = self._made[at] = to_openai(entry.message)
-        self._as_made[at] = copied(chat)
-        return chat
+        if before and (before.entry is entry or before.entry.message == entry.message):
+            return before
+        chat = to_openai(entry.message)
+        return _Made(entry, chat, copied(chat))
+
+    def _own(self, entry: Entry) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._said[self.own[entry.item.id]])
 
     def _is_own(self, entry: Entry) -> bool:
         return entry.message is entry.item.message and entry.item.id in self.own

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
-from windlass.window.gutters import bare, moved, number_of, shift_between
+from windlass.window.gutters import bare_lines, moved, number_of, shift_between
 from windlass.window.kinds import Lines, touched
 from windlass.window.references import REFERENCE
 
@@ -131,7 +131,7 @@ def keys_of(text: str) -> Sequence[int]:
 
     Asked when the text is new, and again when it was sent.
     """
-    lines = bare(text).split("\n")
+    lines = bare_lines(text)
     if len(lines) < RUN:
         return ()
     return tuple(map(hash, zip(*(lines[start:] for start in range(_WIDE)), strict=False)))

@@ -166,21 +166,13 @@ class _Writer:
                 yield from self._settle(column.inner, depth + 1)
                 continue
             if not keep:
-                column.cells = self._cells(column.cells, depth + 2)
+                column.cells = [
+                    "" if cell is _ABSENT else self.value(cell, depth + 2) for cell in column.cells
+                ]
                 if column.cells[0] and len(set(column.cells)) == 1:
                     column.common = column.cells[0]
                     continue
             yield column
-
-    def _cells(self, cells: Sequence[Any], depth: int) -> list[str]:
-        """The cells of a column, written; most columns are of one kind."""
-        kinds = set(map(type, cells))
-        if kinds == {Number}:
-            return list(map(str, cells))
-        if kinds == {str}:
-            told = {cell: _plain(cell) for cell in set(cells)}
-            return [told[cell] for cell in cells]
-        return ["" if cell is _ABSENT else self.value(cell, depth) for cell in cells]
 
     def _told(self, column: _Column) -> str:
         if column.inner:
