@@ -238,6 +238,23 @@ class TestLlm:
         assert beside
         assert sum(units[at].tokens for at in beside) <= 50
 
+    @pytest.mark.parametrize(("beside", "kept"), [((), "tea"), (("0badc0de",), "rusty")])
+    def test_of_many_picks_keeps_short_ones_of_doubtful_ones_the_best(
+        self, beside: tuple[str, ...], kept: str
+    ) -> None:
+        talk = [user(f"tea number {at} is poured") for at in range(8)]
+        talk.append(user("a rusty crane" + " that is out of use" * 4))
+        talk += [user(text) for text in FILLER]
+        talk += [user(f"crane cable number {at} holds") for at in range(8)]
+
+        def answer(question: str) -> str:
+            names = json.loads(naming("tea", "rusty")(question))["selected"]
+            return json.dumps({"selected": [*names, *beside]})
+
+        found = answered(answer, task="crane cable", talk=talk, max_tokens=60)
+        asked = {talk[at].text.split()[0 if kept == "tea" else 1] for at in found.asked}
+        assert asked == {kept}
+
     @pytest.mark.req("AC-83")
     @pytest.mark.parametrize(
         "answer",

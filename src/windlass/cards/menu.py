@@ -110,8 +110,10 @@ def _combined(wanted: Wanted, found: Scored, read: Answer) -> Choice:
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
     first = [at for at in ranked if at in by_score]
     room = options.max_tokens // (_TRUSTED if read.refused else 1)
-    # Short ones first: as many of the picks as fit.
-    for at in sorted(ranked, key=lambda at: units[at].tokens):
+    # As many of the picks as fit, short ones first; of doubtful ones those that score best.
+    if not read.refused:
+        ranked.sort(key=lambda at: units[at].tokens)
+    for at in ranked:
         if at not in by_score and units[at].tokens <= room:
             room -= units[at].tokens
             first.append(at)
