@@ -13,7 +13,7 @@ import pytest
 from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
 from bench.windows.contestants import Everything
 from bench.windows.measure import Bench, fetched
-from bench.windows.needs import Need, needs_of, values_in
+from bench.windows.needs import Need, needs_and_own, needs_of, values_in
 from bench.windows.recordings import Chat, Recording
 from bench.windows.shown import Shown, pieces, searched, tokens
 from bench.windows.table import frontier, mean, row
@@ -128,6 +128,24 @@ class TestNeeds:
             calls("2", q="cat /etc/hosts src/main.py src/other.py"),
         )
         assert [need.text for need in needs_of(run)[3]] == ["src/main.py"]
+
+    def test_what_only_the_assistant_had_said_is_its_own(self) -> None:
+        line = "print('a line that nobody else says')"
+        run = recording(
+            user("write a program"),
+            calls("1", file="a.py", text=line),
+            result("1", "written to out_7.log"),
+            calls("2", file="b.py", text=line, log="out_7.log"),
+            result("2", "written"),
+        )
+        needs, own = needs_and_own(run)
+        assert [need.text for need in needs[3]] == ["out_7.log"]
+        assert own == {3: [Need("line", line, (1,), ())]}
+        everything = Bench(run).run(Everything(), [ANTHROPIC])["anthropic"]
+        assert (everything.own, everything.own_seen) == (1, 1)
+        assert row("x", "anthropic", "s", [everything]).own == 1
+        hidden = Bench(run).run(Shows(lambda said: said[:1]), [ANTHROPIC])["anthropic"]
+        assert (hidden.own, hidden.own_seen, hidden.lines_seen) == (1, 0, 0)
 
     @pytest.mark.parametrize(
         ("text", "found"),

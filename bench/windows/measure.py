@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
 from bench.windows.contestants import Contestant
-from bench.windows.needs import Need, needs_of
+from bench.windows.needs import Need, needs_and_own
 from bench.windows.peer import Peer
 from bench.windows.recordings import Recording
 from bench.windows.shown import Shown
@@ -45,6 +45,8 @@ class Outcome:
     values_seen: int = 0
     lines: int = 0
     lines_seen: int = 0
+    own: int = 0
+    own_seen: int = 0
     misses: int = 0
     invalid: int = 0
     problems: list[str] = field(default_factory=list)
@@ -63,7 +65,7 @@ class Bench:
         self.recording = recording
         self.shown = Shown()
         self.originals = [self.shown.number(chat) for chat in recording.messages]
-        self.needs = needs_of(recording)
+        self.needs, self.own = needs_and_own(recording)
         self.whole = sent((self.originals[:at] for at in recording.calls), self.shown)
         self.ideal = clairvoyant(self)
 
@@ -76,7 +78,9 @@ class Bench:
         """The contestant's outcome at each of the vectors, by the vector's name."""
         windows, seconds = self._windows(contestant)
         calls = sent(windows, self.shown)
-        missed = self._missed(windows)
+        missed = self._missed(windows, self.needs)
+        own_missed = sum(map(len, self._missed(windows, self.own)))
+        own = sum(map(len, self.own.values()))
         invalid, problems = self._invalid(windows, checks)
         outcomes: dict[str, Outcome] = {}
         for vector in vectors:
@@ -87,6 +91,8 @@ class Bench:
                 everything=sum(cost(call, vector) for call in self.whole),
                 clairvoyant=sum(cost(call, vector) for call in self.ideal),
                 tokens=sum(call.tokens for call in calls),
+                own=own,
+                own_seen=own - own_missed,
                 invalid=invalid,
                 problems=problems,
                 seconds=seconds,
@@ -111,7 +117,9 @@ class Bench:
             new_from = at
         return windows, seconds
 
-    def _missed(self, windows: Sequence[Sequence[int]]) -> list[list[Need]]:
+    def _missed(
+        self, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[Need]]
+    ) -> list[list[Need]]:
         """What each call needed and did not see."""
         given = set(self.originals)
         missed: list[list[Need]] = []
@@ -121,7 +129,7 @@ class Bench:
             missed.append(
                 [
                     need
-                    for need in self.needs.get(at, ())
+                    for need in needs.get(at, ())
                     if not any(self.originals[place] in seen for place in need.holders)
                     and not any(self.shown.holds(number, need.text) for number in edited)
                 ]

@@ -3,6 +3,8 @@
 A *value* is text of 4 or more characters with a digit or one of `_ / @ # .`; a
 *line* a whole line with 24 or more characters between its white space. Both count
 where no system or user message had said them and an earlier tool result holds them.
+Those that only the assistant itself had said are its *own*: they are told apart, and nothing
+fetches them again.
 Where a recording names the values that calls used, those are taken, else they are
 found here in the same way.
 """
@@ -30,7 +32,7 @@ class Need(NamedTuple):
     """Something a call used.
 
     `holders` are the positions of the earlier messages that say it, ascending;
-    `results` those of them that are tool results.
+    `results` those of them that are tool results (none: only the assistant says it).
     """
 
     kind: Kind
@@ -86,11 +88,19 @@ class _Index:
 
 def needs_of(recording: Recording) -> dict[int, list[Need]]:
     """The needs of each call, by the call's position; each text once a call and kind."""
+    return needs_and_own(recording)[0]
+
+
+def needs_and_own(
+    recording: Recording,
+) -> tuple[dict[int, list[Need]], dict[int, list[Need]]]:
+    """The needs of each call, and the same of what only the assistant had said."""
     texts = [searched(chat) for chat in recording.messages]
     roles = [chat["role"] for chat in recording.messages]
     index = _Index(texts)
     places: dict[str, list[int]] = {}
     needs: dict[int, list[Need]] = {}
+    own: dict[int, list[Need]] = {}
     for at in recording.calls:
         for kind, text in dict.fromkeys(_candidates(recording, at)):
             if text not in places:
@@ -98,9 +108,11 @@ def needs_of(recording: Recording) -> dict[int, list[Need]]:
             holders = tuple(place for place in places[text] if place < at)
             if any(roles[place] in ("system", "developer", "user") for place in holders):
                 continue
-            if results := tuple(place for place in holders if roles[place] == "tool"):
-                needs.setdefault(at, []).append(Need(kind, text, holders, results))
-    return needs
+            results = tuple(place for place in holders if roles[place] == "tool")
+            if holders:
+                need = Need(kind, text, holders, results)
+                (needs if results else own).setdefault(at, []).append(need)
+    return needs, own
 
 
 def _candidates(recording: Recording, at: int) -> Iterator[tuple[Kind, str]]:

@@ -15,7 +15,8 @@ class Row:
 
     `bill`, `total` (bill + reacquisition), `worst` (total of the worst recording),
     `worst_bill` and `clairvoyant` are divided by sending everything. `values` and
-    `lines` are the shares in view, `misses` a hundred calls, `invalid` windows, `ms`
+    `lines` are the shares in view, `own` that of values and lines which only the assistant had
+    said, `misses` a hundred calls, `invalid` windows, `ms`
     the median time to one window.
     """
 
@@ -28,6 +29,7 @@ class Row:
     total: float
     values: float
     lines: float
+    own: float
     misses: float
     worst: float
     worst_bill: float
@@ -52,6 +54,7 @@ def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) 
         total=(bill + sum(one.again for one in outcomes)) / everything,
         values=_share(sum(o.values_seen for o in outcomes), sum(o.values for o in outcomes)),
         lines=_share(sum(o.lines_seen for o in outcomes), sum(o.lines for o in outcomes)),
+        own=_share(sum(o.own_seen for o in outcomes), sum(o.own for o in outcomes)),
         misses=100 * sum(one.misses for one in outcomes) / calls,
         worst=max(one.ratio for one in outcomes),
         worst_bill=max(one.bill / one.everything for one in outcomes),
@@ -71,7 +74,7 @@ def mean(rows: Sequence[Row]) -> Row:
     first = rows[0]
     figures = {
         name: statistics.mean(getattr(one, name) for one in rows)
-        for name in ("bill", "total", "values", "lines", "misses", "clairvoyant", "ms")
+        for name in ("bill", "total", "values", "lines", "own", "misses", "clairvoyant", "ms")
     }
     worst = {name: max(getattr(one, name) for one in rows) for name in ("worst", "worst_bill")}
     return Row(
@@ -88,7 +91,7 @@ def mean(rows: Sequence[Row]) -> Row:
 
 
 HEAD = (
-    f"{'source':24} {'bill':>7} {'+again':>7} {'values':>7} {'lines':>7} {'miss/100':>8}"
+    f"{'source':24} {'bill':>7} {'+again':>7} {'values':>7} {'lines':>7} {'own':>6} {'miss/100':>8}"
     f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7} {'ms/call':>8}"
 )
 
@@ -97,8 +100,8 @@ def line(one: Row) -> str:
     """The row as it is printed."""
     return (
         f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.values:7.3f} {one.lines:7.3f}"
-        f" {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f} {one.clairvoyant:7.3f}"
-        f" {one.invalid:7.0f} {one.ms:8.3f}"
+        f" {one.own:6.3f} {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f}"
+        f" {one.clairvoyant:7.3f} {one.invalid:7.0f} {one.ms:8.3f}"
     )
 
 
