@@ -144,7 +144,7 @@ class TestNeeds:
         everything = Bench(run).run(Everything(), [ANTHROPIC])["anthropic"]
         assert (everything.own, everything.own_seen) == (1, 1)
         assert row("x", "anthropic", "s", [everything]).own == 1
-        hidden = Bench(run).run(Shows(lambda said: said[:1]), [ANTHROPIC])["anthropic"]
+        hidden = Bench(run).run(Shows(lambda said: list(said[:1])), [ANTHROPIC])["anthropic"]
         assert (hidden.own, hidden.own_seen, hidden.lines_seen) == (1, 0, 0)
 
     @pytest.mark.parametrize(
