@@ -8,13 +8,13 @@ engine's affair.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import NodeType, StoredRow
+from windlass.window.originals import REF, matching
 
 KIND: Final = "callout"
 """The kind of the decision that marks a message."""
@@ -25,12 +25,8 @@ By: TypeAlias = Literal["tool", "pattern", "user"]
 LONGEST_NAME: Final = 100
 """Characters of a name."""
 
-_PREFIX: Final = "result_"
-_FEWEST: Final = 4
-"""Hex digits from which on the beginning of a hash is taken for a reference."""
 _NAMED: Final = 8
 """References that a message about an unknown one names."""
-_HEX: Final = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +103,7 @@ def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
     one (4 digits or more) that no other message shares, or the name of a tool: its newest
     result. Raises UsageError with what is known where it names none, or more than one.
     """
-    wanted = ref.strip().removeprefix(_PREFIX)
+    wanted = ref.strip().removeprefix(REF)
     messages = [stored for stored in rows if stored.id is not None]
     for stored in reversed(messages):
         if wanted in (stored.id, _short(stored)):
@@ -116,14 +112,14 @@ def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
         message = stored.row.message
         if message is not None and message.role == "tool" and message.name == wanted:
             return stored
-    if len(wanted) >= _FEWEST and _HEX.fullmatch(wanted):
-        near = {_short(stored): stored for stored in messages if _short(stored).startswith(wanted)}
-        if len(near) == 1:
-            return next(iter(near.values()))
-        if near:
-            raise UsageError(
-                f"{ref!r} is the beginning of {len(near)} messages: {', '.join(sorted(near))}"
-            )
+    newest_of = {_short(stored): stored for stored in messages}
+    near = matching(wanted, newest_of)
+    if len(near) == 1:
+        return newest_of[near[0]]
+    if near:
+        raise UsageError(
+            f"{ref!r} is the beginning of {len(near)} messages: {', '.join(sorted(near))}"
+        )
     tools = {
         str(stored.row.message.name)
         for stored in messages

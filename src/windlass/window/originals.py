@@ -36,19 +36,25 @@ def file_name(message: Message) -> str:
     return f"{REF}{message.content_hash}"
 
 
+def matching(ref: str, hashes: Iterable[str]) -> list[str]:
+    """The content hashes, each once, that begin as a reference does (with four digits or more)."""
+    wanted = ref.strip().removeprefix(REF)
+    if len(wanted) < _FEWEST:
+        return []
+    return list(dict.fromkeys(each for each in hashes if each.startswith(wanted)))
+
+
 def meant(ref: str, hashes: Iterable[str]) -> str:
     """The content hash that a reference means: a whole one, or the beginning of only one.
 
     Raises KeyError with the end of a sentence: nothing, or more than one, begins so.
     """
-    wanted = ref.strip().removeprefix(REF)
-    if len(wanted) >= _FEWEST:
-        found = list(dict.fromkeys(each for each in hashes if each.startswith(wanted)))
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise KeyError(f"several have it: {', '.join(REF + each for each in found)}")
-    raise KeyError("none has it")
+    found = matching(ref, hashes)
+    if not found:
+        raise KeyError("none has it")
+    if len(found) > 1:
+        raise KeyError(f"several have it: {', '.join(REF + each for each in found)}")
+    return found[0]
 
 
 def said(message: Message) -> str:
