@@ -74,7 +74,7 @@ async def test_a_prefix_is_given_up_only_where_the_sum_says_that_it_pays(
 
 
 async def test_where_writing_is_too_dear_all_waits_and_is_told(priced: House) -> None:
-    set_prices(priced, 50)
+    set_prices(priced, 100)
     ran = await priced.run(cascade(lookup(), auto_context={}), reading(*BUILDS), tools=[logs()])
     recorded = ran.calls()
     assert set(verdicts(recorded)) == {"", "defer"}
