@@ -36,11 +36,14 @@ class Score:
             self.over += sum(talk.tokens[place] for place in places) > budget
 
     def add_menu(self, talk: Talk, question: Question, offered: Sequence[set[int]]) -> None:
-        """What the menus offered: the tokens of the evidence on them, as far as they fit."""
+        """The most tokens of evidence that the menus could give, in whole messages."""
         whole = sum(talk.tokens[at] for at in question.evidence)
         for at, (budget, places) in enumerate(zip(BUDGETS, offered, strict=True)):
-            held = sum(talk.tokens[place] for place in question.evidence & places)
-            self.menu[at].append(min(held, budget) / whole)
+            sums = {0}
+            for place in question.evidence & places:
+                sums |= {one + talk.tokens[place] for one in sums}
+                sums = {one for one in sums if one <= budget}
+            self.menu[at].append(max(sums) / whole)
 
     def row(self) -> dict[str, Any]:
         """The means, as numbers to be written."""

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.select.talks import FILLER, Meanings, index_of, picked
 from windlass.cards.index import Task
@@ -238,10 +240,7 @@ class TestLlm:
         assert beside
         assert sum(units[at].tokens for at in beside) <= 50
 
-    @pytest.mark.parametrize(("beside", "kept"), [((), "tea"), (("0badc0de",), "rusty")])
-    def test_of_many_picks_keeps_short_ones_of_doubtful_ones_the_best(
-        self, beside: tuple[str, ...], kept: str
-    ) -> None:
+    def test_of_doubtful_picks_the_best_are_kept(self) -> None:
         talk = [user(f"tea number {at} is poured") for at in range(8)]
         talk.append(user("a rusty crane" + " that is out of use" * 4))
         talk += [user(text) for text in FILLER]
@@ -249,11 +248,22 @@ class TestLlm:
 
         def answer(question: str) -> str:
             names = json.loads(naming("tea", "rusty")(question))["selected"]
-            return json.dumps({"selected": [*names, *beside]})
+            return json.dumps({"selected": [*names, "0badc0de"]})
 
         found = answered(answer, task="crane cable", talk=talk, max_tokens=60)
-        asked = {talk[at].text.split()[0 if kept == "tea" else 1] for at in found.asked}
-        assert asked == {kept}
+        assert {talk[at].text.split()[1] for at in found.asked} == {"rusty"}
+
+    @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(20, 120))
+    def test_of_picks_that_do_not_all_fit_those_that_fill_the_budget(
+        self, sizes: list[int], budget: int
+    ) -> None:
+        talk = [user(f"tea{at} " + "word " * size) for at, size in enumerate(sizes)]
+        found = answered(naming("tea"), task="crane", talk=talk, max_tokens=budget)
+        units = found.scored.wanted.index.units
+        sums = {0}
+        for unit in units:
+            sums |= {one + unit.tokens for one in sums}
+        assert found.choice.tokens == max(one for one in sums if one <= budget)
 
     @pytest.mark.req("AC-83")
     @pytest.mark.parametrize(

@@ -104,20 +104,40 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
 
 
 def _combined(wanted: Wanted, found: Scored, read: Answer) -> Choice:
-    """The picks first, those that the scores would not choose within their part; then the rest."""
+    """The picks first, of doubtful ones a part; then the rest by score."""
     options, units = wanted.options, wanted.index.units
-    by_score = frozenset(found.fill(options.max_tokens, options.max_messages).chosen)
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
-    first = [at for at in ranked if at in by_score]
-    room = options.max_tokens // (_TRUSTED if read.refused else 1)
-    # As many of the picks as fit, short ones first; of doubtful ones those that score best.
     if not read.refused:
-        ranked.sort(key=lambda at: units[at].tokens)
+        first = _filling(ranked, [units[at].tokens for at in ranked], options.max_tokens)
+        return found.fill(options.max_tokens, options.max_messages, first)
+    by_score = frozenset(found.fill(options.max_tokens, options.max_messages).chosen)
+    first = [at for at in ranked if at in by_score]
+    room = options.max_tokens // _TRUSTED
     for at in ranked:
         if at not in by_score and units[at].tokens <= room:
             room -= units[at].tokens
             first.append(at)
     return found.fill(options.max_tokens, options.max_messages, first)
+
+
+def _filling(picks: Sequence[int], tokens: Sequence[int], room: int) -> list[int]:
+    """Those of the picks that together come nearest to the room: the first, as far as that goes.
+
+    A subset sum: bit `n` of a number says that some of the picks so far have `n` tokens.
+    """
+    if sum(tokens) <= room:
+        return list(picks)
+    within = (1 << (room + 1)) - 1
+    sums = [1 & within]
+    for size in tokens:
+        sums.append((sums[-1] | sums[-1] << size) & within)
+    left = sums[-1].bit_length() - 1
+    chosen: list[int] = []
+    for at in reversed(range(len(picks))):
+        if not sums[at] >> left & 1:
+            chosen.append(picks[at])
+            left -= tokens[at]
+    return chosen[::-1]
 
 
 def _names(wanted: Wanted, menu: Sequence[int]) -> dict[int, str]:
