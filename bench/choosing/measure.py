@@ -39,7 +39,7 @@ class Score:
         """The most tokens of evidence that the menus could give, in whole messages."""
         whole = sum(talk.tokens[at] for at in question.evidence)
         for at, (budget, places) in enumerate(zip(BUDGETS, offered, strict=True)):
-            sums = {0}
+            sums = {0.0}
             for place in question.evidence & places:
                 sums |= {one + talk.tokens[place] for one in sums}
                 sums = {one for one in sums if one <= budget}

@@ -261,8 +261,8 @@ class TestLlm:
         found = answered(naming("tea"), task="crane", talk=talk, max_tokens=budget)
         units = found.scored.wanted.index.units
         sums = {0}
-        for unit in units:
-            sums |= {one + unit.tokens for one in sums}
+        for at in range(len(talk)):
+            sums |= {one + units[at].tokens for one in sums}
         assert found.choice.tokens == max(one for one in sums if one <= budget)
 
     @pytest.mark.req("AC-83")
