@@ -60,6 +60,19 @@ def head_tail(text: str, chars: int, told: str, *, head: float = 0.6) -> str:
     return f"{text[:first]}\n{told.format(f'{len(text) - chars:,}')}\n{last}"
 
 
+def with_texts(value: Any, told: Callable[[str], str]) -> Any:
+    """JSON data with what `told` makes of each text in it; keys stay."""
+    match value:
+        case str():
+            return told(value)
+        case list():
+            return [with_texts(each, told) for each in value]
+        case dict():
+            return {key: with_texts(each, told) for key, each in value.items()}
+        case _:
+            return value
+
+
 def to_sentence_end(text: str, chars: int) -> str:
     """The text cut at the last end of a sentence or line within `chars` characters.
 

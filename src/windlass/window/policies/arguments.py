@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from windlass.messages import Message, Opaque
 from windlass.window.course import Proposal
 from windlass.window.draft import Draft
-from windlass.window.survive import aged, head_tail
+from windlass.window.survive import aged, head_tail, with_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,9 @@ class Arguments:
             value = json.loads(arguments)
         except (ValueError, RecursionError):
             return arguments
-        cut = self._shorter(value, told)
+        cut = with_texts(value, partial(self._shorter, told=told))
         return arguments if cut == value else json.dumps(cut, ensure_ascii=False)
 
-    def _shorter(self, value: Any, told: str) -> Any:
-        match value:
-            case str():
-                cut = head_tail(value, self.max_chars, told)
-                return cut if len(cut) < len(value) else value
-            case list():
-                return [self._shorter(each, told) for each in value]
-            case dict():
-                return {key: self._shorter(each, told) for key, each in value.items()}
-            case _:
-                return value
+    def _shorter(self, text: str, told: str) -> str:
+        cut = head_tail(text, self.max_chars, told)
+        return cut if len(cut) < len(text) else text

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.course import Proposal
@@ -18,6 +18,7 @@ from windlass.window.draft import Draft
 from windlass.window.kinds import is_command, touched
 from windlass.window.policies.supersede import is_whole
 from windlass.window.shell import with_body
+from windlass.window.survive import with_texts
 
 TOLD: Final = "[{chars:,} characters, written anew below; {back}]"
 """Stands for a text that was written, within the arguments of its call."""
@@ -85,24 +86,14 @@ class Rewrites:
             return arguments
         if not isinstance(values, dict):
             return arguments
+        line = partial(self._line, back=back)
         told = {
-            name: with_body(value, partial(self._line, back=back))
+            name: with_body(value, line)
             if is_command(name) and isinstance(value, str)
-            else self._shorter(value, back)
+            else with_texts(value, line)
             for name, value in values.items()
         }
         return arguments if told == values else json.dumps(told, ensure_ascii=False)
-
-    def _shorter(self, value: Any, back: str) -> Any:
-        match value:
-            case str():
-                return self._line(value, back)
-            case list():
-                return [self._shorter(each, back) for each in value]
-            case dict():
-                return {key: self._shorter(each, back) for key, each in value.items()}
-            case _:
-                return value
 
     def _line(self, text: str, back: str) -> str:
         return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
