@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.window.courses import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, ToolCall, assistant, tool, user
+from windlass.window.course import Course
+from windlass.window.entries import Item
 from windlass.window.originals import reference, said
 from windlass.window.policies.rewrites import Rewrites
 
@@ -74,18 +76,28 @@ def test_of_a_command_the_text_of_the_here_document_goes() -> None:
     [
         write("b.sh", NEW),
         write("a.sh", NEW, "Error: read-only file system"),
+        write("a.sh", NEW, "ERROR: read-only file system"),
+        ("bash", {"command": f"cat > a.sh <<'EOF'\n{NEW}EOF"}, "EXIT CODE: 1\nno space"),
         ("Edit", {"file_path": "a.sh", "old_string": "x", "new_string": NEW}, "edited"),
         ("bash", {"command": f"cat >> a.sh <<'EOF'\n{NEW}EOF"}, "done"),
         ("read_file", {"path": "a.sh"}, OLD),
     ],
-    ids=["another file", "a write that failed", "an edit", "what is added", "a read"],
+    ids=[
+        "another file",
+        "a write that failed",
+        "in capitals",
+        "in a shell",
+        "an edit",
+        "what is added",
+        "a read",
+    ],
 )
 def test_nothing_else_replaces_it(later: Made) -> None:
     made = [write("a.sh", OLD), later]
     assert last(made)[0] == {"path": "a.sh", "content": OLD}
 
 
-def test_a_write_that_failed_is_looked_at_no_more_than_it_replaces() -> None:
+def test_a_write_that_failed_stays_as_it_was_tried() -> None:
     made = [write("a.sh", OLD, "Error: no space"), write("a.sh", NEW)]
     assert last(made)[0]["content"] == OLD
 
@@ -104,6 +116,16 @@ def test_writes_of_one_reply_do_not_replace_each_other() -> None:
     ]
     spoken = [user("go"), assistant("Both.", calls=calls), *(tool(call, "ok") for call in calls)]
     assert windows(spoken, Rewrites())[-1].messages == tuple(spoken)
+
+
+def test_asking_between_two_messages_changes_no_window() -> None:
+    spoken = [*talk([write("a.sh", OLD), write("a.sh", NEW)]), user("And?")]
+    course = Course([Rewrites()])
+    for at, message in enumerate(spoken):
+        course.append(Item(str(at), message, "x"))
+        course.window()
+    assert course.window().messages == windows(spoken, Rewrites())[-1].messages
+    assert "written anew" in course.window().messages[1].tool_calls[0].arguments
 
 
 _PATHS = st.sampled_from(["a.sh", "b.sh"])

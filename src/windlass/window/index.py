@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
 from windlass.window.gutters import bare_lines, moved, number_of, shift_between
-from windlass.window.kinds import Lines, touched
+from windlass.window.kinds import Lines, has_failed, touched
 from windlass.window.references import REFERENCE
 
 RUN: Final = 4
@@ -228,3 +228,46 @@ class ReadIndex:
     def forget(self, path: str, at: int) -> None:
         """A result that shows its lines no more need not be looked at again."""
         self._reads[path].pop(at, None)
+
+
+class WriteIndex:
+    """Which results tell of writes to a file that no later write has replaced."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._writes: dict[str, list[int]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, draft.fresh.start):
+            self._add(draft, at)
+        self._upto = draft.fresh.start
+
+    def _add(self, draft: Draft, at: int) -> None:
+        wrote = write_at(draft, at)
+        if wrote is None:
+            return
+        standing = self._writes.setdefault(wrote.path, [])
+        if wrote.whole:  # calls of one reply do not know of each other
+            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
+        standing.append(at)
+
+    def of(self, path: str) -> Sequence[int]:
+        """The results that tell of such writes to the file, by position, oldest first."""
+        return self._writes.get(path, ())
+
+
+class Wrote(NamedTuple):
+    """A file that was written; `whole`: all that was in it before is gone."""
+
+    path: str
+    whole: bool
+
+
+def write_at(draft: Draft, at: int) -> Wrote | None:
+    """What the call wrote whose result this is, if it did and shows no failure."""
+    call = draft.call(at)
+    if call is None or has_failed(draft.item(at).message.text):
+        return None
+    told = touched(call, draft.facts(call.name))
+    return Wrote(told.writes, told.whole) if told.writes else None

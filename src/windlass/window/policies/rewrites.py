@@ -15,20 +15,13 @@ from typing import Final
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.course import Proposal
 from windlass.window.draft import Draft
-from windlass.window.kinds import is_command, touched
-from windlass.window.policies.supersede import is_whole
+from windlass.window.index import WriteIndex, write_at
+from windlass.window.kinds import is_command
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
 TOLD: Final = "[{chars:,} characters, written anew below; {back}]"
 """Stands for a text that was written, within the arguments of its call."""
-
-
-class _Writes:
-    """Which results tell that something was written to a file, and is not replaced yet."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, list[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +40,17 @@ class Rewrites:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        writes = draft.derived(_Writes).of
+        index = draft.derived(WriteIndex)
+        index.grow(draft)
         for at in draft.fresh:
-            call, caller = draft.call(at), draft.caller(at)
-            if call is None or caller is None or not is_whole(draft, at):
+            wrote = write_at(draft, at)
+            if wrote is None or not wrote.whole:
                 continue
-            told = touched(call, draft.facts(call.name))
-            if not told.writes:
-                continue
-            standing = writes.setdefault(told.writes, [])
-            if told.whole:
-                for earlier in standing:
-                    place, old = draft.caller(earlier), draft.call(earlier)
-                    if place is not None and old is not None and place < caller:
-                        write = partial(self._write, at=place, call=old)
-                        yield Proposal((place,), "supersede", "the file was written anew", write)
-                standing.clear()
-            standing.append(at)
+            for earlier in index.of(wrote.path):
+                place, call = draft.caller(earlier), draft.call(earlier)
+                if place is not None and call is not None:
+                    write = partial(self._write, at=place, call=call)
+                    yield Proposal((place,), "supersede", "the file was written anew", write)
 
     def _write(self, draft: Draft, at: int, call: ToolCall) -> Message | None:
         entry = draft.entry(at)

@@ -5,7 +5,6 @@ By lines covered, never by the path alone; and only while the later read is show
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +14,8 @@ from windlass.messages import Message, Text
 from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.index import ReadIndex
-from windlass.window.kinds import END, Lines, touched
+from windlass.window.kinds import END, Lines, has_failed, touched
 
-_FAILED: Final = re.compile(
-    r"\s*(?:<tool_use_error>|Error\b|error:|<returncode>[1-9]|cat: |sed: |head: |nl: )"
-)
 _SAME: Final = 0.6
 """The share of an earlier read's lines that the later must show, or it is another text: cut
 short, or written anew."""
@@ -47,7 +43,7 @@ class Supersede:
         index.grow(draft)
         for at in draft.fresh:
             call = draft.call(at)
-            if call is None or not is_whole(draft, at):
+            if call is None or not _is_whole(draft, at):
                 continue
             told = touched(call, draft.facts(call.name))
             if told.reads is not None:
@@ -70,7 +66,7 @@ class Supersede:
 
     def _again(self, draft: Draft, at: int, later: int, lines: Lines) -> Message | None:
         message = self._standing(draft, at)
-        if message is None or not is_whole(draft, later):
+        if message is None or not _is_whole(draft, later):
             return None
         if not _shows(draft.item(later).message.text, message.text):
             return None
@@ -87,17 +83,17 @@ class Supersede:
     def _standing(self, draft: Draft, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
         entry = draft.entry(at)
-        if entry is None or not is_whole(draft, at) or entry.message.chars < self.min_chars:
+        if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
             return None
         return entry.message
 
 
-def is_whole(draft: Draft, at: int) -> bool:
+def _is_whole(draft: Draft, at: int) -> bool:
     """Whether all of a result is shown, and it is no failure."""
     entry = draft.entry(at)
     if entry is None or entry.because not in (None, "encode"):
         return False
-    return not _FAILED.match(entry.message.text[:200])
+    return not has_failed(entry.message.text)
 
 
 def _shows(later: str, earlier: str) -> bool:
