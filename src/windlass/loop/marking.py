@@ -22,8 +22,13 @@ _AHEAD: Final = 3
 """For how many calls ahead cache marks are set; a request has four of them."""
 
 
-def marking(model: str | None) -> MarkRules | None:
-    """The rules for cache marks; where no model is named those of Anthropic, the strictest."""
+def marking(model: str | None, prices: Prices) -> MarkRules | None:
+    """The rules for cache marks; None where nothing is cached, or a cache takes none.
+
+    Where prices are told without a model they are those of Anthropic, the strictest.
+    """
+    if not prices.caches:
+        return None
     provider, _, name = (model or "anthropic/claude").partition("/")
     return mark_rules(provider, name)
 
@@ -47,7 +52,7 @@ class Marking:
         prices: Prices,
         blocks: Blocks,
     ) -> None:
-        self._rules = marking(model)
+        self._rules = marking(model, prices)
         self._course = course
         self._blocks = blocks
         self._weight = Tools.of(tools) if self._rules else None

@@ -100,12 +100,16 @@ class LineIndex:
         lines_of = cache(partial(self._lines, draft))
         done = 0
         for start in [at for at, key in enumerate(keys) if key in known]:
-            if start >= done:
-                places = (known[keys[start]], *reversed(self._before.get(keys[start], ())))
-                best = _longest(lines_of, lines, range(done, len(lines)), start, places)
-                if best is not None:
-                    yield best
-                    done = best.start + best.count
+            if start < done:
+                continue
+            places = (known[keys[start]], *reversed(self._before.get(keys[start], ())))
+            shown = [one for one in places if lines_of(one // _LINES) is not None]
+            if not shown:
+                continue
+            best = _longest(lines_of, lines, range(done, len(lines)), start, shown)
+            if best is not None:
+                yield best
+                done = best.start + best.count
 
     def shows(self, draft: Draft, at: int) -> bool:
         """Whether the message at this position is shown as it was when it was taken in."""

@@ -156,6 +156,8 @@ class Plan:
         self._stands = self._sent
         """Where the prefix ends that is found by what is decided here."""
         self._offers: dict[int, Offer] = {}
+        self._written: dict[int, tuple[int, Message | None]] = {}
+        """What the offers of this call write, and how many edits there were then."""
         self.decision: Decision | None = None
         self.ledger = ledger
 
@@ -175,6 +177,7 @@ class Plan:
             carry_out(draft, proposal, made)
         else:
             self._offers[offer.first] = offer
+            self._written[offer.first] = len(draft.decided), made
 
     def decide(self) -> None:
         """Make the set of offers that pays, if one does, and write the ledger of the call."""
@@ -184,7 +187,9 @@ class Plan:
         waiting = [offers[at] for at in sorted(offers)]
         chosen = self._chosen(waiting)
         for offer in chosen:
-            carry_out(draft, offer.proposal)
+            edits, written = self._written.get(offer.first, (-1, None))
+            # Where nothing changed since it was offered, it would be written just so again.
+            carry_out(draft, offer.proposal, written if edits == len(draft.decided) else None)
         made = {offer.first for offer in chosen}
         self._stands = min(self._kept, *made) if made else self._kept
         left = tuple(offer for offer in waiting if offer.first not in made)

@@ -138,8 +138,9 @@ def _whole(
 def planner_of(policy: Policy, prices: Prices, *, tells: bool = False) -> Planner | None:
     """Who decides when the edits of this policy are made; None: each as soon as it is proposed.
 
-    `tells`: whether its decisions list what waits.
+    Where nothing is cached there is nothing to decide. `tells`: whether its decisions list what
+    waits.
     """
-    if policy.commit == "at_once" or not policy.enabled:
+    if policy.commit == "at_once" or not policy.enabled or not prices.caches:
         return None
     return Planner(prices, guard=policy.guard, tells=tells)
