@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import ToolCall
-from windlass.window.course import Facts
 from windlass.window.kinds import END, KINDS, NOTHING, Lines, Touched, kind_of, look_of, touched
+from windlass.window.proposals import Facts
 
 
 def call(name: str, **arguments: object) -> ToolCall:

@@ -21,11 +21,12 @@ import windlass
 from tests.window.conversations import chats
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.prices import Prices, bill_stream
-from windlass.window.course import Course, Proposal, Window
+from windlass.window.course import Course, Window
 from windlass.window.decision import Decision
 from windlass.window.draft import Draft
 from windlass.window.entries import Item
 from windlass.window.planner import Planner
+from windlass.window.proposals import Proposal
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)

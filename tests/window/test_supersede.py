@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Facts, Window
+from windlass.window.course import Course, Window
 from windlass.window.entries import Item
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.supersede import Supersede
+from windlass.window.proposals import Facts
 from windlass.wire.openai import check_sequence
 
 Made: TypeAlias = "tuple[str, Mapping[str, Any], str]"

@@ -28,11 +28,12 @@ from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble, says_nothing
 from windlass.window.blocks import BECAUSE
-from windlass.window.course import Course, Facts, Want, Window
+from windlass.window.course import Course, Window
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.policies.budget import TokenBudget
+from windlass.window.proposals import Facts, Want
 from windlass.window.steps import planner_of, steps
 from windlass.window.trust import SHARE
 from windlass.wire.base import Request, Usage

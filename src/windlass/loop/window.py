@@ -16,11 +16,11 @@ from windlass.loop.reports import Asked
 from windlass.messages import ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
-from windlass.window.course import Want
 from windlass.window.entries import Edit, Entry, Fold
 from windlass.window.intake import Taken
 from windlass.window.marks import Place, cache_key, in_chat
 from windlass.window.originals import reference
+from windlass.window.proposals import Want
 from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from windlass.window.entries import Entry
-
-if TYPE_CHECKING:
-    from windlass.window.course import Proposal
+from windlass.window.proposals import Proposal
 
 Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
 """What became of what is not free: made because it pays, left because it does not yet, made

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
 from windlass.window.holders import Said
+from windlass.window.proposals import Facts, Want
 
 if TYPE_CHECKING:
-    from windlass.window.course import Course, Facts, Want
+    from windlass.window.course import Course
 
 
 Derived = TypeVar("Derived")

@@ -15,7 +15,7 @@ from math import ceil
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.messages import ToolCall
-from windlass.window.course import Facts
+from windlass.window.proposals import Facts
 from windlass.window.shell import Shell, read_shell
 
 Kind: TypeAlias = Literal[

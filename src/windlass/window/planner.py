@@ -34,7 +34,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from windlass.messages import Message
 from windlass.prices import Prices
@@ -42,9 +42,7 @@ from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
 from windlass.window.draft import Draft
 from windlass.window.entries import Entry
 from windlass.window.laid import NOTHING, Laid
-
-if TYPE_CHECKING:
-    from windlass.window.course import Proposal
+from windlass.window.proposals import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from windlass.messages import Message, Opaque
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
+from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, head_tail, with_texts
 
 

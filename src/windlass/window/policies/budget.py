@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from windlass.messages import Message, Text
 from windlass.prompts import summary_header, summary_text
-from windlass.window.course import Proposal, Want
 from windlass.window.draft import Draft
+from windlass.window.proposals import Proposal, Want
 from windlass.window.size import CHARS_A_TOKEN
 from windlass.window.survive import exchange, outcome, summary_of, why_refused
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from windlass.messages import Message
 from windlass.prompts import summary_header, summary_text
-from windlass.window.course import Proposal, Want
 from windlass.window.draft import Draft
 from windlass.window.policies.folding import folded
+from windlass.window.proposals import Proposal, Want
 from windlass.window.size import CHARS_A_TOKEN
 from windlass.window.survive import (
     exchange,

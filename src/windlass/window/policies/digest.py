@@ -14,7 +14,6 @@ from functools import lru_cache, partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.course import Proposal
 from windlass.window.digest import (
     ORDER,
     PATHS_FIRST,
@@ -26,6 +25,7 @@ from windlass.window.digest import (
 from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
+from windlass.window.proposals import Proposal
 
 HEAD: Final = "[{chars:,} chars: {back}]"
 """The line before a digest: the size of the result, and how to get it back.

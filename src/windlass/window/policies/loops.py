@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.policies.folding import folded
+from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     call_text,
     exchange,

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.course import Facts, Proposal
 from windlass.window.draft import Draft
 from windlass.window.encode import clean, encode, encode_rows, is_encoded
 from windlass.window.encode.legend import as_above, explains, legend_of
 from windlass.window.kinds import DATA, Kind, kind_of
+from windlass.window.proposals import Facts, Proposal
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
 _NEAR_TURNS: Final = 12

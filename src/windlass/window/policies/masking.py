@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.course import Proposal
 from windlass.window.digest import error_lines
 from windlass.window.draft import Draft
 from windlass.window.kinds import look_of
+from windlass.window.proposals import Proposal
 
 MASK: Final = "[Tool {sort}, {chars:,} chars, hash={hash}; {back}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""

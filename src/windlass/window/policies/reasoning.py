@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
+from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, to_sentence_end, with_text
 
 MARKER: Final = "[... truncated for context efficiency ...]"

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.gutters import moved, number_of
 from windlass.window.index import RUN, LineIndex, Run
 from windlass.window.originals import reference
+from windlass.window.proposals import Proposal
 from windlass.window.references import REFERENCE, SAME
 
 _SHORT: Final = 6

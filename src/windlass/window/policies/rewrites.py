@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Opaque, ToolCall
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.index import WriteIndex, write_at
 from windlass.window.kinds import is_command
+from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 

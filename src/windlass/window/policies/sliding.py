@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
+from windlass.window.proposals import Proposal
 from windlass.window.survive import exchange
 
 

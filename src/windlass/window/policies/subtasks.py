@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
+from windlass.window.proposals import Proposal
 from windlass.window.survive import call_text, exchange, exchange_lines, lost_names
 
 PLAN_TOOLS: Final = (

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.course import Proposal
 from windlass.window.draft import Draft
 from windlass.window.index import ReadIndex
 from windlass.window.kinds import END, Lines, has_failed, touched
+from windlass.window.proposals import Proposal
 
 _SAME: Final = 0.6
 """The share of an earlier read's lines that the later must show, or it is another text: cut
