@@ -26,6 +26,7 @@ from windlass.messages import (
     tool,
     user,
 )
+from windlass.prices import Prices
 from windlass.window.marks import (
     TOOLS,
     MarkRules,
@@ -269,6 +270,14 @@ class TestWindows:
             window = windlass.bound(parallel(1, turns=3), model)
             assert window.breakpoints == ()
             assert blocks_of(window.wire("anthropic"))[1] == []
+
+    def test_where_nothing_is_cached_there_are_none(self) -> None:
+        said = parallel(1, turns=3)
+        window = windlass.bound(said)
+        assert window.breakpoints == ()
+        assert blocks_of(window.wire("anthropic"))[1] == []
+        cache = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
+        assert windlass.bound(said, prices=cache).breakpoints[-1] == (len(said) - 1, 0)
 
     def test_openais_own_form_has_marks_and_key(self) -> None:
         body = windlass.bound(parallel(1, turns=3), "openai/gpt-5.6").wire("openai")

@@ -145,6 +145,16 @@ class TestRepeats:
         assert f", numbered 97-{96 + count}]" in shown
         assert shown.startswith(form.format(1, "a new line"))
 
+    @pytest.mark.parametrize(("before", "found"), [(500, True), (5_000, False)])
+    def test_numbers_count_where_a_text_begins_with_such_lines(
+        self, before: int, found: bool
+    ) -> None:
+        """A log is not searched for them to its end."""
+        first, second = (listed(BLOCKS[2], at, "{}:{}") for at in (10, 30))
+        after = "x" * before + f"\n{second}"
+        shown = run([[first], [after]], [Repeats()])[-1].entries[-1].message.text
+        assert (", numbered 30-" in shown) == found
+
     def test_lines_with_other_numbers_between_them_are_no_run(self) -> None:
         before = listed(BLOCKS[2], 10, "{}:{}")
         lines = BLOCKS[2].split("\n")

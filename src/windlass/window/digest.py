@@ -78,7 +78,6 @@ _RARE: Final = 6
 _TASK_CHARS: Final = 20_000
 
 
-@lru_cache(maxsize=8_192)
 def kind_of_name(name: str) -> str:
     """What a name is by its shape: one of `ORDER`."""
     # The commonest shapes at a glance; the expressions say the same of them.
