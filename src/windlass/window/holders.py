@@ -111,5 +111,5 @@ class Holders:
             )
         for at, said in {**self._young, **instead}.items():
             if at != but:
-                left -= said.names
+                left.difference_update(said.names)
         return list(filter(left.__contains__, names))

@@ -127,13 +127,18 @@ def known(text: str, other: str, names: Iterable[str]) -> None:
     _LOOKED.know(text, _Looked(MappingProxyType(found), text))
 
 
-def _look(text: str) -> _Looked:
+def _told(text: str) -> str:
+    """A text without what stands for others in it, and JSON without its escapes."""
     text = without_references(text)
+    return unescaped(text) if text[:1] in ("{", "[") else text
+
+
+def _look(text: str) -> _Looked:
     if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
-        words = _words(text)
+        words = _words(without_references(text))
         values = dict.fromkeys(map(_of_pair, words))
         return _Looked(MappingProxyType(_names_among(values, " ".join(values))), " ".join(words))
-    words = _words(unescaped(text) if text[:1] in ("{", "[") else text)
+    words = _words(_told(text))
     line = " ".join(words)
     return _Looked(MappingProxyType(_names_among(words, line)), line)
 
@@ -157,7 +162,7 @@ _LOOKED: Final = Recent(_look, most=_MEMO_TEXTS, chars=_MEMO_CHARS)
 
 def names_in(message: Message) -> AbstractSet[str]:
     """The names in a message: its text, and the arguments of its calls."""
-    said = names_said(message.text).keys()
     if not message.tool_calls:
-        return frozenset(said)
-    return frozenset(said).union(*[whole_names(unescaped(c.arguments)) for c in message.tool_calls])
+        return names_said(message.text).keys()
+    arguments = unescaped(" ".join([call.arguments for call in message.tool_calls]))
+    return whole_names(f"{_told(message.text)} {arguments}").keys()
