@@ -10,8 +10,10 @@ the same names again as recordings do: about 90 names in 5 KB, half of them new 
 80 to 110, a third to two thirds new). Measured in milliseconds, of the processor and by the
 clock, for lengths of 10 to 1,000 turns: `bound` of the whole list where nothing is known of
 it; `Context.append` and `window` at each call; `bound` of the growing list at each call, with
-its memo. Memory is what a context holds besides the messages. Texts are new for each case, so
-that nothing is known of them before. `--recording` measures a recording in their place: the
+its memo. Of each call the least of three times is taken, on the same conversation with other
+digits, so that nothing is known of its texts and what else the machine does does not count;
+the median is over the last quarter of the calls. Memory is what a context holds besides the
+messages. `--recording` measures a recording in their place: the
 one at PLACE, from 0, of a gzipped file of JSON lines (`longest`: that of most characters).
 `--model` plans at the prices of a model's cache, by which edits wait: without one there is no
 cache, and each is made at once.
@@ -28,17 +30,20 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import windlass
 from windlass.loop.bound import forget
 
 CASES = ((10, 5_000), (100, 5_000), (200, 5_000), (1_000, 2_000))
 """Turns, and characters a turn on the average: 1 MB at 200 turns, 2 MB at 1,000."""
+RUNS: Final = 3
+"""Times that each case is measured."""
+_Timed: TypeAlias = tuple[list[float], list[float]]
 
 
 @dataclass(frozen=True)
@@ -269,24 +274,31 @@ def _recorded(where: str) -> list[dict[str, Any]]:
 
 
 def _renamed(said: list[dict[str, Any]], way: int) -> list[dict[str, Any]]:
-    """The same with other digits in its results: what was worked out before is of no use."""
-    moved = str.maketrans("0123456789", "".join(str((at + way) % 10) for at in range(10)))
-    return [
-        {**one, "content": one["content"].translate(moved)}
-        if one["role"] == "tool" and isinstance(one["content"], str)
-        else one
-        for one in said
-    ]
+    """The same with other digits (but for 0) in results and arguments, in one of nine ways.
+
+    What was worked out before is of no use for it, and it takes as long.
+    """
+    digits = "".join(str((at + way) % 9 + 1) for at in range(9))
+    moved = str.maketrans("123456789", digits)
+
+    def call(one: dict[str, Any]) -> dict[str, Any]:
+        function = one["function"]
+        return {
+            **one,
+            "function": {**function, "arguments": function["arguments"].translate(moved)},
+        }
+
+    def message(one: dict[str, Any]) -> dict[str, Any]:
+        if one["role"] == "tool" and isinstance(one["content"], str):
+            return {**one, "content": one["content"].translate(moved)}
+        calls = one.get("tool_calls")
+        return {**one, "tool_calls": list(map(call, calls))} if calls else one
+
+    return list(map(message, said))
 
 
-def measured(listed: list[list[dict[str, Any]]], profile: str, model: str | None) -> Speed:
-    """One case, each of the four ways on a conversation of its own."""
-    megabytes = sum(len(str(one.get("content"))) for one in listed[0]) / 1e6
-    turns = sum(one["role"] == "assistant" for one in listed[0])
-    gc.collect()
-    forget()
-    first = _ms(lambda: windlass.bound(listed[0], model, policy=profile))
-
+def _incremental(said: list[dict[str, Any]], profile: str, model: str | None) -> _Timed:
+    """`append` and `window` of each call: by the processor, and by the clock."""
     context = windlass.Context(model, policy=profile)
 
     def step(new: list[dict[str, Any]]) -> None:
@@ -296,25 +308,53 @@ def measured(listed: list[list[dict[str, Any]]], profile: str, model: str | None
 
     own: list[float] = []
     clock: list[float] = []
-    for begin, end in pairwise(_calls(listed[1])):
+    for begin, end in pairwise(_calls(said)):
         start = time.perf_counter()
-        own.append(_ms(lambda a=begin, b=end: step(listed[1][a:b])))  # type: ignore[misc]
+        own.append(_ms(lambda a=begin, b=end: step(said[a:b])))  # type: ignore[misc]
         clock.append((time.perf_counter() - start) * 1_000)
+    return own, clock
 
-    whole = [
-        _ms(lambda at=at: windlass.bound(listed[2][:at], model, policy=profile))  # type: ignore[misc]
-        for at in _calls(listed[2])[1:]
+
+def _stateless(said: list[dict[str, Any]], profile: str, model: str | None) -> list[float]:
+    """`bound` of the list as it is at each call."""
+    return [
+        _ms(lambda at=at: windlass.bound(said[:at], model, policy=profile))  # type: ignore[misc]
+        for at in _calls(said)[1:]
     ]
 
+
+def _first(said: list[dict[str, Any]], profile: str, model: str | None) -> float:
+    """`bound` of the whole list, of which nothing is known."""
+    gc.collect()
+    forget()
+    return _ms(lambda: windlass.bound(said, model, policy=profile))
+
+
+def _held(said: list[dict[str, Any]], profile: str, model: str | None) -> float:
+    """Megabytes that a context holds beside the messages."""
     gc.collect()
     tracemalloc.start()
-    held = windlass.Context(model, policy=profile)
-    for message in listed[3]:
-        held.append(message)
-    held.window()
+    context = windlass.Context(model, policy=profile)
+    for message in said:
+        context.append(message)
+    context.window()
     gc.collect()
-    memory = tracemalloc.get_traced_memory()[0] / 1e6
+    held = tracemalloc.get_traced_memory()[0] / 1e6
     tracemalloc.stop()
+    return held
+
+
+def measured(said: list[dict[str, Any]], profile: str, model: str | None) -> Speed:
+    """One case: of each call the least of `RUNS` times, with other texts each time."""
+    megabytes = sum(len(str(one.get("content"))) for one in said) / 1e6
+    turns = sum(one["role"] == "assistant" for one in said)
+    ways = [[_renamed(said, RUNS * kind + run) for run in range(RUNS)] for kind in range(3)]
+    first = min(_first(one, profile, model) for one in ways[0])
+    timed = [_incremental(one, profile, model) for one in ways[1]]
+    own = _least([times for times, _ in timed])
+    clock = _least([times for _, times in timed])
+    whole = _least([_stateless(one, profile, model) for one in ways[2]])
+    memory = _held(said, profile, model)
     # The last quarter: what a call costs at that length.
     last = max(5, len(own) // 4)
     own, whole, clock = own[-last:], whole[-last:], clock[-last:]
@@ -329,6 +369,11 @@ def measured(listed: list[list[dict[str, Any]]], profile: str, model: str | None
         _p95(whole),
         memory,
     )
+
+
+def _least(runs: Sequence[Sequence[float]]) -> list[float]:
+    """Of each call its least time: what else the machine does makes it longer, never shorter."""
+    return [min(times) for times in zip(*runs, strict=True)]
 
 
 def _calls(said: list[dict[str, Any]]) -> list[int]:
@@ -351,18 +396,14 @@ def main() -> int:
     given = parser.parse_args()
     windlass.bound(conversation(3, 3_000, 0), given.model, policy=given.profile)  # imports
     if given.recording:
-        said = _recorded(given.recording)
-        cases = [[_renamed(said, way) for way in range(4)]]
+        cases = [_recorded(given.recording)]
     else:
-        cases = [
-            [conversation(turns, chars, turns * 10 + way) for way in range(4)]
-            for turns, chars in CASES
-        ]
+        cases = [conversation(turns, chars, turns * 10) for turns, chars in CASES]
     rows = []
     print("               ms            a call, ms: median / p95                   MB")
     print("turns    MB    first bound   incremental   (clock)    stateless         memory")
-    for listed in cases:
-        row = measured(listed, given.profile, given.model)
+    for said in cases:
+        row = measured(said, given.profile, given.model)
         rows.append(asdict(row))
         print(
             f"{row.turns:5} {row.megabytes:5.2f} {row.first:14.1f}"
