@@ -35,9 +35,9 @@ SHORT_RESULTS: Final = Variant(
         }
     },
 )
-"""With which the 15 turns have under 60K tokens without a cache."""
+"""What the 15 turns cost where large results are cut before they are first sent."""
 LEAN: Final = Variant("auto lean", cascade={"auto_context": {"profile": "lean"}})
-"""With which the 10 attempts have under 35K tokens without a cache."""
+"""What the 10 attempts cost where earlier ones keep 200 characters."""
 
 VARIANTS: Final = (
     Variant("strategy minimal", phases={"context_strategy": "minimal"}),

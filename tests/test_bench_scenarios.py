@@ -135,8 +135,9 @@ class TestDocumentedFigures:
         assert all(one.values_seen == one.values for one in after.values())
 
     @pytest.mark.req("AC-5")
-    def test_the_15_turns_are_never_dearer(self) -> None:
+    def test_the_15_turns_have_60k_tokens_and_are_never_dearer(self) -> None:
         after, bills = measured(research, AUTO)
+        assert after["none"].total <= 60_000
         assert bills["none"] <= 0.40
         assert bills["anthropic"] <= 1.0
         assert bills["automatic"] <= 1.0
@@ -144,10 +145,9 @@ class TestDocumentedFigures:
             assert (one.values_seen, one.lines_seen) == (one.values, one.lines)
 
     @pytest.mark.req("AC-5")
-    def test_the_15_turns_have_60k_tokens_where_results_are_cut(self) -> None:
+    def test_the_15_turns_have_40k_tokens_where_results_are_cut(self) -> None:
         after, bills = measured(research, SHORT_RESULTS)
-        assert after["none"].total <= 60_000
-        assert bills["none"] <= 0.40
+        assert after["none"].total <= 40_000
         assert bills["anthropic"] <= 1.0
         for one in after.values():
             assert (one.values_seen, one.lines_seen) == (one.values, one.lines)
@@ -155,15 +155,15 @@ class TestDocumentedFigures:
     @pytest.mark.req("AC-6")
     def test_the_10_attempts_cost_less_with_all_that_was_needed_in_sight(self) -> None:
         after, bills = measured(loop, AUTO)
-        assert bills["none"] <= 0.20
+        assert after["none"].total <= 35_000
         assert bills["anthropic"] <= 0.75
         assert bills["automatic"] <= 0.75
         assert all(one.values_seen == one.values for one in after.values())
 
     @pytest.mark.req("AC-6")
-    def test_the_10_attempts_have_35k_tokens_with_all_in_sight_under_the_lean_profile(self) -> None:
+    def test_the_10_attempts_cost_least_with_all_in_sight_under_the_lean_profile(self) -> None:
         after, bills = measured(loop, LEAN)
-        assert after["none"].total <= 35_000
+        assert after["none"].total <= 33_000
         assert bills["anthropic"] <= 0.75
         assert bills["automatic"] <= 0.75
         assert all(one.values_seen == one.values for one in after.values())

@@ -165,6 +165,8 @@ class TestWindow:
         assert window.recall(entry.reference) == original
         assert window.recall(entry.reference, grep="line 7 ") == "8: line 7 of order 0"
         assert window.recall(entry.reference, lines="1") == "1: line 0 of order 0"
+        asked = {"ref": entry.reference, "part": "1-9 /line 7 /"}  # as a model asks
+        assert window.recall(**asked) == "8: line 7 of order 0"
 
     def test_recall_refuses_what_it_does_not_know(self) -> None:
         window = windlass.bound(loop(2))
@@ -172,11 +174,13 @@ class TestWindow:
             window.recall("x")
         with pytest.raises(UsageError, match="is no regular expression"):
             window.recall(window.entries[2].reference, grep="(")
+        with pytest.raises(UsageError, match="must be a number or a range"):
+            window.recall(window.entries[2].reference, lines="all")
 
     def test_the_beginning_of_a_reference_will_do_where_only_one_has_it(self) -> None:
         window = windlass.bound(loop(6))
         reference = window.entries[2].reference
-        assert re.fullmatch("result_[0-9a-f]{10}", reference)
+        assert re.fullmatch("result_[0-9a-f]{8}", reference)
         whole = window.recall(reference)
         assert window.recall(reference[:13]) == window.recall(reference.removeprefix("result_"))
         assert window.recall(reference[:13]) == whole

@@ -19,7 +19,7 @@ from windlass.loop.bound import forget
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, contradiction, counted, possible
 
-DEAR = windlass.Prices(read=0.1, write=80, minimum=1_024, step=1, ttl_s=300)
+DEAR = windlass.Prices(read=0.1, write=160, minimum=1_024, step=1, ttl_s=300)
 """Writing is so dear that no edit of what is cached ever pays."""
 
 

@@ -104,7 +104,7 @@ class TestWhatIsChosen:
             for one in ran.rows(phase="orchards")
             if one.row.message and one.row.message.text == talk("orchards")
         ]
-        assert f"result_{shown[:10]}" in outline
+        assert f"result_{shown[:8]}" in outline
         off = selecting(selection={"outline": 0.0})
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=off), pages(*TOPICS)

@@ -438,7 +438,7 @@ class TestTtl:
                     return calls(call("draw"))
                 case 2:
                     ref = results[0].partition("characters; ")[2].rstrip("]")
-                    wanted = {"ref": ref, "lines": "7-8"}
+                    wanted = {"ref": ref, "part": "7-8"}
                     return calls(call("recall", json.dumps(wanted)))
                 case _:
                     return results[-1]

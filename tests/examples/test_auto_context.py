@@ -235,7 +235,7 @@ def test_the_local_model_sees_a_file_once_and_then_its_digest(tmp_path: Path) ->
         assert (digest.because, len(digest.message.text) < len(original) / 2) == ("digest", True)
         assert digest.original is not None
         assert digest.original.text == original
-        assert f"result_{digest.original.content_hash[:10]}" in digest.message.text
+        assert f"result_{digest.original.content_hash[:8]}" in digest.message.text
         assert third.tokens_in < third.snowball_tokens
         assert not list(keeper.verify())
     finally:

@@ -123,7 +123,7 @@ class TestAccumulation:
         assert FamilyCounter("gpt-4o").text(told) <= NOTES_TOKENS
         assert len(told) < len(self.LONG) / 4
         (reference,) = {word.strip("(,") for word in told.split() if "result_" in word}
-        said = assistant(self.LONG).content_hash[:10]
+        said = assistant(self.LONG).content_hash[:8]
         assert reference == f"result_{said}"
 
     @pytest.mark.req("ADR-7")

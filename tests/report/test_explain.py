@@ -62,7 +62,7 @@ async def test_what_became_of_each_and_why(house: House) -> None:
     assert first.tokens < second.tokens
     assert (first.phase, first.turn) == ("a", 1)
     results = [m for m in ran.request("a", 2).messages if m.role == "tool"]
-    assert first.reference == f"result_{results[0].content_hash[:10]}"
+    assert first.reference == f"result_{results[0].content_hash[:8]}"
 
 
 async def test_edits_that_came_later_do_not_count(house: House) -> None:

@@ -52,8 +52,20 @@ class TestSchema:
                 "kind": {"type": "string", "enum": ["a", "b"], "default": "a"},
             },
             "required": ["title"],
-            "additionalProperties": False,
         }
+
+    def test_only_of_a_tool_that_takes_nothing_it_says_that_it_takes_no_more(self) -> None:
+        """What is unknown is refused in a sentence; to say it before costs tokens at each call."""
+
+        def now() -> str:
+            return "noon"
+
+        assert make_tool(now).spec.parameters["additionalProperties"] is False
+        assert "additionalProperties" not in make_tool(weigh).spec.parameters
+        parse = make_tool(weigh).parse
+        assert parse is not None
+        with pytest.raises(ValueError, match="'colour' is unknown"):
+            parse({"title": "a", "colour": "red"})
 
     def test_a_default_that_is_empty_says_no_more_than_that_it_may_be_left_out(self) -> None:
         def look(place: str, grep: str = "", lines: int = 0) -> str:

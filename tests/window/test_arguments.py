@@ -27,7 +27,7 @@ def test_long_values_are_cut_inside_valid_json_with_a_reference() -> None:
     seen = windows(said, Arguments(after=1, max_chars=100))
     assert seen[1].messages == tuple(said[:3])
     (call,) = seen[-1].messages[1].tool_calls
-    told = f"characters; result_{said[1].content_hash[:10]} ...]"
+    told = f"characters; result_{said[1].content_hash[:8]} ...]"
     assert json.loads(call.arguments) == {
         "path": "a.py",
         "text": "é" * 60 + f"\n[... 500 {told}\n" + "é" * 40,

@@ -159,7 +159,7 @@ class TestSpec:
     def test_above_3000_tokens_it_is_stored_apart(self) -> None:
         text = "some words here\n" * 13_821
         told = sent(text, name="bash", arguments={"command": "make"})
-        ref = tool("c1", text, name="bash").content_hash[:10]
+        ref = tool("c1", text, name="bash").content_hash[:8]
         assert told.text.startswith(f"[Stored as result_{ref} - 221k chars]\n")
         assert len(told.text) <= 1_600
 

@@ -204,7 +204,7 @@ class TestDigest:
         seen = windows(said, Digest())
         assert last(seen[1], 2) == result
         assert last(seen[2], 2) == (
-            f"[{len(result):,} chars: result_{said[2].content_hash[:10]}]\nREF_4711 99.50"
+            f"[{len(result)} chars: result_{said[2].content_hash[:8]}]\nREF_4711 99.50"
         )
         assert seen[2].entries[2].because == "digest"
         assert seen[2].entries[2].item.message == said[2], "nothing is lost"
@@ -358,8 +358,8 @@ class TestMasking:
         seen = windows(said, Masking())
         assert [last(w, 2) == FILLER for w in seen[1:]] == [True, True, True, False]
         assert last(seen[-1], 2) == (
-            f"[Tool text result, {len(FILLER):,} chars, hash={said[2].content_hash[:8]}; "
-            f"result_{said[2].content_hash[:10]}]"
+            f"[Tool text result, {len(FILLER)} chars, hash={said[2].content_hash[:8]}; "
+            f"result_{said[2].content_hash[:8]}]"
         )
         assert seen[-1].entries[2].item.message == said[2]
 

@@ -119,6 +119,65 @@ class TestTables:
             'HAT003,03:00:00,103,"37"]}'
         )
 
+    def test_a_column_that_counts_the_rows_is_told_among_the_keys(self) -> None:
+        hits = [
+            {"title": f"a title {at}", "at": {"rank": at + 1}, "row": at, "as": str(at), "n": 7}
+            for at in range(6)
+        ]
+        encoded = encode(json.dumps(hits))
+        assert encoded is not None
+        assert encoded.split("\n")[1:3] == [
+            "[table title,at{rank=1..6},row=0..5,as,n=7",
+            'a title 0,"0"',
+        ]
+        assert decode(encoded) == parse(json.dumps(hits))
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            [1, 2, 3, 4],  # too few to save anything
+            [2, 3, 4, 5, 6, 7],
+            [1, 2, 3, 5, 4, 6],
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+            list(range(1, 1_001)),  # names that may be asked for
+        ],
+    )
+    def test_other_columns_of_numbers_stay(self, column: list[float]) -> None:
+        rows = [{"key of it": one, "text": f"what {one} says"} for one in column]
+        encoded = encode(json.dumps(rows, indent=4))
+        assert encoded is not None
+        assert "[table key of it,text\n" in encoded
+        assert decode(encoded) == parse(json.dumps(rows))
+
+    @given(
+        st.lists(
+            st.sampled_from(["counts", "counts from 0", "1..9", "0..1", "9"]),
+            min_size=1,
+            max_size=3,
+        ),
+        st.lists(st.integers(1, 4), min_size=1, max_size=3),
+        st.booleans(),
+    )
+    def test_counts_are_read_back(self, kinds: list[str], sizes: list[int], keyed: bool) -> None:
+        def rows(start: int, count: int) -> list[dict[str, Any]]:
+            return [
+                {
+                    kind: at + (kind == "counts") if kind.startswith("counts") else kind
+                    for kind in kinds
+                }
+                for at in range(start, start + count)
+            ]
+
+        starts = [sum(sizes[:number]) for number in range(len(sizes))]
+        groups = [rows(start, size * 3) for start, size in zip(starts, sizes, strict=True)]
+        table = rows(0, 3 * sum(sizes))
+        values: list[Any] = [table, groups, [[table], table]]
+        if keyed:
+            values.append({f"k{at}": row for at, row in enumerate(table)})
+        for value in values:
+            encoded = encode(json.dumps(value, indent=40))
+            assert encoded is None or decode(encoded) == parse(json.dumps(value))
+
     @pytest.mark.parametrize(
         "text",
         [

@@ -23,7 +23,7 @@ def test_an_original_comes_back_once_when_what_only_it_holds_is_named() -> None:
     assert seen[-3].inserts == ()
     assert texts(seen[-2])[-2:] == [
         "What of #W123?",
-        f"[result_{SAID[2].content_hash[:10]}, shown again because it names #W123]\n{RESULT}",
+        f"[result_{SAID[2].content_hash[:8]}, shown again because it names #W123]\n{RESULT}",
     ]
     assert texts(seen[-1])[-3:] == [texts(seen[-2])[-1], "Open.", "And #W123?"]
     assert len([text for text in texts(seen[-1]) if "shown again because" in text]) == 1

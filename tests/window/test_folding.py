@@ -31,7 +31,7 @@ def test_a_pair_becomes_the_documented_line_behind_the_assistants_words() -> Non
         assistant(
             "I search.\n"
             '[Turn 1] web_search("Python sorting algorithms") -> 3 results, most relevant:'
-            f" quicksort; mergesort; TimSort; result_{said[2].content_hash[:10]}"
+            f" quicksort; mergesort; TimSort; result_{said[2].content_hash[:8]}"
         ),
         *said[3:],
     )
@@ -57,7 +57,7 @@ def test_names_that_nothing_else_holds_are_kept_and_others_are_not() -> None:
     said = [user("Ask for user_ann_22"), assistant("", calls=[call]), tool(call, result)]
     said += [assistant("x"), user("y")]
     told = windows(said, Folding(1))[-1].messages[1].text
-    assert told.endswith("\nNames in there: #W7463")
+    assert told.endswith("\nAlso named: #W7463")
     bounded = windows(said, Folding(1, names_chars=3))[-1].messages[1].text
     assert "#W7463" not in bounded
 

@@ -63,7 +63,7 @@ def test_without_a_file_the_reference_is_told_and_without_words_the_name_alone()
     ]
     said += [tool(CALL, "y")]
     shown = windows(said, Images())[-1].messages[0]
-    ref = f"result_{said[0].content_hash[:10]}"
+    ref = f"result_{said[0].content_hash[:8]}"
     assert shown.text == f"Look\n[Image at turn 1: chart.png, 640x480, {ref}]"
 
 

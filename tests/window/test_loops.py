@@ -48,9 +48,11 @@ def attempts(
 def cut(n: int, rows: list[Item]) -> str:
     text = f"Output {n}. {LONG}"
     ref = next(r for r in rows if r.id == f"o{n}").message.content_hash
+    room = 500 - len(f"\n[... {len(text)} characters; result_{ref[:8]} ...]\n")
+    head = int(room * 0.6)
     return (
-        f"[Attempt #{n}]\n{text[:300]}\n[... {len(text) - 500} characters;"
-        f" result_{ref[:10]} ...]\n{text[-200:]}"
+        f"[Attempt #{n}]\n{text[:head]}\n[... {len(text) - room} characters;"
+        f" result_{ref[:8]} ...]\n{text[head - room :]}"
     )
 
 
@@ -58,7 +60,7 @@ def folded(n: int, rows: list[Item]) -> str:
     """The tool pair of an attempt as the line that it becomes at the refusal."""
     ref = next(r for r in rows if r.id == f"r{n}").message.content_hash
     seen = ("seen " * 50)[:137].rstrip()
-    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; result_{ref[:10]}'
+    return f'I look.\n[Turn {2 * n - 1}] look("{n}") -> {seen}...; result_{ref[:8]}'
 
 
 @pytest.mark.req("AC-34", "AC-46", "AC-47", "AC-48", "AC-49", "AC-50")
@@ -176,7 +178,27 @@ def test_names_that_only_a_cut_attempt_held_are_listed() -> None:
     )
     shown = texts(windows(rows, Loops())[-1])
     # The reference in the line of its call is no name that it found.
-    assert shown[2] == f"{cut(1, rows)}\nNames in this attempt: dim_customer_v2"
+    assert shown[2] == f"{cut(1, rows)}\nAlso named: dim_customer_v2"
+
+
+@pytest.mark.req("AC-48")
+@given(st.integers(60, 900), st.integers(1, 1_500))
+def test_what_is_shown_of_a_cut_attempt_has_its_characters_with_the_reference(
+    chars: int, length: int
+) -> None:
+    rows = attempts(2)
+    said = ("word " * 300)[:length].strip() + "."
+    rows[4] = Item("o1", assistant(said), "agent", "P", 2, 1)
+    shown = texts(windows(rows, Loops(attempt_chars=chars))[-1])[2]
+    head, _, body = shown.partition("\n")
+    assert head == "[Attempt #1]"
+    if len(said) <= chars:
+        assert body == said
+    else:
+        told = re.search(r"\n\[\.\.\. (\d+) characters; result_\w+ \.\.\.\]\n", body)
+        assert told is not None
+        assert len(body) - len(told[0]) == len(said) - int(told[1]) >= chars // 2
+        assert len(body) <= max(chars, chars // 2 + len(told[0]))
 
 
 def same_calls(count: int, result: str = "still running " * 20) -> list[Message]:
@@ -195,7 +217,7 @@ def test_the_same_call_made_again_and_again_is_a_line_with_a_count() -> None:
         "Wait for it.",
         'I check.\n[Turns 1-3] 3 times the same: status("j-1") -> '
         + ("still running " * 20)[:137].strip()
-        + f"...; result_{said[6].content_hash[:10]}",
+        + f"...; result_{said[6].content_hash[:8]}",
         "I check.",
         "still running " * 20,
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import assistant, user
-from windlass.window.originals import file_name, meant, reference
+from windlass.window.originals import asked_for, file_name, meant, part_of, reference
 
 HASHES = ["1a2b3c4d5e6f7081", "1a2b3c4d5e000000", "ffff000011112222"]
 
@@ -44,3 +46,34 @@ def test_every_message_is_found_by_its_reference(texts: list[str]) -> None:
     hashes = [message.content_hash for message in messages]
     for message in messages:
         assert meant(reference(message), hashes) == message.content_hash
+
+
+@pytest.mark.req("CE-33")
+@pytest.mark.parametrize(
+    ("part", "asked"),
+    [
+        ("", {}),
+        ("7", {"lines": "7"}),
+        (" 10 - 40 ", {"lines": "10 - 40"}),
+        ("line 3", {"lines": "3"}),
+        ("a[0].b", {"path": "a[0].b"}),
+        ("$.rows[10]", {"path": "$.rows[10]"}),
+        ("First Name", {"path": "First Name"}),
+        ("paths./users/.get", {"path": "paths./users/.get"}),
+        ("/src/a.py:1/", {"grep": "src/a.py:1"}),
+        ("/two words/i", {"grep": "(?i)two words"}),
+        (
+            "logs[2] lines 1-9 /Error: \\d+/",
+            {"path": "logs[2]", "lines": "1-9", "grep": "Error: \\d+"},
+        ),
+    ],
+)
+def test_a_part_is_said_in_one_text(part: str, asked: dict[str, str]) -> None:
+    assert asked_for(part) == asked
+
+
+@pytest.mark.req("CE-33")
+def test_a_part_of_a_part() -> None:
+    text = json.dumps({"logs": ["", "one\ntwo\nthree\nold two"]})
+    assert part_of(text, "logs[1] 2-4 /two/") == "2: two\n4: old two"
+    assert part_of(text, "logs[1]", lines="3") == "3: three"

@@ -25,7 +25,7 @@ def test_old_words_are_cut_at_the_end_of_a_sentence_with_the_marker() -> None:
     kept = "First I look. Then I think about it at length."
     assert cut.text == (
         f"{kept}\n[... truncated for context efficiency ...]\n"
-        f"[{len(LONG) - len(kept)} more characters; result_{said[1].content_hash[:10]}]"
+        f"[{len(LONG) - len(kept)} more characters; result_{said[1].content_hash[:8]}]"
     )
     assert MARKER in cut.text
     assert cut.tool_calls == (CALL,)

@@ -106,7 +106,7 @@ class TestRepeats:
         first = window.entries[2].item.message
         assert window.messages[2] == first
         assert window.messages[4].text == (
-            f"[Same as peek 0 above, result_{first.content_hash[:10]}]"
+            f"[Same as peek 0 above, result_{first.content_hash[:8]}]"
         )
 
     def test_a_run_of_lines(self) -> None:

@@ -28,7 +28,7 @@ def test_an_answered_request_keeps_its_conclusion_and_a_line_a_call() -> None:
     said = [user("Check."), *steps(1, 2), done, user("Next."), *steps(3, 4)]
     seen = windows(said, Subtasks(after=2))
     assert seen[4].messages == tuple(said[:9])
-    refs = [f"result_{said[at].content_hash[:10]}" for at in (2, 4)]
+    refs = [f"result_{said[at].content_hash[:8]}" for at in (2, 4)]
     lines = (
         f'[Turn 1] read("f1.py") -> line of file 1 (30 lines); {refs[0]}\n'
         f'[Turn 2] read("f2.py") -> line of file 2 (30 lines); {refs[1]}'

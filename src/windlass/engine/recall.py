@@ -12,12 +12,13 @@ from windlass.tools.base import ToolContext
 from windlass.window.originals import meant, part_of, reference, said
 
 
-def recall(ref: str, context: ToolContext, grep: str = "", lines: str = "", path: str = "") -> str:
-    """Get the original behind a ref (result_...); in part by lines 10-40, grep, JSON path a[0].b.
+def recall(ref: str, context: ToolContext, part: str = "") -> str:
+    """Original of result_..., or a part: lines 10-40, /regex/, JSON path a[0].b.
 
     One paragraph tells a model all of it, and no parameter has words of its own: they are sent
-    with every call. `lines` count from 1; without a part, all of the original is given back.
-    Raises ToolError where nothing has the reference or the part.
+    with every call. Lines count from 1; without a part, all of the original is given back; a
+    part of a part is asked for as `a[0].b 10-40 /regex/`. Raises ToolError where nothing has the
+    reference or the part.
     """
     if context.recall is None:
         raise ToolError("recall works only inside a run")
@@ -26,7 +27,7 @@ def recall(ref: str, context: ToolContext, grep: str = "", lines: str = "", path
     except KeyError as error:
         raise ToolError(str(error.args[0])) from error
     try:
-        return part_of(text, grep=grep, lines=lines, path=path)
+        return part_of(text, part)
     except ValueError as error:
         raise ToolError(str(error)) from error
 

@@ -243,7 +243,9 @@ class Context:
         self.course.supply(key, text)
         self._last = None
 
-    def recall(self, ref: str, grep: str = "", lines: str = "", path: str = "") -> str:
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
         """The original behind a reference; see `ChatWindow.recall`."""
         known = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
         try:
@@ -255,7 +257,7 @@ class Context:
                 f"the reference {ref!r} names no message here: {error.args[0]}; known: {told}"
             ) from None
         try:
-            return part_of(said(original), grep=grep, lines=lines, path=path)
+            return part_of(said(original), part, grep=grep, lines=lines, path=path)
         except ValueError as error:
             raise UsageError(str(error)) from error
 

@@ -228,13 +228,16 @@ class ChatWindow:
         )
         return {key: body[key] for key in _CONTEXT_KEYS if key in body}
 
-    def recall(self, ref: str, grep: str = "", lines: str = "", path: str = "") -> str:
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
         """The original behind a reference, or the part of it that is asked for.
 
         `grep` is a regular expression, `lines` a range such as `10-40`, `path` a place in a
-        JSON text. Raises UsageError for an unknown reference, naming known ones.
+        JSON text; `part` is one of them, or several, in one text, as the tool `recall` takes it.
+        Raises UsageError for an unknown reference, naming known ones.
         """
-        return self._context.recall(ref, grep, lines, path)
+        return self._context.recall(ref, grep, lines, path, part)
 
 
 def _told(context: Context, made: Made) -> Iterator[Shown]:

@@ -58,6 +58,10 @@ def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
     try:
         model = create_model(name, __config__=_CONFIG, **fields)
         raw = model.model_json_schema(schema_generator=_Schema)
+        if names:
+            # What it does not take is refused in a sentence; to say so before takes five tokens
+            # of every call. Of a tool that takes nothing there is nothing else to tell.
+            del raw["additionalProperties"]
     except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as problem:
         reason = str(problem).partition("\n")[0]
         raise UsageError(f"{origin} cannot be a tool: {reason}") from problem

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, TypeVar
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
-from windlass.window.holders import Said
+from windlass.window.holders import NONE, Said
 from windlass.window.proposals import Facts, Want
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Derived = TypeVar("Derived")
-_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{10,16}\b")
+_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """Within so many characters of a placeholder its reference begins."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
@@ -71,6 +72,10 @@ class Draft:
     def entry(self, at: int) -> Entry | None:
         """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
         return self._entries[at] if at in self._entries else self._course.entries[at]
+
+    def stood(self, at: int) -> Entry | None:
+        """What was shown of it before this step, whatever becomes of it here."""
+        return self._course.entries[at]
 
     def untouched(self, at: int) -> bool:
         """Whether it is shown as it was said."""
@@ -139,6 +144,15 @@ class Draft:
     def fixed(self, at: int) -> bool:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
         return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.item(at).message)))
+
+    @property
+    def changes(self) -> Sequence[int]:
+        """The positions whose entries earlier calls changed, in the order in which they did."""
+        return self._course.changes
+
+    def names(self, at: int) -> AbstractSet[str]:
+        """The names in what is shown of the message, which no call has seen yet."""
+        return self._said[at].names if at in self._said else NONE
 
     @property
     def tokens(self) -> int:

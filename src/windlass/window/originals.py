@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
 
 REF: Final = "result_"
 """What a reference begins with; the content hash of the message follows, or its beginning."""
-_DIGITS: Final = 10
+_DIGITS: Final = 8
 """Hex digits of the hash that a reference has. It stands in every line that is in the place of
-a text, and models count a token for about two digits. Among 10,000 messages two begin alike
-in one of 20,000 sessions; then both are named, and neither is taken for the other."""
+a text, and models count a token for about two digits. Among 1,000 messages two begin alike
+in one of 8,600 sessions; then both are named, and neither is taken for the other."""
 _FEWEST: Final = 4
 """Hex digits from which on the beginning of a hash is taken for a reference."""
 
@@ -23,6 +23,8 @@ MOST_CHARS: Final = 32_000
 
 _MOST_LINE: Final = 2_000
 _SPAN: Final = re.compile(r"(\d+)\s*(?:-\s*(\d+))?")
+_GREP: Final = re.compile(r"(?:(?P<before>.*?\S)\s+)??/(?P<grep>.+)/(?P<fold>i?)", re.DOTALL)
+_LINES: Final = re.compile(r"(?:(?P<before>.*?\S)\s+)??(?:lines?\s+)?(?P<lines>\d+(?:\s*-\s*\d+)?)")
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -64,11 +66,33 @@ def said(message: Message) -> str:
     return "\n".join([*([message.text] if message.text else []), *calls, *pictures])
 
 
-def part_of(text: str, *, grep: str = "", lines: str = "", path: str = "") -> str:
+def asked_for(part: str) -> Mapping[str, str]:
+    """What a model means by a part, in one text: a JSON path, lines, a regular expression.
+
+    >>> asked_for("lines 10-40"), asked_for("results[0].title"), asked_for("/error/i")
+    ({'lines': '10-40'}, {'path': 'results[0].title'}, {'grep': '(?i)error'})
+    >>> asked_for("logs[0].text 1-90 /Error/")
+    {'grep': 'Error', 'lines': '1-90', 'path': 'logs[0].text'}
+    """
+    asked: dict[str, str] = {}
+    left = part.strip()
+    if found := _GREP.fullmatch(left):
+        asked["grep"] = f"(?i){found['grep']}" if found["fold"] else found["grep"]
+        left = found["before"] or ""
+    if found := _LINES.fullmatch(left):
+        asked["lines"] = found["lines"]
+        left = found["before"] or ""
+    if left:
+        asked["path"] = left
+    return asked
+
+
+def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path: str = "") -> str:
     """The part of `text` asked for.
 
     Args:
         text: The original.
+        part: What follows in one text, as a model says it; see `asked_for`.
         grep: Only lines that match this regular expression, each with its number.
         lines: Only these lines, counted from 1: `12` or `10-40`.
         path: Only what stands here in a JSON text: `results[0].title`.
@@ -76,6 +100,11 @@ def part_of(text: str, *, grep: str = "", lines: str = "", path: str = "") -> st
     A part is at most `MOST_CHARS` characters and ends by saying how to read on.
     Raises ValueError with one sentence where what is asked for cannot be found.
     """
+    asked = asked_for(part)
+    grep, lines, path = (
+        said or asked.get(name, "")
+        for name, said in (("grep", grep), ("lines", lines), ("path", path))
+    )
     if path:
         text = _at_path(text, path)
     if not grep and not lines:
@@ -142,17 +171,11 @@ def _known(value: Any) -> str:
 
 RECALL: Final = ToolSpec(
     "recall",
-    "Get the original behind a ref (result_...); in part by lines 10-40, grep, JSON path a[0].b.",
+    "Original of result_..., or a part: lines 10-40, /regex/, JSON path a[0].b.",
     {
         "type": "object",
-        "properties": {
-            "ref": {"type": "string"},
-            "grep": {"type": "string"},
-            "lines": {"type": "string"},
-            "path": {"type": "string"},
-        },
+        "properties": {"ref": {"type": "string"}, "part": {"type": "string"}},
         "required": ["ref"],
-        "additionalProperties": False,
     },
 )
 """What a model is told of `recall`, in every loop that offers it: it is paid at every call."""

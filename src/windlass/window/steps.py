@@ -21,6 +21,7 @@ from windlass.window.policies.digest import Digest
 from windlass.window.policies.expand import Expand
 from windlass.window.policies.folding import Folding
 from windlass.window.policies.images import Images
+from windlass.window.policies.listed import Listed
 from windlass.window.policies.loops import Loops
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
@@ -56,6 +57,8 @@ def steps(
     """
     policy = policy if caches else policy.uncached()
     shortened = (*_fresh(policy, window_tokens), *_aged(policy)) if policy.enabled else ()
+    if policy.enabled and policy.repeats and not caches:
+        shortened += (Listed(),)
     return (*shortened, *_whole(policy, limit, on_exceed, where))
 
 

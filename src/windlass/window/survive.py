@@ -21,6 +21,8 @@ ARGUMENT_CHARS: Final = 60
 """Characters that an argument keeps in the line of its call."""
 OUTCOME_CHARS: Final = 140
 """Characters that the outcome keeps there."""
+ALSO: Final = "Also named: "
+"""Stands before the names that only the messages held that a text stands for."""
 _TITLES: Final = ("title", "name", "id", "path", "url", "key")
 _TOLD_ITEMS: Final = 3
 _SENTENCE: Final = re.compile(r"[.!?…][\"')\]]*(?=\s)|\n")
@@ -57,7 +59,18 @@ def head_tail(text: str, chars: int, told: str, *, head: float = 0.6) -> str:
         return text
     first = int(chars * head)
     last = text[len(text) - (chars - first) :] if chars > first else ""
-    return f"{text[:first]}\n{told.format(f'{len(text) - chars:,}')}\n{last}"
+    return f"{text[:first]}\n{told.format(len(text) - chars)}\n{last}"
+
+
+def ends_within(text: str, chars: int, told: str) -> str:
+    """Like `head_tail`, with what stands between them counted: `chars` characters in all.
+
+    Half of them are text, however long `told` is.
+    """
+    if len(text) <= chars:
+        return text
+    between = len(told.format(len(text))) + 2
+    return head_tail(text, max(chars - between, chars // 2), told)
 
 
 def with_texts(value: Any, told: Callable[[str], str]) -> Any:
@@ -282,4 +295,4 @@ def summary_of(
     """The message that stands for a span: a header, the summary, and the names it lacks."""
     told = f"{header}\n{text.strip()}"
     lost = lost_names(draft, span, told, names_chars)
-    return Message("assistant", (Text(f"{told}\nAlso named: {lost}" if lost else told),))
+    return Message("assistant", (Text(f"{told}\n{ALSO}{lost}" if lost else told),))

@@ -247,9 +247,9 @@ def short(piece: Piece) -> Piece:
     back = reference(original)
     if message.role == "tool":
         kept = digest(text, room, list(names_said(text)), errors=min(400, room))
-        head = f"[{message.name or 'tool'}, {len(text):,} chars: {back}]"
+        head = f"[{message.name or 'tool'}, {len(text)} chars: {back}]"
     else:
         kept = cut_text(text, room)
-        head = f"[{len(text):,} chars, cut; {back}]"
+        head = f"[{len(text)} chars, cut; {back}]"
     after = message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
     return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")

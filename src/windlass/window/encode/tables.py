@@ -4,8 +4,9 @@ The form is JSON with three liberties, told in the first line of a text that tak
 (`legend`):
 plain texts and keys stand without quotes; a list of like objects is `[table` with their keys
 and then one line for each object; what all objects of a table have in common stands once,
-`key=value`, among the keys. `decode` reads it back: values, number texts and the order of
-lists are the same, the order of keys inside an object need not be.
+`key=value`, among the keys, and so does a column that counts the rows, `key=1..20`. `decode`
+reads it back: values, number texts and the order of lists are the same, the order of keys inside
+an object need not be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeGuard
 
+from windlass.window.encode.counts import FROM, counted_from
 from windlass.window.encode.jsontext import MAX_DEPTH, NUMBER, NotPlain, Number, Value, dumps, parse
 from windlass.window.encode.legend import is_head, legend
 
@@ -73,6 +75,7 @@ class _Column:
     cells: list[Any] = field(default_factory=list[Any])
     inner: list[_Column] = field(default_factory=list["_Column"])
     common: str | None = None
+    counted: int | None = None
 
 
 class _Writer:
@@ -154,7 +157,7 @@ class _Writer:
             first = columns[0]
             while first.inner:
                 first = first.inner[0]
-            first.common = None
+            first.common = first.counted = None
             varying = list(self._settle([first], depth, keep=True))
         lines = list(map(",".join, zip(*[column.cells for column in varying], strict=True)))
         return ",".join(map(self._told, columns)), lines
@@ -172,6 +175,9 @@ class _Writer:
                 if column.cells[0] and len(set(column.cells)) == 1:
                     column.common = column.cells[0]
                     continue
+                column.counted = counted_from(column.cells)
+                if column.counted is not None:
+                    continue
             yield column
 
     def _told(self, column: _Column) -> str:
@@ -180,6 +186,8 @@ class _Writer:
         if column.common is not None:
             self._common = True
             return f"{_key(column.key)}={column.common}"
+        if column.counted is not None:
+            return f"{_key(column.key)}={column.counted}..{column.counted + len(column.cells) - 1}"
         return _key(column.key)
 
 
@@ -319,7 +327,11 @@ class _Reader:
                 column.inner = self._columns("}")
                 self._must("}")
             elif self._skips("="):
-                column.cells = [self.value()]
+                if counted := FROM.match(self._text, self.at):
+                    self.at = counted.end()
+                    column.counted = int(counted[1])
+                else:
+                    column.cells = [self.value()]
             columns.append(column)
         return columns
 
@@ -335,6 +347,10 @@ class _Reader:
                 continue
             if column.cells:
                 row[column.key] = column.cells[0]
+                continue
+            if column.counted is not None:
+                row[column.key] = Number(str(column.counted))
+                column.counted += 1
                 continue
             if not self._is_first:
                 self._must(",")

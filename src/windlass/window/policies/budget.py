@@ -130,7 +130,7 @@ def _line(at: int) -> Callable[[Draft], Message | None]:
 
     def write(draft: Draft) -> Message | None:
         message = draft.item(at).message
-        told = f"[{outcome(message)}; {len(message.text):,} characters; {draft.back(at)}]"
+        told = f"[{outcome(message)}; {len(message.text)} characters; {draft.back(at)}]"
         return message.with_parts(Text(told))
 
     return write

@@ -27,7 +27,7 @@ from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
 from windlass.window.proposals import Proposal
 
-HEAD: Final = "[{chars:,} chars: {back}]"
+HEAD: Final = "[{chars} chars: {back}]"
 """The line before a digest: the size of the result, and how to get it back.
 
 Which tool it was the call says, which is in view wherever its result is. To say it again costs

@@ -9,6 +9,7 @@ from windlass.messages import Message, Text
 from windlass.window.draft import Draft
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
+    ALSO,
     aged,
     exchange,
     exchange_lines,
@@ -67,7 +68,7 @@ def folded(
         told = "\n".join([*([own] if own else []), *lines])
         lost = lost_names(draft, exchange(draft, at), told, names_chars * len(lines))
         if lost:
-            told += f"\nNames in there: {' '.join(lost.split())}"
+            told += f"\n{ALSO}{' '.join(lost.split())}"
         return Message("assistant", (Text(told),), name=entry.message.name)
 
     return write

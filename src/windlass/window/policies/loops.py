@@ -17,12 +17,13 @@ from windlass.window.draft import Draft
 from windlass.window.policies.folding import folded
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
+    ALSO,
     call_text,
+    ends_within,
     exchange,
     failed,
     first_sentence,
     flat,
-    head_tail,
     is_whole,
     lost_names,
     outcome,
@@ -56,8 +57,8 @@ class Loops:
 
     Args:
         limit: Earlier attempts that are shown, the last among them.
-        attempt_chars: Characters that the output of an attempt before the last keeps, and as
-            many its names.
+        attempt_chars: Characters that are shown of the output of an attempt before the last,
+            with the line that stands for the rest; and as many of its names.
         same_calls: Equal calls in a row from which on they are told in a line; 0: never.
     """
 
@@ -151,12 +152,12 @@ class Loops:
             at = next((at for at in reversed(said) if draft.item(at).message.text), said[-1])
             text = draft.item(at).message.text or "(no output)"
             told = f"[... {{}} characters; {draft.back(at)} ...]"
-            output = f"[Attempt #{number}]\n{head_tail(text, self.attempt_chars, told)}"
+            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, told)}"
             # How its own originals are got back is no finding of the attempt.
             known = "\n".join([output, *map(draft.back, span)])
             lost = lost_names(draft, span, known, self.attempt_chars)
             if lost:
-                output += f"\nNames in this attempt: {' '.join(lost.split())}"
+                output += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(output),))
 
         return write

@@ -13,7 +13,7 @@ from windlass.window.draft import Draft
 from windlass.window.kinds import look_of
 from windlass.window.proposals import Proposal
 
-MASK: Final = "[Tool {sort}, {chars:,} chars, hash={hash}; {back}]"
+MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {back}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""
 _HASH_CHARS: Final = 8
 _FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "expand"})

@@ -59,5 +59,5 @@ class _Cut:
             return None
         text = entry.message.text
         kept = to_sentence_end(text, self.chars)
-        left = f"[{len(text) - len(kept):,} more characters; {draft.back(self.at)}]"
+        left = f"[{len(text) - len(kept)} more characters; {draft.back(self.at)}]"
         return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{left}")

@@ -20,7 +20,7 @@ from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
-TOLD: Final = "[{chars:,} characters, written anew below; {back}]"
+TOLD: Final = "[{chars} characters, written anew below; {back}]"
 """Stands for a text that was written, within the arguments of its call."""
 
 

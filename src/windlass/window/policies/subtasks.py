@@ -14,7 +14,7 @@ from typing import Any, Final
 from windlass.messages import Message, Text, ToolCall
 from windlass.window.draft import Draft
 from windlass.window.proposals import Proposal
-from windlass.window.survive import call_text, exchange, exchange_lines, lost_names
+from windlass.window.survive import ALSO, call_text, exchange, exchange_lines, lost_names
 
 PLAN_TOOLS: Final = (
     "plan",
@@ -103,7 +103,7 @@ class Subtasks:
             told = "\n".join(lines)
             lost = lost_names(draft, span, told, self.names_chars)
             if lost:
-                told += f"\nNames in there: {' '.join(lost.split())}"
+                told += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(told),))
 
         return write

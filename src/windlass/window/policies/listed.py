@@ -1,0 +1,107 @@
+"""Names told once: a list of names loses those that a newer message in view says.
+
+Folded calls and attempts end in a list of names that nothing else in view held when they were
+written. What a later call says or gives often holds them again: then the older list would tell
+them twice at every call from there on. Which texts have such a list, and how it is found in
+them, is known here; when a list is written is the affair of others. Digests are left alone:
+there are many more, and to write them anew would take longer than all else for what it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from windlass.messages import Message
+from windlass.window.digest import chars_of
+from windlass.window.draft import Draft
+from windlass.window.entries import Entry, Fold, Replace
+from windlass.window.names import known, whole_names
+from windlass.window.proposals import Proposal
+from windlass.window.survive import ALSO, exchange, with_text
+
+_LESS: Final = ", less names that a newer message says"
+_LISTS: Final = frozenset({"fold", "retry", "summarise"})
+"""Edits whose texts end in such a list."""
+_MOST_CHARS: Final = 400
+"""A result with more characters of names is no reason to look at older lists: what it is digested
+to may not hold all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Writes lists of names anew without those that what is new says.
+
+    It rewrites old messages, so it is of use where the prices have no cache.
+    """
+
+    name: str = "listed"
+
+    def propose(self, draft: Draft) -> Iterable[Proposal]:
+        """The lists that tell names of what no call has seen yet."""
+        index = draft.derived(_Index)
+        index.grow(draft)
+        for at in index.telling(draft):
+            edit = draft.edit(at)
+            if isinstance(edit, Replace | Fold):
+                folds = isinstance(edit, Fold)
+                span = exchange(draft, at) if folds else (at,)
+                reason = edit.reason.removesuffix(_LESS) + _LESS
+                write = partial(_write, at=at)
+                yield Proposal(span, edit.because, reason, write, folds=folds)
+
+
+class _Index:
+    """Where names are listed: the positions of the lists, by name."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._places: dict[str, list[int]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was edited for good since."""
+        changes = draft.changes
+        for at in dict.fromkeys(changes[self._upto :]):
+            entry = draft.stood(at)
+            for name in names_listed(entry) if entry is not None else ():
+                places = self._places.setdefault(name, [])
+                if at not in places:
+                    places.append(at)
+        self._upto = len(changes)
+
+    def telling(self, draft: Draft) -> list[int]:
+        """The positions that listed names of what is new, in order."""
+        found: set[int] = set()
+        for at in draft.fresh:
+            names = draft.names(at)
+            if draft.item(at).message.role != "tool" or chars_of(names) <= _MOST_CHARS:
+                found.update(*[self._places[name] for name in names & self._places.keys()])
+        return sorted(found)
+
+
+def names_listed(entry: Entry) -> list[str]:
+    """The names that a text lists at its end, in order; empty where it does so nowhere."""
+    if entry.because not in _LISTS:
+        return []
+    before, _, line = entry.message.text.rpartition("\n")
+    if not before or not line.startswith(ALSO):
+        return []
+    words = line.removeprefix(ALSO).split(" ")
+    return words if words == list(whole_names(line.removeprefix(ALSO))) else []
+
+
+def _write(draft: Draft, at: int) -> Message | None:
+    entry = draft.entry(at)
+    if entry is None:
+        return None
+    words = names_listed(entry)
+    left = draft.left(words, but=at)
+    if len(left) == len(words):
+        return None
+    text = entry.message.text
+    before = text[: text.rindex("\n")]
+    told = f"{before}\n{ALSO}{' '.join(left)}" if left else before
+    known(told, before, left)
+    return with_text(entry.message, lambda _: told)
