@@ -103,6 +103,23 @@ class TestSameBytes:
             thread.join()
         assert wrong == []
 
+    def test_a_context_that_grew_while_it_was_compared_is_not_taken(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        messages = loop(6)
+        alone = bytes_of(windlass.bound(messages[:5]))
+        forget()
+        windlass.bound(messages[:3])
+        fits = windlass.Context.pinned_by
+
+        def meanwhile(context: windlass.Context, pins: Any) -> bool:
+            monkeypatch.undo()
+            windlass.bound(messages[:9])  # what another thread may do at this moment
+            return fits(context, pins)
+
+        monkeypatch.setattr(windlass.Context, "pinned_by", meanwhile)
+        assert bytes_of(windlass.bound(messages[:5])) == alone
+
     def test_a_list_changed_in_place_is_a_new_list(self) -> None:
         messages = loop(6)
         windlass.bound(messages)

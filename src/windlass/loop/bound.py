@@ -119,15 +119,15 @@ class _Memo:
                 and one.settings == settings
                 and one.given == list(messages[:count])
                 and one.context.pinned_by(pins)
-                and self._take_out(one)
+                and self._take_out(one, count)
             ):
                 return one
         return None
 
-    def _take_out(self, kept: _Kept) -> bool:
-        """Whether it was still there; another thread may have taken it."""
+    def _take_out(self, kept: _Kept, count: int) -> bool:
+        """Whether it was still there, with `count` messages; another thread may have used it."""
         with self._lock:
-            if kept not in self._kept:
+            if kept not in self._kept or len(kept.given) != count:
                 return False
             self._kept.remove(kept)
             return True

@@ -286,12 +286,12 @@ class Context:
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
-        mine = {pin for pin in self.pins if pin in self._places}
-        return mine == {pin for pin in pins if pin in self._places}
+        known = self._places.keys()
+        return known & self.pins == known & pins
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""
-        return sorted((pin for pin in self.pins if pin not in self._places), key=str)
+        return sorted(self.pins.difference(self._places), key=str)
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""

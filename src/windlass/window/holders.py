@@ -79,7 +79,7 @@ class Holders:
         `instead` is shown in the place of what stands here; the positions `but` do not count.
         """
         asked = frozenset(names)
-        found = Counter({name: self._counts[name] for name in asked & self._counts.keys()})
+        found = Counter({name: self._counts[name] for name in self._counts.keys() & asked})
         for at in {*instead, *but}:
             if at in self._said and at not in self._young:
                 found.subtract(asked & self._said[at].names)
