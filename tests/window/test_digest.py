@@ -90,6 +90,13 @@ class TestNames:
             *("https://example.com/a_b", "10:45:00", "11:00:00"),
         ]
 
+    def test_that_a_column_counts_its_rows_is_no_name(self) -> None:
+        hits = [{"rank": at + 1, "url": f"https://example.com/{at}_x"} for at in range(6)]
+        text = encode(json.dumps(hits))
+        assert text is not None
+        assert "rank=1..6" in text
+        assert list(names_said(text)) == [hit["url"] for hit in hits]
+
     def test_escapes_of_json_stick_to_no_name(self) -> None:
         call = ToolCall("c", "bash", json.dumps({"command": 'cd x\nrun_it "a_b"\t\\d_e'}))
         assert "run_it" in names_in(assistant("", calls=[call]))

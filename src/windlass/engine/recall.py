@@ -13,7 +13,7 @@ from windlass.window.originals import meant, part_of, reference, said
 
 
 def recall(ref: str, context: ToolContext, part: str = "") -> str:
-    """Original of result_..., or a part: lines 10-40, /regex/, JSON path a[0].b.
+    """Original of result_..., or part: lines 10-40, /regex/, JSON path a[0].b.
 
     One paragraph tells a model all of it, and no parameter has words of its own: they are sent
     with every call. Lines count from 1; without a part, all of the original is given back; a

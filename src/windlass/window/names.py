@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window.encode.counts import is_count
 from windlass.window.encode.legend import is_head
 from windlass.window.memo import Recent
 from windlass.window.references import without_references
@@ -147,8 +148,11 @@ def _of_pair(word: str) -> str:
     """What a word of an encoded JSON text says: of `key:value` the value.
 
     Keys are the same in all records of a kind. One that calls its value an id stays with it
-    where nothing in the value tells so: `reservation_id:HGKLQX`.
+    where nothing in the value tells so: `reservation_id:HGKLQX`. That a column counts its rows
+    is no value.
     """
+    if is_count(word):
+        return ""
     key, colon, value = word.partition(":")
     if not colon or not key.isidentifier() or value.startswith("//"):
         return word

@@ -171,7 +171,7 @@ def _known(value: Any) -> str:
 
 RECALL: Final = ToolSpec(
     "recall",
-    "Original of result_..., or a part: lines 10-40, /regex/, JSON path a[0].b.",
+    "Original of result_..., or part: lines 10-40, /regex/, JSON path a[0].b.",
     {
         "type": "object",
         "properties": {"ref": {"type": "string"}, "part": {"type": "string"}},

@@ -24,3 +24,8 @@ def counted_from(cells: Sequence[str]) -> int | None:
     if not _FEWEST <= len(cells) <= _MOST:
         return None
     return first if list(cells) == [str(first + row) for row in range(len(cells))] else None
+
+
+def is_count(word: str) -> bool:
+    """Whether a word is how such a column is told: `1..20`."""
+    return word[:3] in ("0..", "1..") and word[3:].isdecimal()
