@@ -170,12 +170,12 @@ class Message:
         if isinstance(lone, Text) and not lone.text:
             object.__setattr__(self, "parts", ())
 
-    @property
+    @once
     def text(self) -> str:
         """All text of the message, pieces joined by newlines; nothing of its other parts."""
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
-    @property
+    @once
     def pictures(self) -> tuple[Picture, ...]:
         """The message's pictures, in order."""
         return tuple([part for part in self.parts if isinstance(part, Picture)])
@@ -185,9 +185,12 @@ class Message:
         """Whether the message speaks for the caller (role `system`, or OpenAI's `developer`)."""
         return self.role in ("system", "developer")
 
-    @once
+    @property
     def canonical(self) -> str:
-        """The canonical JSON that `key` is the hash of, and in which a message is stored."""
+        """The canonical JSON that `key` is the hash of, and in which a message is stored.
+
+        Made anew each time: it is as long as the message, and hardly asked for again.
+        """
         return canonical_json(to_dict(self))
 
     @once
