@@ -6,15 +6,16 @@ A token is a character here, so that every number can be worked out from the mes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass
@@ -22,10 +23,10 @@ from tests.window.conversations import chats
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.prices import Prices, bill_stream
 from windlass.window.course import Course, Window
-from windlass.window.decision import Decision
+from windlass.window.decision import Decision, Offer
 from windlass.window.draft import Draft
 from windlass.window.entries import Item
-from windlass.window.planner import Planner
+from windlass.window.planner import Plan, Planner
 from windlass.window.proposals import Proposal
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
@@ -175,6 +176,43 @@ class TestSums:
         total = 2_000 + 3 * 100 + 3_000 + 3_000 + 50
         assert one.removed == 2_900 + (2 - 1) * total
         assert one.verdict == "commit"
+
+    @given(
+        st.lists(
+            st.tuples(st.integers(20, 4_000), st.none() | st.integers(10, 3_000)),
+            min_size=4,
+            max_size=9,
+        ),
+        st.integers(1, 40),
+        st.sampled_from(
+            [
+                ANTHROPIC,
+                replace(ANTHROPIC, tiers=((6_000, 2.0), (9_000, 3.0))),
+                Prices(read=0.9, write=0.5, minimum=0, step=1, ttl_s=None),
+            ]
+        ),
+    )
+    @settings(max_examples=300)
+    def test_sets_that_are_not_looked_at_would_not_be_chosen(
+        self, results: list[tuple[int, int | None]], calls: int, prices: Prices
+    ) -> None:
+        said, last = _said(*[chars for chars, _ in results]), len(results) + 1
+        kept = [(2 + 2 * at, keep) for at, (_, keep) in enumerate(results) if keep is not None]
+        options: dict[str, Any] = {"least_calls": calls, "share": 0, "over": 9, "margin": 0.0}
+
+        def decided() -> list[tuple[Decision | None, tuple[Message, ...]]]:
+            seen = _windows(said, Shorten({last: kept}), prices, **options)
+            return [(one.decision, one.messages) for one in seen]
+
+        found, sets = decided(), Plan._sets
+
+        def all_sets(plan: Plan, waiting: Sequence[Offer]) -> Iterator[Any]:
+            for one in sets(plan, waiting):
+                yield one._replace(most=inf)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Plan, "_sets", all_sets)
+            assert decided() == found
 
 
 class TestFreeMoments:

@@ -107,9 +107,9 @@ class Planner:
 
 
 class _Set(NamedTuple):
-    """All offers from a position on: S, d and D, and the set-up and the gain in fresh tokens.
+    """All offers from a position on: S, d, D, set-up and gain in fresh tokens.
 
-    `blocks` are tokens of injectors' that go with it.
+    `blocks`: tokens of injectors' that go with it; `most`: what one from before it can gain.
     """
 
     position: int
@@ -119,6 +119,7 @@ class _Set(NamedTuple):
     blocks: int
     setup: float
     gain: float
+    most: float
 
 
 class Plan:
@@ -214,6 +215,8 @@ class Plan:
                 best = one
             if (pays is None or one.gain > pays.gain) and self._may_be_risked(one):
                 pays = one
+            if one.most <= min(best.gain, pays.gain if pays else 0.0):
+                break
         if best is None:
             self.decision = self._said("defer", first, number)
         else:
@@ -249,6 +252,7 @@ class Plan:
         dearer = prices.write - prices.read
         inside = sorted({at for one in waiting for at in one.proposal.span if at != one.first})
         room = total - self._planner.floor * prices.minimum
+        factor, gone = prices.factor(total), sum(offer.removed for offer in waiting)
         stay = removed = put = behind = 0
         end = len(self._draft)
         for offer in reversed(waiting):
@@ -272,12 +276,12 @@ class Plan:
                 before = self._before.window - behind + self._laid.before(at)
                 if before < prices.minimum:
                     again += max(0, before)  # too short to be found: it is written again, too
-            worth = removed
-            if prices.tiers:
-                factor = prices.factor(total) / prices.factor(total - less)
-                worth += round((factor - 1) * total)
+            worth, most = removed, saves * gone - dearer * (stay + put)
+            if factor != 1:
+                worth += round((factor / prices.factor(total - less) - 1) * total)
+                most = math.inf
             setup = dearer * (again + put)
-            yield _Set(at, again, put, worth, blocks, setup, saves * worth - setup)
+            yield _Set(at, again, put, worth, blocks, setup, saves * worth - setup, most)
 
     def _with_its_block(self, ledger: Ledger) -> Ledger:
         """The ledger with what the last request brought at its end, which was not known then."""
@@ -376,9 +380,7 @@ class Plan:
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
         minimum, total = self._prices.minimum, self._draft.tokens + self._standing(self._kept)
-        if total < self._planner.quiet * minimum:
-            return False
-        return total - removed >= self._planner.floor * minimum
+        return total >= max(self._planner.quiet * minimum, self._planner.floor * minimum + removed)
 
 
 def _seen(draft: Draft, proposal: Proposal) -> tuple[Entry | None, ...]:
