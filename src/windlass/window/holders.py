@@ -82,10 +82,10 @@ class Holders:
         found = Counter({name: self._counts[name] for name in self._counts.keys() & asked})
         for at in {*instead, *but}:
             if at in self._said and at not in self._young:
-                found.subtract(asked & self._said[at].names)
+                found.subtract(asked.intersection(self._said[at].names))
         for at, said in {**self._young, **instead}.items():
             if at not in but:
-                found.update(asked & said.names)
+                found.update(asked.intersection(said.names))
         return found
 
     def left(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> list[str]:
