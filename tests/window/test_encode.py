@@ -334,7 +334,7 @@ class TestLegends:
         other = [{**flight, "id": f"{flight['id']}0"} for flight in FLIGHTS]
         first, second = results(FLIGHTS * 2, other * 2)
         assert first.startswith("[JSON without quotes; table: keys, then rows; key=value")
-        assert second.startswith("[JSON as above]\n[table ")
+        assert second.startswith("[JSON without quotes]\n[table ")
         assert decode(first) == parse(json.dumps(FLIGHTS * 2))
         assert decode(second) == parse(json.dumps(other * 2))
 
@@ -343,7 +343,7 @@ class TestLegends:
         first, second, third = results(order, FLIGHTS * 2, order)
         assert first.startswith("[JSON without quotes]\n")
         assert second.startswith("[JSON without quotes; table: keys, then rows; key=value")
-        assert third.startswith("[JSON as above]\n")
+        assert third.startswith("[JSON without quotes]\n")
 
     def test_what_is_not_shown_any_more_tells_nothing(self) -> None:
         first, second = results(FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(after=1, min_chars=1)])
@@ -353,4 +353,6 @@ class TestLegends:
     def test_what_stands_far_above_tells_nothing(self) -> None:
         seen = results(FLIGHTS * 2, *["ok"] * 12, FLIGHTS * 3)
         assert seen[-1].startswith("[JSON without quotes; table")
-        assert results(FLIGHTS * 2, *["ok"] * 11, FLIGHTS * 3)[-1].startswith("[JSON as above]")
+        assert results(FLIGHTS * 2, *["ok"] * 11, FLIGHTS * 3)[-1].startswith(
+            "[JSON without quotes]"
+        )

@@ -12,8 +12,9 @@ _JSON: Final = "JSON without quotes"
 _TABLES: Final = "table: keys, then rows"
 _COMMON: Final = "key=value: in every row"
 _GROUPS: Final = "---: next list"
-ABOVE: Final = "[JSON as above]"
-"""Stands in the place of a legend that an earlier text has told."""
+BRIEF: Final = f"[{_JSON}]"
+"""Stands in the place of a legend that an earlier text has told; it points to no other text, which
+may soon be shortened."""
 _MOST_CHARS: Final = len(f"[{_JSON}; {_TABLES}; {_COMMON}; {_GROUPS}]")
 
 
@@ -32,7 +33,7 @@ def legend_of(text: str) -> str | None:
 
 def is_head(line: str) -> bool:
     """Whether an encoded text may begin with this line."""
-    return line == ABOVE or line.startswith(f"[{_JSON}")
+    return line.startswith(f"[{_JSON}")
 
 
 def explains(said: str, line: str) -> bool:
@@ -40,6 +41,6 @@ def explains(said: str, line: str) -> bool:
     return set(line[1:-1].split("; ")) <= set(said[1:-1].split("; "))
 
 
-def as_above(text: str) -> str:
-    """An encoded text without its legend, which stands somewhere above."""
-    return f"{ABOVE}\n{text.partition(chr(10))[2]}"
+def briefly(text: str) -> str:
+    """An encoded text with a brief legend in the place of its own."""
+    return f"{BRIEF}\n{text.partition(chr(10))[2]}"

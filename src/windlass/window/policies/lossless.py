@@ -2,8 +2,8 @@
 
 Data comes as JSON without quotes and with tables, output of programs as a terminal would
 leave it. Files and diffs stay letter for letter: what will be patched must be quoted exactly.
-How the JSON is to be read is told once: a result near one that still tells it in view says
-"as above".
+How the JSON is to be read is told once: a result near one that still tells it in view says it
+briefly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
 from windlass.window.encode import clean, encode, encode_rows, is_encoded
-from windlass.window.encode.legend import as_above, explains, legend_of
+from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.kinds import DATA, Kind, kind_of
 from windlass.window.proposals import Facts, Proposal
 
@@ -95,5 +95,5 @@ def _without_legend(part: Part, draft: Draft, at: int) -> Part:
             for other in entry.message.parts if entry else ():
                 told = legend_of(other.text) if isinstance(other, Text) else None
                 if told is not None and explains(told, said):
-                    return Text(as_above(part.text))
+                    return Text(briefly(part.text))
     return part
