@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NUMBER: Final = re.compile(r"( *)(\d+)(?=→|\t|:|\|)")
-_ENDS: Final = re.compile(r"\n(?: *\d+(?:→|\t|:|\|))?")
+_NUMBER: Final = re.compile(r"( *)(\d+)(?=[→\t:|])")
+_ENDS: Final = re.compile(r"\n(?: *+\d++[→\t:|])?+")
 """The end of a line, with the number before the next one."""
-_NUMBERED: Final = re.compile(r"\n *\d+(?:→|\t|:|\|)")
+_NUMBERED: Final = re.compile(r"\n *+\d++[→\t:|]")
 _HEAD: Final = 1_000
 """Characters in which a text that numbers its lines begins to: to look for numbers at the end of
 every line takes six times as long as to split it."""

@@ -7,9 +7,10 @@ a reference, or a read is out of date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache
+from itertools import accumulate, compress, count
 from typing import Final, NamedTuple, TypeAlias
 
 from windlass.messages import Message
@@ -92,21 +93,21 @@ class LineIndex:
 
     def runs(self, draft: Draft, text: str) -> Iterator[Run]:
         """The longest runs of its lines that one message shows, in order, none overlapping."""
-        keys = keys_of(text)
         known = self._runs
-        if known.keys().isdisjoint(keys):
+        if not known:
             return
-        lines = text.split("\n")
-        lines_of = cache(partial(self._lines, draft))
+        keys = keys_of(text)
+        asked: dict[int, _Lines | None] = {}
+        lines: list[str] = []
         done = 0
-        for start in [at for at, key in enumerate(keys) if key in known]:
+        for start in compress(count(), map(known.__contains__, keys)):
             if start < done:
                 continue
-            places = (known[keys[start]], *reversed(self._before.get(keys[start], ())))
-            shown = [one for one in places if lines_of(one // _LINES) is not None]
-            if not shown:
+            sources = self._sources(draft, keys[start], asked)
+            if not sources:
                 continue
-            best = _longest(lines_of, lines, range(done, len(lines)), start, shown)
+            lines = lines or text.split("\n")
+            best = _longest(sources, lines, range(done, len(lines)), start)
             if best is not None:
                 yield best
                 done = best.start + best.count
@@ -116,17 +117,40 @@ class LineIndex:
         entry = draft.entry(at)
         return entry is not None and entry.message is self._shown[at]
 
+    def _sources(
+        self, draft: Draft, key: int, asked: dict[int, _Lines | None]
+    ) -> list[tuple[int, int, _Lines]]:
+        """Where lines with this key are shown now: position, line, and all lines there.
+
+        The newest comes first. `asked`: what is known of positions that were asked for before.
+        """
+        found: list[tuple[int, int, _Lines]] = []
+        for place in (self._runs[key], *reversed(self._before.get(key, ()))):
+            at = place // _LINES
+            if at not in asked:
+                asked[at] = self._lines(draft, at)
+            lines = asked[at]
+            if lines is not None:
+                found.append((at, place % _LINES, lines))
+        return found
+
     def _lines(self, draft: Draft, at: int) -> _Lines | None:
-        """The lines of the message at this position, and their numbers; None: not shown now."""
+        """The lines of the message at this position; None: it is not shown now."""
         entry = draft.entry(at)
         if entry is None or entry.message is not self._shown[at]:
             return None
-        lines = entry.message.text.split("\n")
-        return lines, _numbers(lines) if entry.because == "repeat" else range(1, len(lines) + 1)
+        return _lines(entry.message.text, refers=entry.because == "repeat")
 
 
 _Lines: TypeAlias = tuple[Sequence[str], Sequence[int]]
 """The lines of a message, and the number of each among those that it stands for."""
+
+
+@lru_cache(maxsize=8)
+def _lines(text: str, *, refers: bool) -> _Lines:
+    """The lines of a text and their numbers; where it refers, some stand for several."""
+    lines = text.split("\n")
+    return lines, _numbers(lines) if refers else range(1, len(lines) + 1)
 
 
 @lru_cache(maxsize=8)
@@ -138,25 +162,18 @@ def keys_of(text: str) -> Sequence[int]:
     lines = bare_lines(text)
     if len(lines) < RUN:
         return ()
-    return tuple(map(hash, zip(*(lines[start:] for start in range(_WIDE)), strict=False)))
+    return tuple(map(hash, zip(*[lines[start:] for start in range(_WIDE)], strict=False)))
 
 
 def _longest(
-    lines_of: Callable[[int], _Lines | None],
-    lines: Sequence[str],
-    free: range,
-    start: int,
-    places: Iterable[int],
+    sources: Iterable[tuple[int, int, _Lines]], lines: Sequence[str], free: range, start: int
 ) -> Run | None:
-    """The longest run among the free lines around `start` that one of the places shows."""
+    """The longest run among the free lines around `start` that one of the sources shows."""
     best: Run | None = None
-    for one in places:
-        at, place = divmod(one, _LINES)
-        found = lines_of(at)
-        shift = None if found is None else shift_between(found[0][place], lines[start])
-        if found is None or shift is None:
+    for at, place, (shown, numbers) in sources:
+        shift = shift_between(shown[place], lines[start])
+        if shift is None:
             continue
-        shown, numbers = found
         first, last = start, start + 1
         ahead = place - start
         while first > free.start and first + ahead > 0:
@@ -187,20 +204,24 @@ def _is(shown: str, shift: int, line: str) -> bool:
 
 def _numbered(lines: Sequence[str], among: range) -> tuple[int, int, tuple[int, int]]:
     """The first of these lines with a number and the one behind the last, and both numbers."""
-    held = [(at, number) for at in among if (number := number_of(lines[at])) is not None]
-    (first, low), (last, high) = held[0], held[-1]
+    first, low = _next_number(lines, among)
+    last, high = _next_number(lines, reversed(among))
     return first, last + 1, (low, high)
+
+
+def _next_number(lines: Sequence[str], among: Iterable[int]) -> tuple[int, int]:
+    """The first of these lines with a number, and the number; one of them has a number."""
+    return next((at, number) for at in among if (number := number_of(lines[at])) is not None)
 
 
 def _numbers(lines: Sequence[str]) -> list[int]:
     """The number of each line where some stand for several."""
-    numbers: list[int] = []
-    number = 1
-    for line in lines:
-        numbers.append(number)
-        found = REFERENCE.fullmatch(line)
-        number += int(found[1]) if found else 1
-    return numbers
+    stands_for = [1] * len(lines)
+    for at, line in enumerate(lines):
+        found = REFERENCE.fullmatch(line) if line.startswith("[") else None
+        if found:
+            stands_for[at] = int(found[1])
+    return list(accumulate(stands_for[:-1], initial=1))
 
 
 class ReadIndex:

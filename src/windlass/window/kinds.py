@@ -7,10 +7,12 @@ recognise is `text`, and touches nothing.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import filterfalse, islice
 from math import ceil
 from typing import Any, Final, Literal, TypeAlias
 
@@ -140,19 +142,20 @@ _EDITOR_VERBS: Final = frozenset({"view", "create", "str_replace", "insert", "un
 
 def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kind:
     """What the text, the result of the call, is: as declared, by the tool's name, by its look."""
-    return (_kind_of if len(text) <= _KEPT_CHARS else _kind_of.__wrapped__)(call, text, facts)
+    find = _kind_of if len(text) <= _KEPT_CHARS else _kind_of.__wrapped__
+    return find(call and call.name, call.arguments if call else "", text, facts)
 
 
 @lru_cache(maxsize=64)
-def _kind_of(call: ToolCall | None, text: str, facts: Facts | None) -> Kind:
+def _kind_of(tool: str | None, arguments: str, text: str, facts: Facts | None) -> Kind:
     if facts is not None:
         for kind in KINDS:
             if facts.kind == kind:
                 return kind
-    if call is None:
+    if tool is None:
         return look_of(text)
-    known = _TOOLS.get(plain_name(call.name))
-    shell = _shell(call, known)
+    known = _TOOLS.get(plain_name(tool))
+    shell = _shell(arguments, known)
     if shell is not None:
         if shell.kind != "command":
             return shell.kind
@@ -169,19 +172,21 @@ def _kind_of(call: ToolCall | None, text: str, facts: Facts | None) -> Kind:
     return known.kind if alike else looks
 
 
-@lru_cache(maxsize=256)
 def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
     """What the call read and wrote, where that is declared or known; else `NOTHING`."""
-    if call is None:
-        return NOTHING
-    known = _TOOLS.get(plain_name(call.name))
-    shell = _shell(call, known)
+    return NOTHING if call is None else _touched(call.name, call.arguments, facts)
+
+
+@lru_cache(maxsize=256)
+def _touched(tool: str, argued: str, facts: Facts | None) -> Touched:
+    known = _TOOLS.get(plain_name(tool))
+    shell = _shell(argued, known)
     if shell is not None:
         reads = shell.reads and Lines(shell.reads, shell.first, shell.last or END)
         return Touched(reads or None, shell.writes or None, shell.whole)
     if known is None and facts is None:
         return NOTHING
-    arguments = _arguments(call)
+    arguments = _parsed(argued)
     if facts is not None and (facts.reads or facts.writes):
         read = _text_of(arguments, (facts.reads,)) if facts.reads else ""
         wrote = _text_of(arguments, (facts.writes,)) if facts.writes else ""
@@ -213,30 +218,31 @@ def is_command(argument: str) -> bool:
     return argument in _COMMANDS
 
 
-def _shell(call: ToolCall, known: _Known | None) -> Shell | None:
-    """The shell command that the call runs, if it runs one."""
-    if known is not None and not known.is_shell and '"command"' not in call.arguments:
+def arguments_of(call: ToolCall) -> Mapping[str, Any]:
+    """The arguments; none where they are no JSON object."""
+    return _parsed(call.arguments)
+
+
+@lru_cache(maxsize=256)
+def _parsed(arguments: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _shell(argued: str, known: _Known | None) -> Shell | None:
+    """The shell command that a call with these arguments runs, if it runs one."""
+    if known is not None and not known.is_shell and '"command"' not in argued:
         return None
-    arguments = _arguments(call)
+    arguments = _parsed(argued)
     command = _text_of(arguments, _COMMANDS)
     if not command or (command in _EDITOR_VERBS and len(arguments) > 1):
         return None
     if known is not None and not known.is_shell and known.kind != "listing":
         return None
     return read_shell(command)
-
-
-@lru_cache(maxsize=256)
-def _parsed(call: ToolCall) -> Mapping[str, Any]:
-    try:
-        return call.parsed()
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _arguments(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments; none where they are no JSON object."""
-    return _parsed(call)
 
 
 def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
@@ -298,18 +304,13 @@ def look_of(text: str) -> Kind:
         return "command"
     if _DIFF.match(head):
         return "diff"
-    lines = [line for line in head.split("\n", _LOOKED_LINES)[:_LOOKED_LINES] if line.strip()]
+    lines = list(filter(str.strip, head.split("\n", _LOOKED_LINES)[:_LOOKED_LINES]))
     if len(lines) < _FEW:
         return "text"
     strangers = len(lines) - ceil(0.7 * len(lines))
     for kind, shape in _LOOKS:
-        left = strangers
-        for line in lines:
-            if not shape.match(line):
-                left -= 1
-                if left < 0:
-                    break
-        else:
+        others = filterfalse(shape.match, lines)
+        if next(islice(others, strangers, None), None) is None:  # no more of them than that
             return kind
     return "text"
 

@@ -20,8 +20,13 @@ SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
 """A text that stands for another result's whole text."""
 
 
+def may_refer(text: str) -> bool:
+    """Whether a text may hold references: asked first, for the expressions take longer."""
+    return " above, result_" in text
+
+
 def without_references(text: str) -> str:
     """The text without its references: what they name is no finding of its own."""
-    if " above, result_" not in text:
+    if not may_refer(text):
         return text
     return SAME.sub("", REFERENCE.sub("", text))

@@ -38,6 +38,8 @@ _BEGUN: Final = re.compile(r"\s*(?:=== (?:RUN|PAUSE|CONT|NAME) +|\[ RUN +\] )(\S
 _ENDED: Final = re.compile(r"(?:--- PASS: |\[ +OK \] )(\S+)")
 _NAME: Final = re.compile(r"(?=\S*?(?:[_/.\d]\w|::\w|[a-z][A-Z]))[A-Za-z_][\w./:@#-]{3,}")
 _WORD: Final = re.compile(r"[\w./:@#-]{4,}")
+_AROUND: Final = ".:-/#@"
+"""What stands around a name and is no part of it."""
 _MOST_LINE: Final = 400
 """A longer line says more than that a test passed."""
 
@@ -73,11 +75,9 @@ def names_of_test(line: str) -> tuple[str, ...]:
     ('tests/test_order.py::test_sum', 'test_sum')
     """
     found = _NAME.search(line)
-    return _names(found[0]) if found else ()
-
-
-def _names(word: str) -> tuple[str, ...]:
-    whole = word.strip(".:-/#@")
+    if found is None:
+        return ()
+    whole = found[0].strip(_AROUND)
     names = dict.fromkeys((whole, whole.rpartition("::")[2]))
     return tuple(name for name in names if len(name) >= MIN_CHARS)
 
@@ -97,7 +97,8 @@ def without_passed(text: str, least: int, asked: Sequence[str], told: str) -> st
     if len(places) < least:
         return text
     lines = text.split("\n")
-    said = {name for text in asked for word in _WORD.findall(text) for name in _names(word)}
+    words = {word.strip(_AROUND) for text in asked for word in _WORD.findall(text)}
+    said = words.union([word.rpartition("::")[2] for word in words if "::" in word])
     gone = {at for at in places if said.isdisjoint(names_of_test(lines[at]))}
     if len(gone) < least:
         return text

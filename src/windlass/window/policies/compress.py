@@ -109,7 +109,7 @@ class Compress:
     def _without_passed(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
         """The part with the lines of passed tests as a count, if it is output with many."""
         least = round(self.passed_lines * scale)
-        if not least or not isinstance(part, Text) or part.text.count("\n") < least:
+        if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
             return part
         call = draft.call(at)
         if kind_of(call, part.text, draft.facts(call.name) if call else None) not in _OUTPUT:
@@ -178,6 +178,11 @@ class Compress:
                 return forms.rows_form(text, most, "lines")
             case "text":
                 return None
+
+
+def _has_lines(text: str, least: int) -> bool:
+    """Whether a text has more than `least` lines; looks no further than these."""
+    return len(text.split("\n", least)) > least
 
 
 def _asked(draft: Draft, at: int) -> Sequence[str]:

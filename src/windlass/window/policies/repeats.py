@@ -7,19 +7,19 @@ referred to stays in view for some calls.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from windlass.messages import Message, Part, Text
+from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
 from windlass.window.gutters import moved, number_of
 from windlass.window.index import RUN, LineIndex, Run
+from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.proposals import Proposal
-from windlass.window.references import REFERENCE, SAME
+from windlass.window.references import REFERENCE, SAME, may_refer
 
 _SHORT: Final = 6
 """A run of fewer lines is a short one."""
@@ -143,7 +143,7 @@ def resolve(text: str, sources: Mapping[str, str]) -> str:
 
 def _quotes(text: str) -> bool:
     """Whether the text itself holds what looks like a reference; then it gets none."""
-    return bool(REFERENCE.search(text) or SAME.search(text)) if "result_" in text else False
+    return may_refer(text) and bool(REFERENCE.search(text) or SAME.search(text))
 
 
 def _shown(draft: Draft, at: int) -> Message:
@@ -176,17 +176,14 @@ def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:
     call = draft.call(at)
     message = draft.item(at).message
     name = message.name or (call.name if call else "a tool")
-    argument = _argument(call.arguments) if call and not briefly else ""
+    argument = _argument(call) if call and not briefly else ""
     return f"{name}{argument} above, {reference(message)}"
 
 
-def _argument(arguments: str) -> str:
+def _argument(call: ToolCall) -> str:
     """How the first argument begins; nothing where there is none to read."""
-    try:
-        values = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(values, Mapping) or not values:
+    values = arguments_of(call)
+    if not values:
         return ""
     text = " ".join(str(next(iter(values.values()))).split())
     short = text if len(text) <= _ARGUMENT_CHARS else f"{text[: _ARGUMENT_CHARS - 1]}…"
