@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from windlass.canonical import CANONICAL, told_json
 from windlass.once import once
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -34,7 +34,7 @@ def canonical_json(value: Any) -> str:
 
     ASCII, because a lone surrogate then still has bytes and so a hash.
     """
-    return _CANONICAL.encode(value)
+    return CANONICAL.encode(value)
 
 
 def clean_text(text: str) -> str:
@@ -65,7 +65,8 @@ class Text:
     text: str
 
     def __post_init__(self) -> None:
-        _clean(self, "text")
+        if not self.text.isascii():
+            _clean(self, "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,8 @@ class Message:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _clean(self, "tool_call_id", "name")
+        if self.tool_call_id is not None or self.name is not None:
+            _clean(self, "tool_call_id", "name")
         lone = self.parts[0] if len(self.parts) == 1 and not self.tool_calls else None
         if isinstance(lone, Text) and not lone.text:
             object.__setattr__(self, "parts", ())
@@ -191,7 +193,7 @@ class Message:
 
         Made anew each time: it is as long as the message, and hardly asked for again.
         """
-        return canonical_json(to_dict(self))
+        return told_json(to_dict(self))
 
     @once
     def key(self) -> str:
@@ -242,14 +244,12 @@ def to_dict(message: Message) -> dict[str, Any]:
     Keys: role, content (a string where the message is one piece of text, else a
     list of parts), tool_calls, tool_call_id, name; empty ones are left out.
     """
-    content: str | list[dict[str, Any]] | None
-    match message.parts:
-        case ():
-            content = None
-        case (Text(text),):
-            content = text
-        case parts:
-            content = [_part_dict(part) for part in parts]
+    parts = message.parts
+    content: str | list[dict[str, Any]] | None = None
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        content = parts[0].text
+    elif parts:
+        content = [_part_dict(part) for part in parts]
     result: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         result["tool_calls"] = [

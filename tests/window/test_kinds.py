@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import ToolCall
-from windlass.window.kinds import END, KINDS, NOTHING, Lines, Touched, kind_of, look_of, touched
+from windlass.window.kinds import (
+    END,
+    KINDS,
+    NOTHING,
+    Lines,
+    Touched,
+    arguments_of,
+    kind_of,
+    look_of,
+    touched,
+)
 from windlass.window.proposals import Facts
 
 
@@ -141,3 +151,16 @@ class TestTouched:
     def test_any_command_is_read(self, command: str) -> None:
         touched(bash(command))
         kind_of(bash(command), "x")
+
+
+@given(st.integers(3, 30), st.integers(0, 30))
+def test_a_look_bears_three_strange_lines_of_ten(count: int, strange: int) -> None:
+    lines = ["12:30:01 up"] * count + ["else"] * strange
+    seen = lines[-20:]
+    known = seen.count("12:30:01 up") >= 0.7 * len(seen)
+    assert (look_of("\n".join(seen)) == "log") == known
+
+
+def test_arguments_that_are_no_object_are_none() -> None:
+    assert arguments_of(call("peek", path="a")) == {"path": "a"}
+    assert [arguments_of(ToolCall("c", "peek", text)) for text in ("", "[1]", "{")] == [{}, {}, {}]

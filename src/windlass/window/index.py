@@ -190,7 +190,7 @@ def _longest(
                 break
             last += 1
         numbered = None
-        if shift:
+        if shift and last - first >= RUN:
             first, last, numbered = _numbered(lines, range(first, last))
         if last - first >= RUN and (best is None or last - first > best.count):
             best = Run(first, last - first, at, numbers[first + ahead], numbered)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.messages import Message, Opaque, Text, ToolCall, tool
+from windlass.messages import Message, Opaque, Picture, Text, ToolCall, tool
 from windlass.window.entries import Item
 from windlass.wire.openai import from_openai
 
@@ -70,7 +70,7 @@ class Intake:
         self._numbers: Counter[str] = Counter()
         self._open: dict[str, deque[ToolCall]] = {}
         self._late: list[Taken] = []
-        self._met: Counter[str] = Counter()
+        self._met: dict[str, int] = {}
         self._named: set[str] = set()
 
     def take(self, chat: Mapping[str, Any]) -> list[Taken]:
@@ -83,7 +83,7 @@ class Intake:
         where = f"message {position}"
         if not isinstance(chat, Mapping):
             raise SequenceError(f"{where}: is {type(chat).__name__}, not an object with a role")
-        halves = _check_json(chat, where)
+        halves = _has_halves(_told(chat, where), where)
         chat, mended = _as_meant(chat, where)
         said = chat
         if not OWN_KEYS.isdisjoint(chat):
@@ -114,16 +114,16 @@ class Intake:
         said = list(mended or ())
         if message.role == "tool":
             return self._result(message, position, ident, said)
-        taken = self.close()
+        taken = self.close() if self._open or self._late else []
         if _says_nothing(message):
             item = self._item(message, ident)
             return [*taken, Taken(item, position, "it says nothing", left_out=True)]
-        before = message.tool_calls
-        message = self._with_new_ids(message)
-        for old, call in zip(before, message.tool_calls, strict=True):
-            self._open.setdefault(old.id, deque()).append(call)
-            if old.id != call.id:
-                said.append(f"call id {old.id!r} is {'used before' if old.id else 'empty'}")
+        if before := message.tool_calls:
+            message = self._with_new_ids(message)
+            for old, call in zip(before, message.tool_calls, strict=True):
+                self._open.setdefault(old.id, deque()).append(call)
+                if old.id != call.id:
+                    said.append(f"call id {old.id!r} is {'used before' if old.id else 'empty'}")
         return [*taken, Taken(self._item(message, ident), position, "; ".join(said) or None)]
 
     def close(self) -> list[Taken]:
@@ -151,8 +151,7 @@ class Intake:
         self, message: Message, position: int, ident: str | None, said: list[str]
     ) -> list[Taken]:
         key = message.tool_call_id
-        waiting = self.open_calls
-        if not key and len(waiting) == 1:
+        if not key and len(self.open_calls) == 1:
             key = next(iter(self._open))
             said.append("a result without an id, for the one call that is open")
         if key is None or key not in self._open:
@@ -165,7 +164,7 @@ class Intake:
                 ),
             )
             taken = Taken(self._item(orphan, ident), position, "; ".join(said))
-            if waiting:
+            if self._open:
                 self._late.append(taken)  # nothing may stand between a call and its results
                 return []
             return [taken]
@@ -202,8 +201,8 @@ class Intake:
         """The occurrence under its own name; a name that was used before counts as none."""
         while ident is None or ident in self._named:
             short = message.content_hash
-            self._met[short] += 1
-            ident = f"{self._prefix}{short}.{self._met[short]}"
+            met = self._met[short] = self._met.get(short, 0) + 1
+            ident = f"{self._prefix}{short}.{met}"
         self._named.add(ident)
         return Item(ident, message, message.role)
 
@@ -232,16 +231,16 @@ def _check_rules(message: Message, where: str) -> None:
         if not call.name.strip():
             raise SequenceError(f"{where}, tool call {index}: the name of its function is empty")
     for part in message.parts:
-        if isinstance(part, Opaque) and part.kind in _OF_USERS and message.role != "user":
+        if isinstance(part, Picture):
+            if part.url and not part.url.lower().startswith(("http://", "https://", "gs://")):
+                raise SequenceError(
+                    f"{where}: the picture's url {part.url[:80]!r} is neither an http address nor"
+                    " a data URL"
+                )
+        elif isinstance(part, Opaque) and part.kind in _OF_USERS and message.role != "user":
             kind = part.kind.partition(":")[2]
             raise SequenceError(
                 f"{where}: {kind} in a message of role {message.role!r}; only a user's holds it"
-            )
-    for picture in message.pictures:
-        if picture.url and not picture.url.lower().startswith(("http://", "https://", "gs://")):
-            raise SequenceError(
-                f"{where}: the picture's url {picture.url[:80]!r} is neither an http address nor"
-                " a data URL"
             )
 
 
@@ -298,39 +297,41 @@ def _call_as_meant(call: Any) -> Any:
     return {**call, "id": ""} if isinstance(call, Mapping) and call.get("id") is None else call
 
 
-def _check_json(value: Any, where: str, level: int = 0) -> bool:
-    """Whether a text in a JSON value has halves of characters. Raises for what is no JSON."""
-    if isinstance(value, str):
-        return not value.isascii() and not _is_whole(value)
-    if value is None or isinstance(value, bool):
-        return False
-    if isinstance(value, int):
-        if value.bit_length() <= _LONGEST_INT:
-            return False
-        raise SequenceError(f"{where}: holds a number of more than {_LONGEST_INT} bits")
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return False
-        raise SequenceError(f"{where}: holds the number {value}, which is no JSON")
+def _has_halves(values: Sequence[Any], where: str, level: int = 0) -> bool:
+    """Whether a text in JSON values has halves of characters. Raises for what is no JSON."""
     if level > _DEEPEST:
         raise SequenceError(f"{where}: is nested deeper than {_DEEPEST} levels")
-    if isinstance(value, dict) or (isinstance(value, Mapping) and not level):
-        for key in value:
-            if not isinstance(key, str):
-                raise SequenceError(f"{where}: the key {key!r} is not text")
-        return _check_all([*value, *value.values()], where, level)
-    if isinstance(value, list | tuple):
-        return _check_all(value, where, level)
-    raise SequenceError(f"{where}: holds a {type(value).__name__}, which is no JSON")
-
-
-def _check_all(values: Sequence[Any], where: str, level: int) -> bool:
     halves = False
     for one in values:
-        # Plain texts, which are most of what is said, pass without a call.
-        if not (isinstance(one, str) and one.isascii()):
-            halves = _check_json(one, where, level + 1) or halves
+        if isinstance(one, str):
+            if not (one.isascii() or _is_whole(one)):
+                halves = True
+        elif isinstance(one, dict):
+            halves = _has_halves(_told(one, where), where, level + 1) or halves
+        elif isinstance(one, list | tuple):
+            halves = _has_halves(one, where, level + 1) or halves
+        elif one is not None:
+            _check_number(one, where)
     return halves
+
+
+def _told(value: Mapping[Any, Any], where: str) -> list[Any]:
+    """The keys and values of an object. Raises where a key is not text."""
+    for key in value:
+        if not isinstance(key, str):
+            raise SequenceError(f"{where}: the key {key!r} is not text")
+    return [*value, *value.values()]
+
+
+def _check_number(value: object, where: str) -> None:
+    """Refuse what is no number, or none that JSON can hold; truth values are numbers here."""
+    if isinstance(value, int):
+        if value.bit_length() > _LONGEST_INT:
+            raise SequenceError(f"{where}: holds a number of more than {_LONGEST_INT} bits")
+    elif not isinstance(value, float):
+        raise SequenceError(f"{where}: holds a {type(value).__name__}, which is no JSON")
+    elif not math.isfinite(value):
+        raise SequenceError(f"{where}: holds the number {value}, which is no JSON")
 
 
 def _is_whole(text: str) -> bool:

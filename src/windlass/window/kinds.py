@@ -147,7 +147,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
 
 
 @lru_cache(maxsize=64)
-def _kind_of(tool: str | None, arguments: str, text: str, facts: Facts | None) -> Kind:
+def _kind_of(tool: str | None, argued: str, text: str, facts: Facts | None) -> Kind:
     if facts is not None:
         for kind in KINDS:
             if facts.kind == kind:
@@ -155,7 +155,7 @@ def _kind_of(tool: str | None, arguments: str, text: str, facts: Facts | None) -
     if tool is None:
         return look_of(text)
     known = _TOOLS.get(plain_name(tool))
-    shell = _shell(arguments, known)
+    shell = _shell(argued, known)
     if shell is not None:
         if shell.kind != "command":
             return shell.kind
@@ -224,9 +224,9 @@ def arguments_of(call: ToolCall) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(arguments: str) -> Mapping[str, Any]:
+def _parsed(argued: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(arguments or "{}")
+        values = json.loads(argued or "{}")
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -53,24 +53,27 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
     role = chat.get("role")
     if role not in ROLES:
         raise SequenceError(f"{where}: role {role!r} is none of {', '.join(ROLES)}")
-    keys = [
-        _opaque(_KEY + key, value)
-        for key, value in chat.items()
-        if key not in _KNOWN and value is not None
-    ]
-    calls = chat.get("tool_calls")
-    read = _calls(calls, where) if calls else []
+    keys: list[Opaque] = []
+    if not _KNOWN.issuperset(chat):
+        keys = [
+            _opaque(_KEY + key, value)
+            for key, value in chat.items()
+            if key not in _KNOWN and value is not None
+        ]
+    calls: tuple[ToolCall, ...] = ()
+    if given := chat.get("tool_calls"):
+        calls, extras = _calls(given, where)
+        keys += extras
     content = chat.get("content")
-    if content == "" and not (keys or read):
-        content = None
-    said = (Text(content),) if isinstance(content, str) else (*_content(content, where),)
-    return Message(
-        role=cast("Role", role),
-        parts=(*said, *keys, *[extra for _, extra in read if extra]),
-        tool_calls=tuple([call for call, _ in read]),
-        tool_call_id=_text(chat, "tool_call_id", where),
-        name=_text(chat, "name", where),
-    )
+    parts: tuple[Part, ...]
+    if isinstance(content, str):
+        parts = (Text(content),) if content or keys or calls else ()
+    else:
+        parts = (*_content(content, where),)
+    if keys:
+        parts += tuple(keys)
+    call_id, name = _text(chat, "tool_call_id", where), _text(chat, "name", where)
+    return Message(cast("Role", role), parts, calls, call_id, name)
 
 
 def _opaque(kind: str, value: Any) -> Opaque:
@@ -133,11 +136,12 @@ def _picture(url: str, detail: str, where: str) -> Picture:
     return replace(read, detail=detail)
 
 
-def _calls(calls: Any, where: str) -> list[tuple[ToolCall, Opaque | None]]:
-    """Each call with its further keys (Gemini's thought signatures come so), if it has any."""
+def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
+    """The calls, and the further keys that some have (Gemini's thought signatures come so)."""
     if not isinstance(calls, list | tuple):
         raise SequenceError(f"{where}: tool_calls is not a list")
-    read: list[tuple[ToolCall, Opaque | None]] = []
+    read: list[ToolCall] = []
+    extras: list[Opaque] = []
     for index, call in enumerate(calls):
         match call:
             case {"id": str(id_), "function": {"name": str(name), **function}, **rest}:
@@ -147,13 +151,14 @@ def _calls(calls: Any, where: str) -> list[tuple[ToolCall, Opaque | None]]:
                 rest.pop("type", None)
                 if function:
                     rest["function"] = function
-                extra = _opaque(f"{_CALL}{index}", rest) if rest else None
-                read.append((ToolCall(id_, name, arguments), extra))
+                if rest:
+                    extras.append(_opaque(f"{_CALL}{index}", rest))
+                read.append(ToolCall(id_, name, arguments))
             case _:
                 raise SequenceError(
                     f"{where}, tool call {index}: a call has an id and a function with a name"
                 )
-    return read
+    return tuple(read), extras
 
 
 def to_openai(message: Message, load: Callable[[str], bytes] | None = None) -> dict[str, Any]:
