@@ -111,6 +111,16 @@ class TestNames:
         for name in whole_names(said):
             assert name in said
 
+    @given(st.text("ab1_/.:@#- \n\ud800é", max_size=60))
+    def test_names_are_found_as_word_by_word(self, text: str) -> None:
+        found: dict[str, None] = {}
+        for word in text.replace("\ud800", " ").split():
+            name = word.lstrip(":-").rstrip(".:-/#@")
+            core = word.strip("._:-/#@")
+            if len(name) >= 4 and len(core) >= 2 and set(name) & set("1_/@#."):
+                found[name] = None
+        assert list(whole_names(text)) == list(found)
+
     @given(st.text("ab1_/.:@# -(\\n", max_size=40), st.text("ab1_/.:@# -(\\n", max_size=40))
     def test_what_is_known_of_a_text_is_what_is_found_in_it(self, text: str, before: str) -> None:
         names = list(whole_names(text))

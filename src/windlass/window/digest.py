@@ -154,7 +154,7 @@ def words_of(task: str) -> frozenset[str]:
 
 def chars_of(names: Collection[str]) -> int:
     """The characters of names with a space behind each."""
-    return sum(map(len, names)) + len(names)
+    return len("".join(names)) + len(names)  # to sum lengths takes twice as long
 
 
 def digest(text: str, room: int, left: Sequence[str], *, errors: int = 0) -> str:
@@ -170,7 +170,7 @@ def told_and_kept(
     *,
     errors: int = 0,
     order: tuple[str, ...] = ORDER,
-    task: Collection[str] = (),
+    task: frozenset[str] = frozenset(),
 ) -> tuple[str, list[str]]:
     """What of `text` is worth `room` characters: the lines that report an error, and names.
 
@@ -183,7 +183,7 @@ def told_and_kept(
         task: Words; among names of a kind, those that share one of them go first.
     """
     find = _told_and_kept if len(text) <= _KEPT_CHARS else _told_and_kept.__wrapped__
-    told, kept = find(text, room, tuple(left), errors, order=order, task=frozenset(task))
+    told, kept = find(text, room, tuple(left), errors, order=order, task=task)
     return told, list(kept)
 
 

@@ -91,25 +91,24 @@ class Holders:
     def left(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> list[str]:
         """Those of the names that nothing shown holds but the message at `but`, in their order."""
         counts = self._counts
-        left = set(filterfalse(counts.__contains__, names))
         gone = [
             self._said[at].names
             for at in {*instead, but}
             if at in self._said and at not in self._young
         ]
-        if len(gone) == 1:  # the commonest by far: the message itself
+        if not gone:
+            left = dict.fromkeys(filterfalse(counts.__contains__, names))
+        elif len(gone) == 1:
             (lost,) = gone
-            held = filter(counts.__contains__, names)
-            left.update([name for name in held if counts[name] == (name in lost)])
-        elif gone:
-            left.update(
-                [
-                    name
-                    for name in names
-                    if counts[name] == sum([name in lost for lost in gone])  # no generator: speed
-                ]
-            )
+            left = {name: None for name in names if counts.get(name, 0) == (name in lost)}
+        else:  # no generator to sum: speed
+            left = {
+                name: None
+                for name in names
+                if counts.get(name, 0) == sum([name in lost for lost in gone])
+            }
         for at, said in {**self._young, **instead}.items():
             if at != but:
-                left.difference_update(said.names)
-        return list(filter(left.__contains__, names))
+                for name in said.names & left.keys():
+                    del left[name]
+        return list(left)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.messages import Message, Opaque, Picture, Text, ToolCall, tool
+from windlass.messages import Message, Opaque, Text, ToolCall, tool
 from windlass.window.entries import Item
 from windlass.wire.openai import from_openai
 
@@ -231,16 +231,16 @@ def _check_rules(message: Message, where: str) -> None:
         if not call.name.strip():
             raise SequenceError(f"{where}, tool call {index}: the name of its function is empty")
     for part in message.parts:
-        if isinstance(part, Picture):
-            if part.url and not part.url.lower().startswith(("http://", "https://", "gs://")):
-                raise SequenceError(
-                    f"{where}: the picture's url {part.url[:80]!r} is neither an http address nor"
-                    " a data URL"
-                )
-        elif isinstance(part, Opaque) and part.kind in _OF_USERS and message.role != "user":
+        if isinstance(part, Opaque) and part.kind in _OF_USERS and message.role != "user":
             kind = part.kind.partition(":")[2]
             raise SequenceError(
                 f"{where}: {kind} in a message of role {message.role!r}; only a user's holds it"
+            )
+    for picture in message.pictures:
+        if picture.url and not picture.url.lower().startswith(("http://", "https://", "gs://")):
+            raise SequenceError(
+                f"{where}: the picture's url {picture.url[:80]!r} is neither an http address nor"
+                " a data URL"
             )
 
 

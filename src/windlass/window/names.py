@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from itertools import compress, repeat
+from itertools import compress
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from windlass.messages import Message
 from windlass.window.encode.counts import is_count
@@ -35,6 +34,7 @@ _DULL: Final = bytes(set(range(256)) - set(map(ord, _TELLING)) - {ord(" ")})
 _HEAD: Final = ":-"
 _TAIL: Final = ".:-/#@"
 _EDGES: Final = "._:-/#@"
+_AT_EDGES: Final = frozenset(_EDGES)
 _MIN_CORE: Final = 2
 _ID: Final = ("id", "ID", "Id")
 _CONSTANTS: Final = frozenset({"null", "true", "false"})
@@ -43,8 +43,7 @@ _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Looked:
+class _Looked(NamedTuple):
     """What a text says: its names in order, and each of its words once, in a line."""
 
     names: Mapping[str, None]
@@ -64,7 +63,7 @@ def whole_names(text: str) -> Mapping[str, None]:
 def _words(text: str) -> Mapping[str, None]:
     """What stands between white space, quotes and brackets, each once, in order."""
     text = text.replace(GUTTER, " ")
-    words = text.encode("utf-8", "replace").translate(_SPACED).decode("utf-8").split()
+    words = text.encode("utf-8", "replace").translate(_SPACED).decode().split()
     return dict.fromkeys(words)
 
 
@@ -72,13 +71,11 @@ def _names_among(words: Iterable[str], line: str) -> dict[str, None]:
     """The names among the words that stand in the line, in which a space follows each."""
     # What of each word tells, of all of them at once: asking word by word takes four times as
     # long, and most have nothing.
-    marks = line.encode("utf-8", "replace").translate(None, _DULL).split(b" ")
-    telling = list(compress(words, marks))
-    cores = map(str.strip, telling, repeat(_EDGES))
+    marks = line.encode().translate(None, _DULL).split(b" ")
     names = dict.fromkeys(
         [
-            word if word is core else _trimmed(word, core)
-            for word, core in zip(telling, cores, strict=True)
+            word if word[0] not in _AT_EDGES and word[-1] not in _AT_EDGES else _trimmed(word)
+            for word in compress(words, marks)
             if MIN_CHARS <= len(word) <= MAX_CHARS
         ]
     )
@@ -86,9 +83,9 @@ def _names_among(words: Iterable[str], line: str) -> dict[str, None]:
     return names
 
 
-def _trimmed(word: str, core: str) -> str:
+def _trimmed(word: str) -> str:
     """The name in a word around which something stands; empty where it is none."""
-    if len(core) < _MIN_CORE:
+    if len(word.strip(_EDGES)) < _MIN_CORE:
         return ""
     name = word.lstrip(_HEAD).rstrip(_TAIL)
     if name is word:

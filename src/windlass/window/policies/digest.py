@@ -152,7 +152,7 @@ class Digest:
             draft.left(names_said(text), but=at),
             errors=self.error_chars if self.keep_errors else 0,
             order=PATHS_FIRST if kind == "listing" else ORDER,
-            task=_task(draft) if self.task else (),
+            task=_task(draft) if self.task else frozenset(),
         )
         head = HEAD.format(chars=len(text), back=draft.back(at))
         before = f"{head}\n{told}" if told else head
