@@ -136,7 +136,10 @@ class Prices:
 
 
 def _factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
-    return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
+    for above, factor in reversed(tiers):
+        if tokens > above:
+            return factor
+    return 1.0
 
 
 _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")

@@ -51,6 +51,8 @@ class Draft:
         self.pins: dict[int, float] = {}
         self.wants: list[Want] = []
         self.saved = 0
+        self._stood: int | None = None
+        """Tokens of all that was shown before this step, and of what is new, once asked for."""
         self._asked: tuple[Iterable[str], int, list[str]] | None = None
         """The last question who holds names, and its answer: it is often asked twice."""
         self.turn = course.calls + 1
@@ -157,8 +159,12 @@ class Draft:
     @property
     def tokens(self) -> int:
         """Tokens of all that is shown by now, by the course's count."""
-        inserted = sum(self.size(one.item.message) for one in self.inserts)
-        return self._course.came_tokens() - self._course.saved - self.saved + inserted
+        if self._stood is None:
+            self._stood = self._course.came_tokens() - self._course.saved
+        tokens = self._stood - self.saved
+        for one in self.inserts:
+            tokens += self.size(one.item.message)
+        return tokens
 
     @property
     def pictured(self) -> Sequence[int]:
