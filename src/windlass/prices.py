@@ -136,10 +136,7 @@ class Prices:
 
 
 def _factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
-    for above, factor in reversed(tiers):
-        if tokens > above:
-            return factor
-    return 1.0
+    return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
 
 
 _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")
