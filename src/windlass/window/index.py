@@ -27,6 +27,9 @@ _STRIDE: Final = RUN - _WIDE + 1
 """One in so many places of a text is taken in: every run begins before or at one of them."""
 _PLACES: Final = 4
 """Results remembered that show the same lines, the newest; they are tried one after the other."""
+_KEPT_CHARS: Final = 50_000
+"""Of texts of at most so many characters the lines are remembered: of one in view they are asked
+for call after call."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a position and a line."""
 
@@ -139,7 +142,9 @@ class LineIndex:
         entry = draft.entry(at)
         if entry is None or entry.message is not self._shown[at]:
             return None
-        return _lines(entry.message.text, refers=entry.because == "repeat")
+        text = entry.message.text
+        find = _lines if len(text) <= _KEPT_CHARS else _lines.__wrapped__
+        return find(text, refers=entry.because == "repeat")
 
 
 _Lines: TypeAlias = tuple[Sequence[str], Sequence[int]]
