@@ -17,8 +17,8 @@ messages. `--recording` measures a recording in their place: the
 one at PLACE, from 0, of a gzipped file of JSON lines (`longest`: that of most characters).
 `--model` plans at the prices of a model's cache, by which edits wait: without one there is no
 cache, and each is made at once. The first line says whether the package is compiled (see
-`make bench-compiled`), and by which Python it runs: distributions build theirs with profiles,
-and it is a sixth faster for that.
+`make bench-compiled`), and which Python runs it: one that was built with profile-guided
+optimisation, as distributions do it, takes about a sixth less.
 """
 
 from __future__ import annotations

@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from windlass.canonical import CANONICAL, told_json
 from windlass.once import once
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical_json(value: Any) -> str:
@@ -34,7 +34,7 @@ def canonical_json(value: Any) -> str:
 
     ASCII, because a lone surrogate then still has bytes and so a hash.
     """
-    return CANONICAL.encode(value)
+    return _CANONICAL.encode(value)
 
 
 def clean_text(text: str) -> str:
@@ -193,7 +193,7 @@ class Message:
 
         Made anew each time: it is as long as the message, and hardly asked for again.
         """
-        return told_json(to_dict(self))
+        return canonical_json(to_dict(self))
 
     @once
     def key(self) -> str:
