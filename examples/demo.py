@@ -65,7 +65,7 @@ def run() -> str:
 
     session = new_session_id()
     try:
-        run_command(CASCADE, INPUT, FLAGS, session=session, auto=False, as_json=False)
+        run_command(CASCADE, INPUT, FLAGS, session=session, auto=False, trust=False, as_json=False)
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -24,6 +24,7 @@ from windlass.cascade.model import (
 from windlass.cli.app import app
 from windlass.history.base import NodeType
 from windlass.library import make_registry
+from windlass.modules import Modules
 from windlass.settings import Settings
 from windlass.window.options import Policy
 
@@ -43,7 +44,7 @@ class TestCascadesInTheDocuments:
 
     @pytest.mark.parametrize(("page", "block"), blocks())
     def test_have_no_mistakes(self, page: str, block: str) -> None:
-        registry = make_registry(Settings.read({}, {}, ROOT), ())
+        registry = make_registry(Settings.read({}, {}, ROOT), (), Modules())
         loaded = parse(json.dumps(json.loads(block)), name=page, format="json")
         assert check(loaded, tools=registry) == ()
 
@@ -94,7 +95,7 @@ class TestNames:
 
     def test_every_builtin_tool_is_documented(self) -> None:
         page = (ROOT / "docs" / "tools.md").read_text()
-        names = make_registry(Settings.read({}, {}, ROOT), ()).names()
+        names = make_registry(Settings.read({}, {}, ROOT), (), Modules()).names()
         assert [name for name in names if f"`{name}`" not in page] == []
 
     def test_every_node_type_is_documented(self) -> None:

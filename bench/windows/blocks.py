@@ -23,6 +23,7 @@ from windlass.injectors.failures import with_result
 from windlass.injectors.orchestrate import blocks_of
 from windlass.injectors.plan import MOST_STEPS, Plan, Step
 from windlass.memory.banks import Memory
+from windlass.modules import Modules
 from windlass.window.survive import failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."
@@ -101,7 +102,9 @@ class Injected:
         }
         # The role is the recording's own; definitions of tools stand beside its messages.
         names = [name for name in BUILTIN if name not in {"system_role", "tools"}]
-        self._placed = [place(Wanted(name, options=options.get(name, {}))) for name in names]
+        self._placed = [
+            place(Wanted(name, options=options.get(name, {})), Modules()) for name in names
+        ]
         memories = [Memory("likes", key, 1, text, 0.0) for key, text in MEMORIES.items()]
         self._seen = Situation(
             "recording",

@@ -12,9 +12,9 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.library import (
     Tools,
     check_models,
-    importable,
     in_a_loop,
     make_registry,
+    modules_of,
     noted,
     open_store,
     prepare,
@@ -37,19 +37,28 @@ ENGINES: Final = ("local", "ray")
 
 
 def load_program(
-    task: str | Path | TaskFile, settings: Settings, tools: Tools = (), *, strict: bool = False
+    task: str | Path | TaskFile,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    strict: bool = False,
+    trust: bool | None = None,
 ) -> tuple[Program, Registry]:
     """The task, checked, and the registry of the tools it may use.
 
+    `trust`: as `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
     Raises UsageError (TaskFileError with every mistake at once).
     """
+    from windlass.cascade.injectors import load_own
     from windlass.operators.compile import compile_task
     from windlass.operators.reading import load_task
 
-    registry = make_registry(settings, tools)
     source = load_task(task) if isinstance(task, str | Path) else task
+    registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
     servers = settings.mcp_servers
-    return compile_task(source, tools=registry, servers=servers, strict=strict), registry
+    program = compile_task(source, tools=registry, servers=servers, strict=strict)
+    load_own(program.cascade, registry.modules)
+    return program, registry
 
 
 async def evaluate(
@@ -68,8 +77,9 @@ async def evaluate(
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
+    trust: bool = False,
 ) -> Result:
-    """Run a task file and answer how it ended.
+    """Run a task file and answer how it ended. What the file names as code is trusted.
 
     Args:
         task: The path of an XML file; with `resume` none.
@@ -89,6 +99,8 @@ async def evaluate(
         providers: Providers by name, beside the builtin ones.
         on_event: Called with each event of the run (`windlass.engine.events`).
         session_id: A name for the session; default a new one made of time and chance.
+        trust: Whether `windlass.toml` of the current folder may name modules, commands and where
+            keys go, though the folder is not marked as trusted (`windlass trust`).
 
     Raises UsageError (TaskFileError) for what the user wrote and StoreError where the store
     fails. Failures of tasks, providers and limits are in the result's `error`, and what was
@@ -106,7 +118,8 @@ async def evaluate(
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    settings = Settings.read(flags, environ, Path.cwd())
+    settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
+    settings.check_trust()
     told = (None, None) if on_event is None else (noted(on_event), waiting(on_event))
     made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
     async with AsyncExitStack() as closing:
@@ -122,11 +135,10 @@ async def evaluate(
             source = read_task(raw, file, name=Path(file).stem)
             input, context = start.input, str(begun["context"])  # noqa: A001
             flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
-            settings = Settings.read(flags, environ, Path.cwd())
+            settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
         else:
             assert task is not None
-            source, file = task, str(task)
-        closing.enter_context(importable(file))
+            source = task
         program, registry = load_program(source, settings, tools)
         if auto and program.cascade.auto_context is None:
             program = program.with_windows()

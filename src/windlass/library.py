@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from os import environ
@@ -16,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windlass.errors import UsageError
+from windlass.modules import Modules
 from windlass.prices import override, split_model
 from windlass.settings import Settings
+from windlass.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
@@ -46,8 +47,9 @@ async def run(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     auto: bool = False,
+    trust: bool = False,
 ) -> Result:
-    """Run a cascade and answer how it ended.
+    """Run a cascade and answer how it ended. What the cascade names as code is trusted.
 
     Args:
         cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
@@ -63,6 +65,8 @@ async def run(
         on_event: Called with each event of the run (`windlass.engine.events`).
         session_id: A name for the session; default a new one made of time and chance.
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
+        trust: Whether `windlass.toml` of the current folder may name modules, commands and where
+            keys go, though the folder is not marked as trusted (`windlass trust`).
 
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
@@ -71,11 +75,11 @@ async def run(
     from windlass.providers.at_hand import Providers
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    settings = Settings.read(flags, environ, Path.cwd())
+    settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
+    settings.check_trust()
     told = (None, None) if on_event is None else (noted(on_event), waiting(on_event))
     made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
     async with AsyncExitStack() as closing:
-        closing.enter_context(importable(cascade))
         closing.enter_context(override(settings.prices))
         closing.push_async_callback(made.close)
         # The user's mistakes are told before anything is made.
@@ -161,6 +165,7 @@ def open_store(settings: Settings, *, existing: bool = False) -> Keeper:
     """The store that the settings name; `existing`: raise UsageError where there is none."""
     from windlass.history.places import open_place
 
+    settings.check_trust("store")
     return open_place(settings.store, environ, existing=existing)
 
 
@@ -184,7 +189,18 @@ def waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
     )
 
 
-def make_registry(settings: Settings, tools: Tools) -> Registry:
+def modules_of(file: object, *, trust: bool | None = None) -> Modules:
+    """The modules that a cascade or a task may name: beside its file, then in the current folder.
+
+    `trust` says how far code is trusted that is named there: None, because it was named to be
+    run; True, by the user's word; False, only in folders that carry a mark.
+    """
+    files = [Path(file)] if isinstance(file, str | Path) else []
+    folders = [*(each.resolve().parent for each in files), Path.cwd()]
+    return Modules(folders, files, is_trusted if trust is False else None)
+
+
+def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.callouts import callout
     from windlass.engine.choosing.searching import search_context
@@ -194,12 +210,13 @@ def make_registry(settings: Settings, tools: Tools) -> Registry:
     from windlass.memory.tools import remember, search_memory
     from windlass.tools.registry import builtin, make_tool
 
-    registry = builtin()
+    registry = builtin(modules)
+    registry.partial = "tools" in settings.untrusted
     kept = (callout, recall, remember, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(make_tool(own))
     registry.load_entry_points()
-    for item in (*settings.tools, *tools):
+    for item in (*(() if registry.partial else settings.tools), *tools):
         if not isinstance(item, str):
             registry.register(make_tool(item))
         elif ":" in item:
@@ -281,18 +298,22 @@ def load_cascade(
     tools: Tools = (),
     *,
     auto: bool = False,
+    trust: bool | None = None,
 ) -> tuple[Cascade, Registry]:
     """The cascade, checked, and the registry of the tools it may use.
 
-    `auto`: where it says nothing of `auto_context`, it gets it with its defaults.
+    `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
+    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.check import checked
+    from windlass.cascade.injectors import load_own
     from windlass.cascade.load import load
 
-    registry = make_registry(settings, tools)
+    registry = make_registry(settings, tools, modules_of(cascade, trust=trust))
     given = load(cascade) if isinstance(cascade, str | Path) else cascade
     found = checked(given, tools=registry, servers=settings.mcp_servers)
+    load_own(found, registry.modules)
     if auto and found.auto_context is None:
         found = found.model_copy(update={"auto_context": True})
     return found, registry
@@ -337,21 +358,6 @@ def web_search_of(
             " openai or openrouter, such as 'anthropic/claude-sonnet-4-5'"
         )
     return WebSearch(name, partial(provider.search, split_model(name)[1]))
-
-
-@contextmanager
-def importable(cascade: object) -> Iterator[None]:
-    """Make modules beside the cascade file, then in the current folder, importable meanwhile."""
-    folders = [str(Path.cwd())]
-    if isinstance(cascade, str | Path):
-        folders.insert(0, str(Path(cascade).resolve().parent))
-    added = [folder for folder in folders if folder not in sys.path]
-    sys.path[:0] = added
-    try:
-        yield
-    finally:
-        for folder in added:
-            sys.path.remove(folder)
 
 
 def new_session_id() -> str:

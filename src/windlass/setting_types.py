@@ -3,6 +3,8 @@
 Each reader answers the value and raises ValueError with what was expected, or, where a
 table has a name of its own, UsageError with the whole sentence. `folder` is what a
 relative path is relative to.
+
+More than 400 lines because every type stands here.
 """
 
 from __future__ import annotations
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 
 WIRES: Final = ("openai", "anthropic", "gemini")
 """The formats a provider may speak."""
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "litellm": (),  # litellm knows the variables of what is behind it
+}
+"""The providers that have keys without being told, and the variables that hold them."""
 
 _DEAREST: Final = 1e6
 """US dollars a million tokens; a figure from here on is a slip of the pen."""
@@ -354,6 +365,25 @@ def mcp_servers(value: Any, _: Path) -> dict[str, McpServer]:
         with _reading("mcp_servers", name):
             read[name] = read_server(name, said)
     return read
+
+
+def needing_trust(name: str, value: Any, folder: Path) -> Any:
+    """The part of a setting that a folder's own file may not say unless the folder is trusted.
+
+    That is what directs an import, a command or a key, or leads out of the folder. None: nothing.
+    """
+    if name in ("tools", "mcp_servers"):
+        return value or None
+    if name == "providers":
+        told: Mapping[str, ProviderSettings] = value
+        return {
+            provider: each
+            for provider, each in told.items()
+            if each.key is not None or (each.base_url is not None and provider in KEYS)
+        } or None
+    if isinstance(value, Path):
+        return None if value.resolve().is_relative_to(folder.resolve()) else value
+    return value if isinstance(value, StoreAddress) else None
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:

@@ -4,10 +4,13 @@ Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`,
 defaults. `windlass.toml` stands in the current folder or in the user's folder of
 settings; the nearer one wins, key by key. This module knows the names, their types
 and their defaults; it does not know what they are used for.
+
+More than 400 lines because each setting has a property with its type and its words.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -15,15 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass import setting_types as types
+from windlass import trust as trusting
 from windlass.cards.kept import NONE
 from windlass.errors import Mistake, UsageError, did_you_mean
+from windlass.modules import SETTINGS
 from windlass.prices import Override
 from windlass.setting_types import ProviderSettings, StoreAddress, TableError
 
 if TYPE_CHECKING:
     from windlass.servers import McpServer
-
-FILE: Final = "windlass.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class Settings:
     environment: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     cascade: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     file: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    untrusted: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    """What the file of a folder that nobody trusts must not say: it may be shown, not used."""
 
     @classmethod
     def read(
@@ -144,12 +149,14 @@ class Settings:
         folder: Path,
         *,
         user_folder: Path | None = None,
+        trust: bool = False,
     ) -> Settings:
         """The settings of one command that runs in `folder`.
 
         A flag that is None was not given; an empty variable is not set; variables
         that are no settings are left alone. `user_folder` holds the user's own
         `windlass.toml` (by default where the platform keeps settings).
+        `trust`: the folder's own file is trusted, whether or not the folder carries a mark.
 
         Raises UsageError where a file, a flag or a variable is wrong.
         """
@@ -157,9 +164,14 @@ class Settings:
         if unknown:
             raise UsageError(f"unknown setting {unknown[0]!r}; {did_you_mean(unknown[0], _KNOWN)}")
         if user_folder is None:
-            import platformdirs  # 20 ms that only a command needs
-
-            user_folder = platformdirs.user_config_path("windlass", appauthor=False)
+            user_folder = trusting.user_folder()
+        here, untrusted = _read_file(folder / SETTINGS), dict[str, Setting]()
+        own = folder.resolve() == user_folder.resolve()
+        if here and not (trust or own or trusting.is_trusted(folder, user_folder)):
+            for name, one in here.items():
+                part = types.needing_trust(name, one.value, folder)
+                if part is not None:
+                    untrusted[name] = replace(one, value=part)
         return cls(
             folder=folder,
             flags={
@@ -172,7 +184,8 @@ class Settings:
                 for name in _KNOWN
                 if (value := types.in_environment(environ, name))
             },
-            file=_merged(_read_file(user_folder / FILE), _read_file(folder / FILE)),
+            file=_merged(_read_file(user_folder / SETTINGS), here),
+            untrusted=untrusted,
         )
 
     def with_cascade(
@@ -193,6 +206,29 @@ class Settings:
             if value is not None
         }
         return replace(self, cascade=said)
+
+    def untrusted_servers(self) -> tuple[str, ...]:
+        """MCP servers of the settings that are not started, because nobody trusts the folder."""
+        held = self.untrusted.get("mcp_servers")
+        return tuple(held.value) if held else ()
+
+    def check_trust(self, *names: str) -> None:
+        """Raise UsageError where the folder's own file says what only a trusted one may say.
+
+        `names` are the settings that matter (none: all of them). What a flag, a variable or the
+        cascade says of a setting goes before the file and needs no trust.
+        """
+        over = {*self.flags, *self.environment, *self.cascade}
+        held = {name: one for name, one in self.untrusted.items() if name not in over}
+        if asked := [name for name in held if not names or name in names]:
+            told = ", ".join(f"{name} ({_shown(held[name].value)})" for name in asked)
+            folder = str(self.folder.resolve())
+            raise UsageError(
+                f"{held[asked[0]].origin}: {told}: what a folder's own file of settings imports,"
+                " starts, gives a key to or opens outside the folder needs your trust; read the"
+                f" file, then mark the folder once: windlass trust {shlex.quote(folder)}"
+                " (or give --trust, in Python trust=True)"
+            )
 
     def decided(self, name: str, value: Any, origin: str) -> Settings:
         """These settings with one that Windlass itself decided on, before all others."""
@@ -216,6 +252,8 @@ class Settings:
         rows = {name: self[name] for name in _KNOWN}
         servers = {name: server.shown() for name, server in self.mcp_servers.items()}
         rows["mcp_servers"] = replace(rows["mcp_servers"], value=servers)
+        for name in self.untrusted:
+            rows[name] = replace(rows[name], origin=f"{rows[name].origin} (not trusted)")
         return tuple(rows.values())
 
     @property
@@ -375,6 +413,10 @@ class Settings:
         """MCP servers by name; a cascade's own of the same name goes before them."""
         value: Mapping[str, McpServer] = self["mcp_servers"].value
         return value
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, Mapping | tuple) else str(value)
 
 
 def _read_file(path: Path) -> dict[str, Setting]:

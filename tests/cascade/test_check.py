@@ -202,6 +202,8 @@ class TestTemplates:
 class Toolbox:
     """A registry of three tools that can be given more."""
 
+    is_partial = False
+
     def __init__(self) -> None:
         self.known = list(TOOLS)
 

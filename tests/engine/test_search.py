@@ -19,6 +19,7 @@ from windlass.history.base import NodeType, Row
 from windlass.prices import cost
 from windlass.report.costs import session_cost
 from windlass.tools.base import ToolContext
+from windlass.trust import trust
 
 pytestmark = pytest.mark.req("CI-53")
 
@@ -51,6 +52,7 @@ async def web(
             encoding="utf-8",
         )
         monkeypatch.setenv(f"{name.upper()}_API_KEY", "sk-test-0123456789")
+        trust(house.folder)
         yield server
 
 

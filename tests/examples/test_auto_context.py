@@ -19,7 +19,7 @@ from windlass.cascade.model import Cascade
 from windlass.engine.result import Result
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteKeeper
-from windlass.library import importable, load_cascade
+from windlass.library import load_cascade
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
 from windlass.report.show import view_session
@@ -41,8 +41,7 @@ GOOD = r"\d{4}-(0[1-9]|1[0-2])-\d{2}"
 
 
 def checked(name: str) -> Cascade:
-    with importable(HERE / name):
-        cascade, _ = load_cascade(HERE / name, Settings.read({}, {}, FOLDER))
+    cascade, _ = load_cascade(HERE / name, Settings.read({}, {}, FOLDER))
     return cascade
 
 

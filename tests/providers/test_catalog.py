@@ -23,7 +23,7 @@ SECRET = "sk-never-shown-1234"
 
 def written(folder: Path, text: str) -> Settings:
     (folder / "windlass.toml").write_text(text, encoding="utf-8")
-    return Settings.read({}, {}, folder, user_folder=folder / "nobody")
+    return Settings.read({}, {}, folder, user_folder=folder / "nobody", trust=True)
 
 
 def providers(
@@ -177,8 +177,12 @@ class TestRuns:
             output = 10.0
             """
             (tmp_path / "windlass.toml").write_text(settings, encoding="utf-8")
-            result = await windlass.run(self.CASCADE, model="mine/m", store=tmp_path / "s")
-            free = await windlass.run(self.CASCADE, model="mine/other", store=tmp_path / "s")
+            result = await windlass.run(
+                self.CASCADE, model="mine/m", store=tmp_path / "s", trust=True
+            )
+            free = await windlass.run(
+                self.CASCADE, model="mine/other", store=tmp_path / "s", trust=True
+            )
             (asked, _) = server.asked
         assert (result.status, result.output) == ("completed", TEXT)
         assert result.cost == pytest.approx((500 * 1.0 + 1_500 * 0.1 + 12 * 10.0) / 1e6)

@@ -1,6 +1,8 @@
 """What can be known to go wrong before a run: names, order, templates, tools, contradictions.
 
 `check` says everything at once, together with the mistakes of form that `load` found.
+
+More than 400 lines because all that is asked of a cascade stands here, and in this order.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from windlass.cascade.model import (
 )
 from windlass.cascade.origin import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
+from windlass.modules import UntrustedError
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
 
 CHOICES: Final = ("auto", "none", "required")
@@ -34,7 +37,15 @@ _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "no
 
 
 class Toolbox(Protocol):
-    """What `check` asks of a registry of tools. Both verbs raise WindlassError."""
+    """What `check` asks of a registry of tools. Both verbs raise WindlassError.
+
+    UntrustedError is no mistake: what was not loaded is known to whoever made the registry.
+    """
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether tools are missing because their modules were not loaded."""
+        ...
 
     def names(self) -> Sequence[str]:
         """The names of the tools there are."""
@@ -327,6 +338,8 @@ class _Checker:
                 continue
             try:
                 tools.resolve(item) if ":" in item else tools.add_module(item)
+            except UntrustedError:
+                continue
             except WindlassError as error:
                 yield self.mistake(("tools", position), str(error))
 
@@ -340,6 +353,8 @@ class _Checker:
                 return None
             try:
                 tools.resolve(name)
+            except UntrustedError:
+                return None
             except WindlassError as error:
                 return str(error)
             return None
@@ -356,7 +371,7 @@ class _Checker:
         if tools is None:
             return None
         known = tools if isinstance(tools, Collection) else tools.names()
-        if name in known:
+        if name in known or (not isinstance(tools, Collection) and tools.is_partial):
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, known)}"
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Strict, Tag, create_model
 
+from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.injectors.base import Injector
-from windlass.injectors.catalog import BUILTIN, Wanted
+from windlass.injectors.catalog import BUILTIN, Wanted, class_of
+from windlass.modules import Modules, UntrustedError
 from windlass.parts import Count, Names, Part, Text, YesNo
 
 if TYPE_CHECKING:
@@ -181,6 +183,26 @@ def declared(cascade: Cascade, phase: Phase) -> Declared | None:
         one = own if isinstance(own, OwnInjector) else OwnInjector.model_validate(own)
         wanted[one.use] = Wanted(one.use, one.cap, one.priority, one.options)
     return Declared(wanted, bool(merged.get("vary", False)), merged.get("volatile", "move"))
+
+
+def load_own(cascade: Cascade, modules: Modules) -> None:
+    """Load the classes of the user's own injectors, so that a run loads no code while it runs.
+
+    Raises CascadeError for one that is not there; one that nobody trusts is left alone.
+    """
+    mistakes: dict[str, Mistake] = {}
+    for at, phase in enumerate(cascade.phases):
+        found = declared(cascade, phase)
+        for name in found.wanted if found else ():
+            try:
+                class_of(name, modules)
+            except UntrustedError:
+                continue
+            except UsageError as error:
+                own = f"phases[{at}].injectors.own" if phase.injectors else "injectors.own"
+                mistakes[name] = Mistake(cascade.where(own), None, str(error))
+    if mistakes:
+        raise CascadeError(list(mistakes.values()))
 
 
 def origins(cascade: Cascade, phase: Phase) -> Iterator[tuple[str, Any, str]]:

@@ -16,6 +16,7 @@ from windlass.injectors.catalog import place
 from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
 from windlass.injectors.values import looks_volatile
+from windlass.modules import UntrustedError
 from windlass.tokens import Counter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
@@ -65,7 +66,9 @@ def _of_phase(
     where = cascade.where(f"{base}.system" if phase.system else "system")
     for wanted in found.wanted.values():
         try:
-            one = place(wanted)
+            one = place(wanted, tools.modules)
+        except UntrustedError:
+            continue  # it was not loaded, and that is told
         except UsageError as error:
             raise UsageError(f"{cascade.where(base)}: {error}") from error
         size = counter.text(prompt)

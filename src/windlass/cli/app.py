@@ -34,6 +34,12 @@ Store = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Trust the code, commands and addresses that this folder names, this once."
+    ),
+]
 File = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")]
 Either = Annotated[Path, typer.Argument(help="A cascade in JSON or YAML, or a task in XML.")]
 Session = Annotated[str, typer.Argument(help="A session, as `windlass sessions` lists it.")]
@@ -90,6 +96,7 @@ def run(
     auto: Annotated[
         bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
     ] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a cascade, showing its progress, and end with a table of what each phase sent."""
@@ -103,9 +110,11 @@ def run(
         "price_as": price_as,
     }
     if dry_run:
-        dry_run_command(cascade, given or [], flags, auto=auto, as_json=as_json)
+        dry_run_command(cascade, given or [], flags, auto=auto, trust=trust, as_json=as_json)
     else:
-        run_command(cascade, given or [], flags, session=session, auto=auto, as_json=as_json)
+        run_command(
+            cascade, given or [], flags, session=session, auto=auto, trust=trust, as_json=as_json
+        )
 
 
 @app.command()
@@ -141,6 +150,7 @@ def evaluate(
         str | None, typer.Option(help="A name for the session (default: made of the time).")
     ] = None,
     auto: Annotated[bool, typer.Option("--auto", help="Shorten calls as they grow.")] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or take a session of one up again."""
@@ -156,6 +166,7 @@ def evaluate(
         engine=engine,
         session=session,
         auto=auto,
+        trust=trust,
         as_json=as_json,
     )
 
@@ -282,6 +293,7 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Take what is told as a warning for a mistake.")
     ] = False,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Find every mistake in a cascade or a task at once, with file and line."""
@@ -289,12 +301,14 @@ def check(
         from windlass.cli.tasks import check_task_command
 
         check_task_command(
-            cascade, explain_defaults=explain_defaults, strict=strict, as_json=as_json
+            cascade, explain_defaults=explain_defaults, strict=strict, trust=trust, as_json=as_json
         )
         return
     from windlass.cli.files import check_command
 
-    check_command(cascade, explain_defaults=explain_defaults, as_json=as_json, strict=strict)
+    check_command(
+        cascade, explain_defaults=explain_defaults, as_json=as_json, strict=strict, trust=trust
+    )
 
 
 @app.command()
@@ -395,6 +409,21 @@ def config(*, store: Store = None, as_json: AsJson = False) -> None:
     from windlass.cli.files import config_command
 
     config_command({"store": store}, as_json=as_json)
+
+
+@app.command()
+def trust(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder (none: list the trusted ones).")
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the mark away.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Trust a folder: its windlass.toml may name code, commands and where keys go."""
+    from windlass.cli.trusting import trust_command
+
+    trust_command(folder, remove=remove, as_json=as_json)
 
 
 @app.command()

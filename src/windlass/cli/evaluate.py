@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from os import environ
 from pathlib import Path
 from typing import Any
 
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress
 from windlass.cli.run import read_input
+from windlass.cli.trusting import settings_to_run
 from windlass.cli.waiting import wait_for
 from windlass.engine.result import Result
 from windlass.errors import UsageError
@@ -34,11 +34,12 @@ def evaluate_command(
     engine: str,
     session: str | None,
     auto: bool,
+    trust: bool,
     as_json: bool,
 ) -> None:
     """Run, print the output and the table, and raise what stopped the run."""
     values = read_input(given)
-    settings = Settings.read(flags, environ, Path.cwd())
+    settings = settings_to_run(flags, trusted=trust)
     watcher = Progress(progress, settings.addresses())
     progress.quiet = progress.quiet or as_json
     work = evaluate(
@@ -54,6 +55,7 @@ def evaluate_command(
         search_folder=flags.get("search_folder"),
         on_event=watcher,
         session_id=session,
+        trust=trust,
     )
     result = wait_for(work, watcher, "; what was finished is kept: windlass evaluate --resume {}")
     with override(settings.prices):

@@ -12,10 +12,11 @@ from typing import Any
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.sizes import warnings
 from windlass.cli.output import out, print_json, print_table
+from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.errors import CascadeError, Mistake, StoreError, UsageError
 from windlass.history.base import Finding
 from windlass.history.verify import verify_store
-from windlass.library import importable, load_cascade, open_store
+from windlass.library import load_cascade, open_store
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 
@@ -24,16 +25,17 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def check_command(
-    cascade: Path, *, explain_defaults: bool, as_json: bool, strict: bool = False
+    cascade: Path, *, explain_defaults: bool, as_json: bool, strict: bool, trust: bool
 ) -> None:
     """Say that a cascade is sound, or raise CascadeError with all its mistakes.
 
-    What costs and is no mistake is told; `strict` makes mistakes of it.
+    What costs and is no mistake is told; `strict` makes mistakes of it. Code is loaded only where
+    the user trusts it, with `trust` or by a mark; what was left unchecked is told.
     """
-    settings = Settings.read({}, environ, Path.cwd())
-    with importable(cascade):
-        checked, registry = load_cascade(cascade, settings)
-        warned = list(warnings(checked, registry, lambda phase: _counter(checked, phase, settings)))
+    settings = Settings.read({}, environ, Path.cwd(), trust=trust)
+    checked, registry = load_cascade(cascade, settings, trust=trust)
+    warned = list(warnings(checked, registry, lambda phase: _counter(checked, phase, settings)))
+    left_out = unchecked(settings, registry)
     if strict and (costly := [one for one in warned if not one.mended]):
         raise CascadeError([Mistake(one.where, None, one.text) for one in costly])
     if explain_defaults:
@@ -48,12 +50,14 @@ def check_command(
     names = [phase.name for phase in checked.phases]
     if as_json:
         told_of = {"warnings": [str(one) for one in warned]} if warned else {}
-        print_json({"cascade_id": checked.cascade_id, "phases": names, **told_of})
+        also = {"unchecked": left_out} if left_out else {}
+        print_json({"cascade_id": checked.cascade_id, "phases": names, **told_of, **also})
     else:
         told = f"{cascade}: {checked.cascade_id}, no mistakes; phases: {', '.join(names)}"
         out.print(told, markup=False)
         for one in warned:
             out.print(f"warning: {one}", markup=False)
+        tell_unchecked(left_out)
 
 
 def _counter(cascade: Cascade, phase: Phase, settings: Settings) -> FamilyCounter:

@@ -12,17 +12,19 @@ from typing import Any
 
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
+from windlass.cli.trusting import settings_to_run, tell_unchecked, unchecked, without_untrusted
 from windlass.cli.waiting import wait_for
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.library import check_models, importable, load_cascade, open_store, prepare
+from windlass.library import check_models, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
 from windlass.prices import override, rate
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import Forecast, forecast_cost
 from windlass.settings import Settings
+from windlass.trust import is_trusted
 
 
 def read_input(given: Sequence[str]) -> dict[str, Any]:
@@ -98,11 +100,12 @@ def run_command(
     *,
     session: str | None,
     auto: bool,
+    trust: bool,
     as_json: bool,
 ) -> None:
     """Run, print the output and the table, and raise what stopped the run."""
     values = read_input(given)
-    settings = Settings.read(flags, environ, Path.cwd())
+    settings = settings_to_run(flags, trusted=trust)
     watcher = Progress(progress, settings.addresses())
     if as_json:
         progress.quiet = True
@@ -116,6 +119,7 @@ def run_command(
         on_event=watcher,
         session_id=session,
         auto=auto,
+        trust=trust,
     )
     result = wait_for(work, watcher)
     with override(settings.prices):
@@ -221,14 +225,28 @@ def _warn(text: str) -> None:
 
 
 def dry_run_command(
-    cascade: Path, given: Sequence[str], flags: Mapping[str, Any], *, auto: bool, as_json: bool
+    cascade: Path,
+    given: Sequence[str],
+    flags: Mapping[str, Any],
+    *,
+    auto: bool,
+    trust: bool,
+    as_json: bool,
 ) -> None:
-    """Show the first request, its tokens and price, and the largest possible cost."""
+    """Show the first request, its tokens and price, and the largest possible cost.
+
+    Nothing that the folder holds is run or started unless the user trusts it: what is left out
+    of the request for that is told.
+    """
     values = read_input(given)
-    settings = Settings.read(flags, environ, Path.cwd())
-    with tempfile.TemporaryDirectory() as folder, importable(cascade):
-        scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd())
-        loaded, registry = load_cascade(cascade, settings, auto=auto)
+    settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd(), trust=trust)
+        loaded, registry = load_cascade(cascade, settings, auto=auto, trust=trust)
+        trusts = trust or is_trusted(cascade.resolve().parent)
+        left_out = unchecked(settings, registry, None if trusts else loaded)
+        if left_out:
+            loaded = without_untrusted(loaded, registry, settings)
         providers = Providers({}, settings, warn=_warn, keys=None)
         check_models(loaded, settings, providers.resolve)
         keeper = open_store(scratch)
@@ -248,8 +266,9 @@ def dry_run_command(
             keeper.close()
             asyncio.run(providers.close())
     if as_json:
-        print_json(forecast)
+        print_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})})
         return
+    tell_unchecked(left_out)
     with override(settings.prices):
         _print_forecast(forecast, settings.addresses())
 

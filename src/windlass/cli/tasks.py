@@ -6,24 +6,29 @@ from os import environ
 from pathlib import Path
 
 from windlass.cli.output import out, print_json, progress
+from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.evaluation import load_program
-from windlass.library import importable
 from windlass.operators.compile import explain_defaults as explain
 from windlass.settings import Settings
 
 
-def check_task_command(task: Path, *, explain_defaults: bool, strict: bool, as_json: bool) -> None:
+def check_task_command(
+    task: Path, *, explain_defaults: bool, strict: bool, trust: bool, as_json: bool
+) -> None:
     """Say that a task is sound, with its warnings, or raise TaskFileError with all mistakes."""
-    settings = Settings.read({}, environ, Path.cwd())
-    with importable(task):
-        program, _ = load_program(task, settings, strict=strict)
+    settings = Settings.read({}, environ, Path.cwd(), trust=trust)
+    program, registry = load_program(task, settings, strict=strict, trust=trust)
+    left_out = unchecked(settings, registry)
     warnings = [str(warning) for warning in program.warnings]
     names = [one.path for one in program.task.walk()]
     if as_json:
         defaults = explain(program, settings) if explain_defaults else None
         told = {"task": program.task.name, "kind": program.task.kind, "tasks": names}
-        print_json({**told, "warnings": warnings, **({"defaults": defaults} if defaults else {})})
+        also = {"unchecked": left_out} if left_out else {}
+        more = {"defaults": defaults} if defaults else {}
+        print_json({**told, "warnings": warnings, **also, **more})
         return
+    tell_unchecked(left_out)
     for warning in warnings:
         progress.print(f"warning: {warning}", markup=False, soft_wrap=True)
     if explain_defaults:

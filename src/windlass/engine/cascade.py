@@ -93,12 +93,15 @@ def needed_servers(run: Run) -> Servers:
 
     One that the cascade declares goes before one of the same name in the settings.
     """
-    elsewhere = run.settings.mcp_servers
-    declared = {**elsewhere, **run.cascade.mcp_servers}
+    elsewhere, own = run.settings.mcp_servers, run.cascade.mcp_servers
+    declared = {**elsewhere, **own}
+    named = servers_named(run.cascade, elsewhere)
+    if ({*named} - {*own}) & {*run.settings.untrusted_servers()}:
+        run.settings.check_trust("mcp_servers")
     return Servers(
         [
             Declared(name, tuple(said.command), said.env, said.url or "", said.headers)
-            for name in servers_named(run.cascade, elsewhere)
+            for name in named
             for said in (declared[name],)
         ]
     )

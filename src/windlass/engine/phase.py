@@ -186,6 +186,7 @@ async def open_phase(
         state=state,
         readable=run.readable,
         closed=run.closed,
+        modules=run.registry.modules,
         recall=run.recall,
         search_folder=run.settings.search_folder,
         search=run.search,

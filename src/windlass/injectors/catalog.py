@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,6 +18,7 @@ from windlass.injectors.scratchpad import Scratchpad
 from windlass.injectors.skills import Skills
 from windlass.injectors.user_memory import UserMemory
 from windlass.injectors.values import Values
+from windlass.modules import Modules, UntrustedError
 
 GROUP: Final = "windlass.injectors"
 """The entry point group in which a package announces its injectors."""
@@ -55,14 +55,14 @@ class Wanted:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def class_of(use: str) -> type[Injector]:
+def class_of(use: str, modules: Modules) -> type[Injector]:
     """The class behind a name: a builtin, `package.module:Class`, or an entry point.
 
     Raises UsageError where there is none, or where it is no injector.
     """
     if use in BUILTIN:
         return BUILTIN[use]
-    found = _dotted(use) if ":" in use else _entry(use)
+    found = _dotted(use, modules) if ":" in use else _entry(use)
     if not (isinstance(found, type) and issubclass(found, Injector)):
         raise UsageError(f"{use!r} is no injector: expected a class that derives from Injector")
     if not found.name or not isinstance(found.tier, Tier):
@@ -72,9 +72,12 @@ def class_of(use: str) -> type[Injector]:
     return found
 
 
-def place(wanted: Wanted) -> Placed:
-    """The injector, made with its options. Raises UsageError for options it does not take."""
-    kind = class_of(wanted.use)
+def place(wanted: Wanted, modules: Modules) -> Placed:
+    """The injector, made with its options; `modules` are where one of the user's own comes from.
+
+    Raises UsageError for options it does not take.
+    """
+    kind = class_of(wanted.use, modules)
     try:
         made = kind(**wanted.options)
     except (TypeError, ValueError) as error:
@@ -83,15 +86,14 @@ def place(wanted: Wanted) -> Placed:
     return Placed(made, cap, made.priority if wanted.priority is None else wanted.priority)
 
 
-def _dotted(dotted: str) -> Any:
+def _dotted(dotted: str, modules: Modules) -> Any:
     module, _, name = dotted.partition(":")
     try:
-        found = importlib.import_module(module)
-    except Exception as problem:  # a user's own code runs here and may raise anything
-        raise UsageError(
-            f"injector {dotted!r}: its module cannot be imported:"
-            f" {type(problem).__name__}: {problem}"
-        ) from problem
+        found = modules.load(module)
+    except UntrustedError:
+        raise
+    except UsageError as problem:
+        raise UsageError(f"injector {dotted!r}: {problem}") from problem
     if not hasattr(found, name):
         known = [key for key, value in vars(found).items() if isinstance(value, type)]
         raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, known)}")

@@ -32,6 +32,8 @@ class Providers:
         on_wait: Callable[[Wait], None] | None = None,
         keys: Mapping[str, str] | None = environ,
     ) -> None:
+        if settings is not None and keys is not None:
+            settings.check_trust("providers")
         self._made: dict[str, Provider] = dict(given)
         self._given = frozenset(given)
         self._said = settings.providers if settings is not None else {}

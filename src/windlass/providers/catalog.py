@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.prices import Rate, split_model
-from windlass.setting_types import ProviderSettings
+from windlass.setting_types import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
 """The provider whose models the package litellm asks."""
@@ -81,17 +81,16 @@ class Entry:
 
 _KNOWN: Final = (
     Entry("local", "", "", ()),
-    Entry("openai", "openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",)),
-    Entry("anthropic", "anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",)),
+    Entry("openai", "openai", "https://api.openai.com/v1", KEYS["openai"]),
+    Entry("anthropic", "anthropic", "https://api.anthropic.com/v1", KEYS["anthropic"]),
     Entry(
         "gemini",
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        KEYS["gemini"],
     ),
-    Entry("openrouter", "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
-    # litellm knows the addresses and the variables of what is behind it.
-    Entry(LITELLM, "openai", "", ()),
+    Entry("openrouter", "openai", "https://openrouter.ai/api/v1", KEYS["openrouter"]),
+    Entry(LITELLM, "openai", "", KEYS[LITELLM]),  # litellm knows the addresses, too
 )
 
 

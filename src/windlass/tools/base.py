@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.messages import Picture, ToolSpec
+from windlass.modules import Modules
 from windlass.wire.base import Usage
 from windlass.wire.search import Found
 
@@ -52,6 +53,7 @@ class ToolContext:
     `root` is the only folder that file tools may touch. `state` is the attempt's own
     copy of the cascade's state. `readable` are further folders and files that may only be
     read; `closed` is a folder in which nothing else is open to tools (the store).
+    `modules` knows which files Python could run: they are not written to.
     `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
     it never goes (empty: no such limit).
     `recall` gives the original text behind a reference of this session and raises
@@ -71,6 +73,7 @@ class ToolContext:
     state: MutableMapping[str, Any]
     readable: tuple[Path, ...] = ()
     closed: Path | None = None
+    modules: Modules = field(default_factory=Modules)
     recall: Callable[[str], str] | None = None
     search_folder: Path | None = None
     search: WebSearch | None = None

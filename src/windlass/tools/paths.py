@@ -31,12 +31,20 @@ def to_read(context: ToolContext, path: str) -> Path:
 
 
 def to_write(context: ToolContext, path: str) -> Path:
-    """The real path behind `path`, inside the allowed folder; it need not exist."""
+    """The real path behind `path`, inside the allowed folder; it need not exist.
+
+    What Python could run, and what Windlass takes its orders from, is refused: a model must not
+    write what is later run in the process that holds the keys.
+    """
     real = _real(context, path)
     if not _is_allowed(context, real) or real == context.root.resolve():
         raise ToolError(_refusal(context, path, real))
     if real.is_dir():
         raise ToolError(f"{path!r} is a folder: give the path of a file")
+    if real.exists() and not real.is_file():
+        raise ToolError(f"{path!r} is no ordinary file")
+    if why := context.modules.in_use(real):
+        raise ToolError(f"{path!r} is {why}, and not open to tools: write to another file")
     return real
 
 

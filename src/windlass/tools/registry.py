@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.modules import Modules
 from windlass.tools.base import TIMEOUT_S, Tool
 
 if TYPE_CHECKING:
@@ -168,9 +169,20 @@ def origin_of(function: Callable[..., Any]) -> str:
 class Registry:
     """Tools by name. A name stands for one function only."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Modules | None = None) -> None:
+        self.modules = modules or Modules()
+        """Where modules with tools, validators and injectors come from."""
+
+        self.partial = False
+        """Whether the tools of some settings are missing because nobody trusts their folder."""
+
         self._tools: dict[str, Tool] = {}
         self._sent: dict[str, str] = {}
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether tools are missing because nobody trusts the folder that names their modules."""
+        return self.partial or bool(self.modules.unchecked)
 
     def register(self, item: Tool) -> None:
         """Add a tool; the same function may be added again, another under its name may not."""
@@ -214,14 +226,14 @@ class Registry:
 
     def add_module(self, dotted: str) -> None:
         """Register every function of the module that is marked with `@tool`."""
-        self._add_marked(_import(dotted))
+        self.add_marked(self.modules.load(dotted))
 
     def resolve(self, dotted: str) -> Tool:
         """Register and return the function at `pkg.module:function`, marked or not."""
         module_name, _, attribute = dotted.partition(":")
         if not module_name or not attribute:
             raise UsageError(f"{dotted!r} is no tool: expected 'package.module:function'")
-        found: Any = _import(module_name)
+        found: Any = self.modules.load(module_name)
         for step in attribute.split("."):
             try:
                 found = getattr(found, step)
@@ -258,11 +270,12 @@ class Registry:
         if isinstance(found, Tool):
             self.register(found)
         elif isinstance(found, ModuleType):
-            self._add_marked(found)
+            self.add_marked(found)
         else:
             self.register(make_tool(found, name=entry.name))
 
-    def _add_marked(self, module: ModuleType) -> None:
+    def add_marked(self, module: ModuleType) -> None:
+        """Register every function of a loaded module that is marked with `@tool`."""
         marked = [value for value in vars(module).values() if isinstance(_mark(value), _Mark)]
         if not marked:
             raise UsageError(f"module {module.__name__!r} has no function marked with @tool")
@@ -270,11 +283,11 @@ class Registry:
             self.register(make_tool(function))
 
 
-def builtin() -> Registry:
+def builtin(modules: Modules | None = None) -> Registry:
     """A registry of all builtin tools. Their optional packages are imported when they run."""
-    registry = Registry()
+    registry = Registry(modules)
     for module in BUILTIN_MODULES:
-        registry.add_module(f"windlass.tools.{module}")
+        registry.add_marked(importlib.import_module(f"windlass.tools.{module}"))
     return registry
 
 
@@ -285,16 +298,3 @@ def _mark(value: Any) -> Any:
 
 def _is_own(key: str, value: Any) -> bool:
     return not key.startswith("_") and inspect.isfunction(value)
-
-
-def _import(dotted: str) -> ModuleType:
-    try:
-        return importlib.import_module(dotted)
-    except ModuleNotFoundError as problem:
-        raise UsageError(
-            f"cannot import {dotted!r}: there is no module {problem.name!r} on Python's path"
-        ) from problem
-    except Exception as problem:  # the user's own code runs here and may raise anything
-        raise UsageError(
-            f"module {dotted!r} fails while it is imported: {type(problem).__name__}: {problem}"
-        ) from problem

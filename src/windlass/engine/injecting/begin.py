@@ -308,7 +308,7 @@ def _placed(run: Run, found: Declared) -> tuple[Placed, ...]:
     for one in found.wanted.values():
         key = json.dumps([one.use, one.cap, one.priority, one.options], default=str)
         if key not in run.injected.placed:
-            run.injected.placed[key] = place(one)
+            run.injected.placed[key] = place(one, run.registry.modules)
         placed.append(run.injected.placed[key])
     return tuple(in_order(placed))
 

@@ -1,0 +1,125 @@
+"""Trust on the command line: the command `trust`, the question at a terminal, what was left out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from os import environ
+from pathlib import Path
+from typing import Any
+
+from windlass.cascade.model import Cascade, Phase, servers_named
+from windlass.cli.output import out, print_json, progress
+from windlass.errors import UsageError, WindlassError
+from windlass.settings import Settings
+from windlass.tools.registry import Registry
+from windlass.trust import distrust, trust, trusted_folders
+
+
+def trust_command(folder: Path | None, *, remove: bool, as_json: bool) -> None:
+    """Mark a folder as trusted, take the mark away, or list the marks."""
+    if folder is None:
+        if remove:
+            raise UsageError("say which folder: windlass trust FOLDER --remove")
+        marks = [str(each) for each in trusted_folders()]
+        if as_json:
+            print_json({"trusted": marks})
+        elif marks:
+            out.print("\n".join(marks), markup=False)
+        else:
+            out.print("no folder is trusted; mark one: windlass trust FOLDER")
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{str(folder)!r} is no folder")
+    if remove:
+        if not distrust(folder):
+            raise UsageError(f"{str(folder.resolve())!r} has no mark of its own")
+    else:
+        trust(folder)
+    if as_json:
+        print_json({"folder": str(folder.resolve()), "trusted": not remove})
+        return
+    done = "no longer trusted" if remove else "trusted, with the folders below it"
+    out.print(f"{folder.resolve()}: {done}", markup=False)
+
+
+def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
+    """The settings of a command that imports, starts or sends what they name.
+
+    At a terminal the user is asked whether to trust a folder that needs it; elsewhere, and where
+    the answer is no, UsageError says what the folder's file wants and how to allow it.
+    """
+    settings = Settings.read(flags, environ, Path.cwd(), trust=trusted)
+    try:
+        settings.check_trust()
+    except UsageError as refusal:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        import typer
+
+        progress.print(str(refusal), markup=False)
+        if not typer.confirm("Trust this folder from now on?", err=True):
+            raise
+        trust(settings.folder)
+        return Settings.read(flags, environ, Path.cwd())
+    return settings
+
+
+def unchecked(settings: Settings, registry: Registry, left_out: Cascade | None = None) -> list[str]:
+    """What was not looked at because its folder is not trusted, in words.
+
+    `left_out`: the cascade whose own MCP servers were not started either.
+    """
+    said = [f"module {name}" for name in registry.modules.unchecked]
+    said += [f"{name} of {one.origin}" for name, one in settings.untrusted.items()]
+    for name in servers_named(left_out) if left_out else ():
+        said.append(f"MCP server {name}")
+    return said
+
+
+def tell_unchecked(said: list[str]) -> None:
+    """Print what was left unchecked, and how it is checked."""
+    if said:
+        told = ", ".join(said)
+        progress.print(
+            f"left unchecked, because the folder is not trusted: {told}; --trust checks it,"
+            " windlass trust FOLDER marks a folder",
+            markup=False,
+        )
+
+
+def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:
+    """The cascade as far as it is known without running code or starting servers it names."""
+    servers = {*settings.mcp_servers} - {*cascade.mcp_servers, *settings.untrusted_servers()}
+
+    def known(name: str) -> bool:
+        server, dot, _ = name.partition(".")
+        if dot and ":" not in name:
+            return server in servers
+        try:
+            registry.get(name)
+        except WindlassError:
+            return False
+        return True
+
+    def of_phase(phase: Phase) -> Phase:
+        over: dict[str, Any] = {}
+        if phase.tackle != "manifest":
+            over["tackle"] = tuple(name for name in phase.tackle if known(name))
+            if over["tackle"] != tuple(phase.tackle):
+                over["tool_choice"] = None
+        if isinstance(phase.injectors, Mapping) or hasattr(phase.injectors, "own"):
+            over["injectors"] = _without_own(phase.injectors)
+        return phase.model_copy(update=over)
+
+    phases = tuple(of_phase(phase) for phase in cascade.phases)
+    over = {"phases": phases, "mcp_servers": {}, "injectors": _without_own(cascade.injectors)}
+    if any(phase != before for phase, before in zip(phases, cascade.phases, strict=True)):
+        over["tool_choice"] = None
+    return cascade.model_copy(update=over)
+
+
+def _without_own(injectors: Any) -> Any:
+    if isinstance(injectors, Mapping):
+        return {key: value for key, value in injectors.items() if key != "own"}
+    return injectors.model_copy(update={"own": ()}) if hasattr(injectors, "own") else injectors
