@@ -113,12 +113,13 @@ class Modules:
             where = f"in {places} or on Python's path" if places else "on Python's path"
             return f"cannot import {dotted!r}: there is no module {problem.name!r} {where}"
         beside = [folder for folder in self._folders if (folder / f"{lacking}.py").is_file()]
-        hint = (
-            f"; {str(beside[0] / f'{lacking}.py')!r} is not on Python's path: put both into a"
-            f" package (a folder with __init__.py), write `from . import {lacking}`, or set PYTHONPATH"
-            if beside
-            else ""
-        )
+        hint = ""
+        if beside:
+            file = str(beside[0] / f"{lacking}.py")
+            hint = (
+                f"; {file!r} is not on Python's path: put both into a package (a folder with"
+                f" __init__.py), write `from . import {lacking}`, or set PYTHONPATH"
+            )
         return f"cannot import {dotted!r}: it needs a module {lacking!r} that is not there{hint}"
 
     def in_use(self, path: Path) -> str | None:
