@@ -93,11 +93,8 @@ class TestBrokenText:
                 '{"a": 1',
                 "c:1: not valid JSON at column 8: expected a comma or the closing bracket, but",
             ),
-            (
-                '{"a":\n 1,}',
-                "c:2: not valid JSON at column 4: expected a key in double quotes; remove",
-            ),
-            ('{"a": [1,]}', "remove the comma before ']'"),
+            ('{"a":\n 1,}', "c:2: not valid JSON at column 3: remove the comma before '}'"),
+            ('{"a": [1,\n]}', "c:1: not valid JSON at column 9: remove the comma before ']'"),
             (
                 "{'a': 1}",
                 "c:1: not valid JSON at column 2: expected a key in double quotes, but found",

@@ -79,7 +79,9 @@ def read_json(text: str, file: str) -> Reading:
     try:
         reading.data = json.loads(text)
     except json.JSONDecodeError as error:
-        reading.stop(error.lineno, f"not valid JSON at column {error.colno}: {_json_fault(error)}")
+        at, fault = _json_fault(error)
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        reading.stop(line, f"not valid JSON at column {column}: {fault}")
     except RecursionError:
         reading.stop(None, f"the values are nested more than {DEPTH} levels deep")
     except ValueError as error:  # a number with thousands of digits
@@ -95,12 +97,21 @@ _JSON_FAULTS: Final = {
     "Expecting value": "expected a value",
     "Extra data": "expected the end of the file after the closing bracket",
     "Invalid control character at": "a line end or tab inside a text must be written \\n or \\t",
-    "Illegal trailing comma before end of object": "a comma before the closing bracket",
-    "Illegal trailing comma before end of array": "a comma before the closing bracket",
 }
 
 
-def _json_fault(error: json.JSONDecodeError) -> str:
+def _json_fault(error: json.JSONDecodeError) -> tuple[int, str]:
+    """Where the mistake is and what it is, in the same words under every Python."""
+    text, at = error.doc, error.pos
+    # From 3.13 on, the decoder points at such a comma, and before at the bracket after it.
+    comma = at if text.startswith(",", at) else len(text[:at].rstrip()) - 1
+    closing = text[comma + 1 :].lstrip()[:1]
+    if comma >= 0 and text[comma] == "," and closing and closing in "]}":
+        return comma, f"remove the comma before {closing!r}"
+    return at, _other_json_fault(error)
+
+
+def _other_json_fault(error: json.JSONDecodeError) -> str:
     text, at = error.doc, error.pos
     if error.msg.startswith("Unterminated string"):
         return "the text that begins here has no closing double quote"
@@ -112,9 +123,7 @@ def _json_fault(error: json.JSONDecodeError) -> str:
         return f"{expected}, but the file ends here"
     if text.startswith(("//", "/*", "#"), at):
         return f"{expected}; JSON has no comments (YAML has)"
-    if found in "]}" and text[:at].rstrip().endswith(","):
-        return f"{expected}; remove the comma before {found!r}"
-    if error.msg == "Invalid control character at" or "comma before" in expected:
+    if error.msg == "Invalid control character at":
         return expected
     return f"{expected}, but found {found!r}"
 
