@@ -330,7 +330,9 @@ class TestOwn:
 
 
 @pytest.mark.req("CE-43", "CE-44", "CE-45", "CE-46")
-async def test_variation_is_dynamic_only_and_the_same_in_a_replay(tmp_path: Path) -> None:
+async def test_variation_is_dynamic_only_and_the_same_in_a_replay(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     def said(ran: Ran) -> list[tuple[str, ...]]:
         return [tuple(parts(request.messages[-1])) for request in ran.requests("a")]
 
@@ -338,7 +340,9 @@ async def test_variation_is_dynamic_only_and_the_same_in_a_replay(tmp_path: Path
         (tmp_path / folder).mkdir()
         made = cascade(phase("a", tackle=TACKLE), system="S.", injectors=options)
         replies = {"a": [PLAN, DONE, DONE, DONE, "done"]}
-        return await House(tmp_path / folder).run(made, replies, session_id=name)
+        house = House(tmp_path / folder)
+        request.addfinalizer(house.close)
+        return await house.run(made, replies, session_id=name)
 
     first, again = await varied("s", "x", vary=True), await varied("s", "y", vary=True)
     assert said(first) == said(again)
