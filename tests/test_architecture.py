@@ -36,6 +36,8 @@ SHIPPED = (
     + [ROOT / "Makefile", ROOT / "pyproject.toml"]
 )
 
+PINNED = sorted((ROOT / "requirements").rglob("*.txt"))
+
 LONGEST = 400
 LONGEST_STORY = 200
 """Lines of `turn.py`: the whole story of one call must be readable in one sitting."""
@@ -199,3 +201,14 @@ def test_examples_in_docstrings_hold(path: Path) -> None:
     module = importlib.import_module(dotted.removesuffix(".__init__"))
     outcome = doctest.testmod(module)
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("path", PINNED, ids=name_of)
+def test_packages_are_pinned_once_for_every_python_and_by_hash(path: Path) -> None:
+    """Types are checked for the oldest Python, with the packages that all of them have."""
+    text = path.read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w.-]+)==", text, re.MULTILINE)
+    assert sorted(set(pins)) == sorted(pins)
+    assert "--index-url" not in text
+    blocks = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in block for block in blocks)
