@@ -101,10 +101,16 @@ def bm25(talk: Talk, question: Question) -> Iterable[int]:
 class FullText:
     """SQLite FTS5: porter stems, stop words, the question's words joined by OR, its own rank."""
 
+    def __init__(self) -> None:
+        self._store = sqlite3.connect(":memory:")
+
+    def __del__(self) -> None:
+        self._store.close()
+
     def begin(self, talk: Talk) -> None:
         """The next questions are about this talk."""
         self._talk = talk
-        self._store = sqlite3.connect(":memory:")
+        self._store.execute("DROP TABLE IF EXISTS said")
         self._store.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter')")
         rows = enumerate(one["content"] for one in talk.messages)
         self._store.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, get_args
 
 import pytest
@@ -86,7 +87,7 @@ class TestDigests:
             cascade(lookup(), auto_context={}), reading("1", "2", "3"), tools=[logs()]
         )
         (row,) = ran.keeper.query("SELECT max(number) AS n FROM edits")
-        with sqlite3.connect(house.store / FILE) as db:
+        with closing(sqlite3.connect(house.store / FILE)) as db, db:
             db.execute("UPDATE edits SET reason = 'x' WHERE number = ?", (row["n"],))
         assert not ran.has_no_damage()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,19 @@ def folder(tmp_path: Path) -> Path:
     )
     (made / "trees.md").write_text("# Trees\n\nOaks live for centuries.\n")
     return made
+
+
+@pytest.fixture
+def look() -> Iterator[type[Associations]]:
+    """`Associations`, each of which is closed when the test is over."""
+    with ExitStack() as closing:
+
+        class Closed(Associations):
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **options)
+                closing.callback(self.close)
+
+        yield Closed
 
 
 @pytest.fixture
@@ -74,8 +89,8 @@ class TestMatches:
         assert both.get_relevant_context_for(given).context == text
 
     @pytest.mark.req("ADR-36")
-    def test_headings_are_settings(self, folder: Path) -> None:
-        made = Associations(folders=[folder], headings={"fresh": "# Found"})
+    def test_headings_are_settings(self, look: type[Associations], folder: Path) -> None:
+        made = look(folders=[folder], headings={"fresh": "# Found"})
         text = made.get_relevant_context_for(ContextGenerationInput("prompt cache")).context
         assert text.startswith("## Task\nprompt cache\n\n# Found\n[")
 
@@ -129,24 +144,26 @@ class TestWhatChanges:
 
 
 class TestFolders:
-    def test_only_what_lies_in_declared_ones_is_read(self, folder: Path) -> None:
+    def test_only_what_lies_in_declared_ones_is_read(
+        self, look: type[Associations], folder: Path
+    ) -> None:
         outside = folder.parent / "secret.md"
         outside.write_text("The prompt cache entry that nobody may see lives for ever.")
         (folder / "link.md").symlink_to(outside)
         (folder / ".hidden.md").write_text(outside.read_text())
         (folder / "store").mkdir()
         (folder / "store" / "log.md").write_text(outside.read_text())
-        made = Associations(folders=[folder], closed=[folder / "store"])
+        made = look(folders=[folder], closed=[folder / "store"])
         found = made.get_relevant_context_for(TASK)
         assert [one.reference for one in found.matches] == [f"{folder.as_posix()}/cache.md:1"]
 
     def test_what_is_too_large_or_no_text_is_left_out_and_told(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, look: type[Associations], folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (folder / "large.md").write_text("prompt cache entry " * 100)
         (folder / "picture.png").write_bytes(bytes(range(256)))
         monkeypatch.setattr(files, "MOST_BYTES", 1_000)
-        made = Associations(folders=[folder])
+        made = look(folders=[folder])
         found = made.get_relevant_context_for(TASK)
         assert len(found.matches) == 1
         assert [told.rpartition("/")[2] for told in found.unread] == [
@@ -155,19 +172,23 @@ class TestFolders:
         ]
         monkeypatch.setattr(files, "ALL_BYTES", 20)
         monkeypatch.setattr(files, "MOST_FILES", 3)
-        left = Associations(folders=[folder]).get_relevant_context_for(TASK).unread
+        left = look(folders=[folder]).get_relevant_context_for(TASK).unread
         assert any("beyond the 20 bytes of all files together" in told for told in left)
         assert any("more than 3 files; the rest is left out" in told for told in left)
 
-    def test_one_that_is_not_there_is_a_mistake(self, tmp_path: Path) -> None:
+    def test_one_that_is_not_there_is_a_mistake(
+        self, look: type[Associations], tmp_path: Path
+    ) -> None:
         with pytest.raises(UsageError, match="there is no folder"):
-            Associations(folders=[tmp_path / "no"]).get_relevant_context_for(TASK)
+            look(folders=[tmp_path / "no"]).get_relevant_context_for(TASK)
 
-    def test_long_files_are_matched_by_passages_with_their_lines(self, folder: Path) -> None:
+    def test_long_files_are_matched_by_passages_with_their_lines(
+        self, look: type[Associations], folder: Path
+    ) -> None:
         lines = [f"Line {number} tells of oaks and beeches." for number in range(400)]
         lines[300] = "## Prompt cache\n\nEach entry of the prompt cache lives for an hour.\n"
         (folder / "long.md").write_text("\n".join(lines))
-        found = Associations(folders=[folder]).get_relevant_context_for(TASK)
+        found = look(folders=[folder]).get_relevant_context_for(TASK)
         (long,) = [one for one in found.matches if "long.md" in one.reference]
         assert long.reference.endswith("long.md:301")
         assert len(long.excerpt) <= PASSAGE_CHARS
@@ -201,16 +222,18 @@ class _Failing:
 
 class TestFailure:
     @pytest.mark.req("ADR-37")
-    def test_one_failure_is_tried_again(self, folder: Path) -> None:
+    def test_one_failure_is_tried_again(self, look: type[Associations], folder: Path) -> None:
         banks = _Failing(1)
-        found = Associations(banks, ["notes"], [folder]).get_relevant_context_for(TASK)
+        found = look(banks, ["notes"], [folder]).get_relevant_context_for(TASK)
         assert len(found.matches) == 2
         assert banks.asked == 2
 
     @pytest.mark.req("ADR-37", "ADR-38", "ADR-39")
-    def test_two_are_an_error_of_its_own_that_says_why(self, folder: Path) -> None:
+    def test_two_are_an_error_of_its_own_that_says_why(
+        self, look: type[Associations], folder: Path
+    ) -> None:
         banks = _Failing(2)
-        made = Associations(banks, ["notes"], [folder])
+        made = look(banks, ["notes"], [folder])
         with pytest.raises(MatchingFailed, match="not at a second try: the store is locked"):
             made.get_relevant_context_for(TASK)
         assert banks.asked == 2
@@ -218,11 +241,11 @@ class TestFailure:
         assert len(made.get_relevant_context_for(TASK).matches) == 2, "it can be asked again"
 
     def test_a_file_that_cannot_be_read_is_such_a_failure(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, look: type[Associations], folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(self: Path) -> bytes:
             raise OSError(5, "Input/output error", str(self))
 
         monkeypatch.setattr(Path, "read_bytes", broken)
         with pytest.raises(MatchingFailed, match="Input/output error"):
-            Associations(folders=[folder]).get_relevant_context_for(TASK)
+            look(folders=[folder]).get_relevant_context_for(TASK)
