@@ -60,12 +60,16 @@ def main() -> None:
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
     from windlass.cli.run import run_command
+    from windlass.cli.streams import own_streams
     from windlass.errors import WindlassError
     from windlass.library import new_session_id
 
     session = new_session_id()
     try:
-        run_command(CASCADE, INPUT, FLAGS, session=session, auto=False, trust=False, as_json=False)
+        with own_streams():
+            run_command(
+                CASCADE, INPUT, FLAGS, session=session, auto=False, trust=False, as_json=False
+            )
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

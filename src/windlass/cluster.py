@@ -23,6 +23,7 @@ from windlass.engine.operators.reduce import Inner, run_one
 from windlass.engine.operators.tasks import finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.evaluation import load_program
+from windlass.imports import logging_unchanged
 from windlass.library import open_store, prepare
 from windlass.prices import override
 from windlass.settings import Settings
@@ -96,7 +97,8 @@ class Cluster:
         auto: bool = False,
     ) -> None:
         try:
-            import ray
+            with logging_unchanged("ray"):
+                import ray
         except ImportError as error:
             raise UsageError(
                 "engine 'ray' needs Ray, which is not installed here: pip install 'windlass[ray]'"

@@ -15,6 +15,7 @@ import numpy as np
 
 from windlass.cards.embeddings import Vectors
 from windlass.errors import UsageError
+from windlass.imports import logging_unchanged
 
 MISSING: Final = (
     "no embedding model is installed: pip install 'windlass[embeddings]' brings one that needs no"
@@ -53,7 +54,8 @@ def installed() -> bool:
 
 @cache
 def _model() -> Any:
-    import wordllama
+    with logging_unchanged("wordllama"):
+        import wordllama
 
     # Its own default looks for the tokenizer outside the package, and would then fetch it.
     folder = Path(wordllama.__file__).parent

@@ -21,7 +21,7 @@ def main() -> None:
     from windlass.cli.app import app
 
     try:
-        app(prog_name="windlass")
+        app(prog_name="windlass")  # and not as whoever imported this was called
     except _our_errors() as error:
         print(f"windlass: {error}", file=sys.stderr)  # noqa: T201
         if error.session_id is not None:

@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 
 from windlass import __version__
+from windlass.cli.commands import Commands
 from windlass.cli.memory import memory
 
-app = typer.Typer(
+app = Commands(
     name="windlass",
     help="Windlass, the context engine for LLM workflows: run cascades, see what each call saw.",
     no_args_is_help=True,

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-memory = typer.Typer(
+from windlass.cli.commands import Commands
+
+memory = Commands(
     help="Look into the memory that sessions share: named banks of what was remembered.",
     no_args_is_help=True,
     rich_markup_mode=None,

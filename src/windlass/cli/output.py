@@ -23,7 +23,7 @@ progress = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented; dataclasses become objects, messages their stored form."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))  # noqa: T201
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False), file=out.file)
 
 
 def plain(value: Any) -> Any:

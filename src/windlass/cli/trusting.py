@@ -53,12 +53,11 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
     try:
         settings.check_trust()
     except UsageError as refusal:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not (sys.stdin.isatty() and progress.file.isatty()):
             raise
-        import typer
-
         progress.print(str(refusal), markup=False)
-        if not typer.confirm("Trust this folder from now on?", err=True):
+        progress.print("Trust this folder from now on? [y/N] ", end="", markup=False)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise
         trust(settings.folder)
         return Settings.read(flags, environ, Path.cwd())

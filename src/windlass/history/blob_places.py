@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from windlass.errors import StoreError, UsageError
 from windlass.history.blobs import TEMPORARY, Blobs, make_folder, sync_folder
+from windlass.imports import logging_unchanged
 
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
@@ -93,8 +94,9 @@ class ObjectBlobs:
     def __init__(self, address: str) -> None:
         self.address = address
         try:
-            import obstore
-            from obstore.store import from_url
+            with logging_unchanged("obstore"):
+                import obstore
+                from obstore.store import from_url
         except ImportError as error:
             raise UsageError(
                 f"blobs={address!r} needs obstore: pip install 'windlass[objects]'"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.imports import logging_unchanged
 from windlass.injectors.base import Injector, Tier
 from windlass.injectors.failures import ErrorRetention
 from windlass.injectors.knowledge import Knowledge
@@ -110,7 +111,8 @@ def _entry(name: str) -> Any:
             f"there is no injector {name!r}; {known}. Your own is named 'package.module:Class'"
         )
     try:
-        return found[name].load()
+        with logging_unchanged(found[name].module):
+            return found[name].load()
     except Exception as problem:  # a package's own code
         raise UsageError(
             f"injector {name!r} cannot be loaded: {type(problem).__name__}: {problem}"

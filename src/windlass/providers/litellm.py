@@ -9,10 +9,10 @@ tables, its reading of `.env`, its own retries and its log switched off.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from inspect import isawaitable
@@ -23,6 +23,7 @@ from weakref import WeakSet
 import httpx
 
 from windlass.errors import ProviderError, UsageError
+from windlass.imports import logging_unchanged
 from windlass.prices import rate
 from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
@@ -324,8 +325,8 @@ def _imported() -> ModuleType:
     for name, value in _SWITCHES.items():
         os.environ.setdefault(name, value)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        # Who asks for litellm's log gets it as litellm prints it.
+        with nullcontext() if "LITELLM_LOG" in os.environ else logging_unchanged("litellm"):
             import litellm
     except ImportError as error:
         raise UsageError(
@@ -335,10 +336,6 @@ def _imported() -> ModuleType:
     litellm.telemetry = False
     litellm.suppress_debug_info = True  # what it prints about reporting bugs to it
     litellm.disable_aiohttp_transport = True  # httpx finds the same proxies for every provider
-    if "LITELLM_LOG" not in os.environ:
-        # Every failure is raised as well, and told by Windlass.
-        for logger in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-            logging.getLogger(logger).setLevel(logging.CRITICAL)
     module: ModuleType = litellm
     return module
 

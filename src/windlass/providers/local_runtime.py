@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, cast
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError
+from windlass.imports import logging_unchanged
 
 WINDOW: Final = 8_192
 """Tokens of prompt and reply together that SmolLM2 was trained for."""
@@ -53,7 +54,8 @@ class Engine:
     def __init__(self, weights: Path) -> None:
         """Load the weights (0.6 s). Raises ProviderError when the runtime refuses them."""
         try:
-            import xllamacpp
+            with logging_unchanged("xllamacpp"):
+                import xllamacpp
         except ImportError as error:
             raise ProviderError(f"the local model's runtime is broken: {error}") from error
 

@@ -11,6 +11,7 @@ import warnings
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
+from windlass.imports import logging_unchanged
 from windlass.messages import clean_text, picture
 from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.data import INSTALL
@@ -128,9 +129,10 @@ def _largest(found: Series) -> Series:
 def _draw(kind: ChartKind, found: Series, words: _Words) -> bytes:
     """The PNG; equal input gives equal bytes, because it carries neither time nor version."""
     try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        with logging_unchanged("matplotlib"):
+            import matplotlib as mpl
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
     except ModuleNotFoundError as problem:
         raise ToolError(f"create_chart needs matplotlib: {INSTALL}") from problem
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.errors import ToolError
+from windlass.imports import logging_unchanged
 from windlass.tools import paths
 from windlass.tools.base import ToolContext
 
@@ -215,7 +216,8 @@ def first_line(problem: BaseException) -> str:
 
 def _duckdb() -> Any:
     try:
-        import duckdb
+        with logging_unchanged("duckdb"):
+            import duckdb
     except ModuleNotFoundError as problem:
         raise ToolError(f"this tool needs DuckDB: {INSTALL}") from problem
     return duckdb

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from windlass.errors import ServerError, ToolError, UsageError
+from windlass.imports import logging_unchanged
 from windlass.messages import Picture, ToolSpec, clean_text, picture
 from windlass.tools.base import Tool, ToolOutput
 
@@ -245,11 +245,10 @@ class _Server:
 
 def _check_installed() -> None:
     try:
-        import mcp  # noqa: F401 - only whether it is there
+        with logging_unchanged("mcp"):
+            import mcp  # noqa: F401 - only whether it is there
     except ModuleNotFoundError as problem:
         raise UsageError(f"tools of MCP servers need the package mcp: {INSTALL}") from problem
-    # Without a handler Python prints what the SDK logs, tracebacks and all, to the terminal.
-    logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def _told(problem: BaseException | None) -> str:

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.imports import logging_unchanged
 from windlass.modules import Modules
 from windlass.tools.base import TIMEOUT_S, Tool
 
@@ -261,7 +262,8 @@ class Registry:
     def _add_entry(self, entry: EntryPoint) -> None:
         package = entry.dist.name if entry.dist else "an unknown package"
         try:
-            found = entry.load()
+            with logging_unchanged(entry.module):
+                found = entry.load()
         except Exception as problem:  # a package's own code runs here and may raise anything
             raise UsageError(
                 f"the tool {entry.name!r} of {package} cannot be loaded from {entry.value!r}: "

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.imports import logging_unchanged
 
 _PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -287,12 +288,13 @@ def quoted(name: str) -> str:
 
 def _library(*, in_process: bool) -> Any:
     try:
-        import clickhouse_connect
+        with logging_unchanged("clickhouse_connect", *(["chdb"] if in_process else [])):
+            import clickhouse_connect
 
-        if in_process:
-            import chdb
+            if in_process:
+                import chdb
 
-            del chdb
+                del chdb
     except ImportError as error:
         extra = "chdb" if in_process else "clickhouse"
         raise UsageError(
