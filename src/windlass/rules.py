@@ -98,7 +98,8 @@ class Choosing:
 
     `selector` is the model that may be asked (None: none is named); `no_model`: the user
     switched asking off. `at_once`: it chooses whatever it costs, else only where that is no
-    dearer than going on from what a cache holds. Phases in `exclude` are not chosen from.
+    dearer than going on from what a cache holds; `only_to_fit`: only where all of it would not
+    fit, whatever that costs. Phases in `exclude` are not chosen from.
     `share` of the tokens there are to choose from may be chosen at most, and `outline` of what is
     not shown whole may tell of it, name by name.
     """
@@ -108,6 +109,7 @@ class Choosing:
     selector: str | None = None
     no_model: bool = False
     at_once: bool = False
+    only_to_fit: bool = False
     share: float = 0.1
     outline: float = 0.25
     exclude: frozenset[str] = frozenset()

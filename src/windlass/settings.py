@@ -140,6 +140,8 @@ class Settings:
     file: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     untrusted: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     """What the file of a folder that nobody trusts must not say: it may be shown, not used."""
+    tripped: bool = False
+    """Whether the breaker keeps a run from shortening anything to save money."""
 
     @classmethod
     def read(
@@ -230,9 +232,11 @@ class Settings:
                 " (or give --trust, in Python trust=True)"
             )
 
-    def decided(self, name: str, value: Any, origin: str) -> Settings:
-        """These settings with one that Windlass itself decided on, before all others."""
-        return replace(self, flags={**self.flags, name: _read(name, value, origin, self.folder)})
+    def after_losses(self) -> Settings:
+        """These settings for a run whose breaker has tripped."""
+        name = "breaker_sessions"
+        by_breaker = replace(self[name], origin=f"the breaker ({name})")
+        return replace(self, flags={**self.flags, name: by_breaker}, tripped=True)
 
     def __getitem__(self, name: str) -> Setting:
         said = [self.file, self.cascade, self.environment, self.flags]

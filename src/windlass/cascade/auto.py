@@ -22,6 +22,9 @@ from windlass.window.profiles import PROFILES, Commit, Profile
 FLAG: Final = "auto_context_intra_phase_enabled"
 """The feature flag without which no phase has a window of its own, whatever a cascade says."""
 
+BREAKER: Final = "breaker_sessions"
+"""The setting by which windows are off where they lost money, and what must leave still leaves."""
+
 KEPT: Final = ("keep_recent_turns", "keep_recent_images", "max_input_tokens")
 """The options that hold with and without auto-context."""
 
@@ -147,6 +150,10 @@ def windowed(
     kept = {name: options[name] for name in KEPT if options.get(name)}
     if off == "passthrough":
         return Windowed(None, off if asked or kept else "")
+    if off == BREAKER and asked:
+        return Windowed(
+            Policy(enabled=False, **kept), off
+        )  # also what the model cannot take leaves
     return Windowed(Policy(enabled=False, **kept) if kept else None, off if asked else "")
 
 
@@ -156,7 +163,9 @@ def _switched_off(settings: Settings | None) -> str:
         return ""
     if settings.passthrough:
         return "passthrough"
-    return "" if settings.auto_context_intra_phase_enabled else FLAG
+    if not settings.auto_context_intra_phase_enabled:
+        return FLAG
+    return BREAKER if settings.tripped else ""
 
 
 def layers(

@@ -217,6 +217,8 @@ def chosen_of(
         outline=outline,
         exclude=frozenset(phase.context.exclude) if phase.context is not None else frozenset(),
     )
+    if settings is not None and settings.tripped:
+        return Chosen(replace(choosing, only_to_fit=True), "breaker_sessions", asked)
     return Chosen(choosing, asked=asked)
 
 

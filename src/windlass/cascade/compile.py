@@ -55,10 +55,10 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
         sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
-        if chosen.switched_off:
-            return rules.Rule("snowball", sources, position="end", **shared)
         if chosen.choosing is not None:
             return rules.Rule("auto", sources, **shared)
+        if chosen.switched_off:
+            return rules.Rule("snowball", sources, position="end", **shared)
         include_input = phase.context.include_input
         return rules.Rule("selective", sources, include_input=include_input, **shared)
     if chosen.choosing is not None:

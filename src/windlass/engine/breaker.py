@@ -4,6 +4,8 @@ Each session leaves in its outcome what its windows saved and what was spent on 
 new one adds up those of the sessions before it, one question to the keeper. Sessions without
 windows, those that were switched off here among them, and those that were killed count as
 nothing; so a loss passes out of sight after so many sessions, and windows are tried again.
+A session in which everything could not have been sent lost nothing by its windows. What keeps
+a request within the model's window and the user's own limits is never switched off.
 """
 
 from __future__ import annotations
@@ -43,9 +45,10 @@ class Tripped:
     def text(self) -> str:
         """The same in a sentence, with the way back."""
         return (
-            f"windows are off, everything is sent: in the last {self.sessions} sessions they cost"
-            f" ${self.lost:,.4f} more than they saved; they are tried again after"
-            f" {self.back_after} sessions, or at once with WINDLASS_BREAKER_SESSIONS=0"
+            f"the breaker (setting breaker_sessions) has windows off, everything is sent that fits:"
+            f" in the last {self.sessions} sessions they cost ${self.lost:,.4f} more than they"
+            f" saved; they are tried again after {self.back_after} sessions, or at once with"
+            " WINDLASS_BREAKER_SESSIONS=0"
         )
 
 
@@ -54,7 +57,7 @@ def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     told = [one.details.get(KEY) if one else None for one in endings[:sessions]]
     if _earns(told):
         return None
-    lost = -sum(float(one["net"]) for one in told if one)
+    lost = -sum(map(_net, filter(None, told)))
     # Each session to come without windows pushes the oldest out of sight, once there are enough.
     after = ([*[None] * count, *told][:sessions] for count in range(1, sessions + 1))
     back_after = next(count for count, then in enumerate(after, start=1) if _earns(then))
@@ -63,8 +66,14 @@ def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
 
 def _earns(told: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether sessions that tell so of their windows lost nothing, or too few do."""
-    nets = [float(one["net"]) for one in told if one]
+    nets = list(map(_net, filter(None, told)))
     return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
+
+
+def _net(told: Mapping[str, Any]) -> float:
+    """What the windows of a session saved all in all, in US dollars; no loss where they must be."""
+    net = float(told["net"])
+    return max(0.0, net) if told.get("needed") else net
 
 
 def check_breaker(run: Run) -> None:
@@ -76,7 +85,7 @@ def check_breaker(run: Run) -> None:
     found = tripped(run.record.keeper.endings(sessions + 1)[1:], sessions)
     if found is None:
         return
-    run.settings = run.settings.decided("passthrough", value=True, origin="the breaker")
+    run.settings = run.settings.after_losses()
     told = {"kind": "breaker", "text": found.text, "lost": found.lost, "sessions": found.sessions}
     run.record.append(
         [run.record.row(NodeType.DECISION, metadata={**told, "back_after": found.back_after})]
@@ -94,4 +103,5 @@ def told_of_windows(run: Run) -> dict[str, object]:
     net = run.net
     if not net.calls:
         return {}
-    return {KEY: {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}}
+    told = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}
+    return {KEY: {**told, "needed": net.needed}}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from windlass.economics import input_dollars
+from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.meters import ModelCache, cache_of
 from windlass.engine.plan import Plan
@@ -88,9 +88,11 @@ def take_report(
     whole = cache.whole.bill(_whole(phase, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
-    if cache.paid is not None and (phase.course is not None or phase.whole is not None):
+    if cache.paid is not None and _saves(run, phase):
         run.net.calls += 1
-        run.net.saved += input_dollars(cache.paid, whole.units - billed.units)
+        report = None if wrong or reply.estimated else reply.usage
+        run.net.saved += cache.saved(billed, whole, report)
+        run.net.needed = run.net.needed or _needs_window(phase, whole.tokens)
 
     cache.pauses.said(run.record.clock(), answer=True)
     details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
@@ -103,6 +105,30 @@ def take_report(
     if details["marks"] and phase.injection is not None:
         details["marks"]["tiers"] = _tiers(run, phase)
     return reply, details
+
+
+def _saves(run: Run, phase: PhaseRun) -> bool:
+    """Whether the phase leaves anything out to save money, and not only to keep to limits."""
+    policy = phase.rule.policy
+    shortens = policy is not None and policy.enabled
+    return (shortens or phase.whole is not None) and not run.settings.tripped
+
+
+def _needs_window(phase: PhaseRun, whole: int) -> bool:
+    """Whether sending everything, `whole` tokens, was not open to the phase.
+
+    The model takes less, or the user's limits do, or the user had messages leave by themselves.
+    """
+    policy, budget = phase.rule.policy, phase.rule.budget
+    most = [input_room(phase.info, phase.generation.max_output_tokens)]
+    most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
+    most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
+    made = list(phase.edits.values())
+    made += phase.course.pending.values() if phase.course is not None else ()
+    leave = {"expire"}
+    if policy and (policy.keep_recent_turns or policy.keep_recent_images):
+        leave.add("prune")
+    return whole > min(most) or any(edit.because in leave for edit in made)
 
 
 def _planned_as(trust: Trust) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from windlass.economics import UNCACHED, is_local, prices_of
-from windlass.prices import Meter, Prices, Rate, rate
+from windlass.economics import UNCACHED, input_dollars, is_local, prices_of
+from windlass.prices import Billed, Meter, Prices, Rate, cost, rate
 from windlass.window.pauses import Lifetime, Pauses
 from windlass.window.trust import Trust
 
 if TYPE_CHECKING:
     from windlass.engine.state import Run
     from windlass.providers.base import ModelInfo
+    from windlass.wire.base import Usage
 
 
 @dataclass(slots=True)
@@ -26,7 +27,8 @@ class ModelCache:
     rate that is really billed (None: it costs nothing, or nobody knows). `sent` meters the
     requests as they were sent, `whole` as they would have been without windows; `spent` and
     `spent_whole` are their sums, in fresh input tokens. `calls` were made; `trust`, `pauses` and
-    `lifetime` are those of the next.
+    `lifetime` are those of the next. `held` is the share of what the cache should have given that
+    the last report shows.
     """
 
     prices: Prices
@@ -38,6 +40,7 @@ class ModelCache:
     trust: Trust = field(default_factory=Trust)
     pauses: Pauses = field(default_factory=Pauses)
     lifetime: Lifetime = field(default_factory=Lifetime)
+    held: float = 1.0
 
     def __post_init__(self) -> None:
         self.sent = Meter(self.prices)
@@ -46,17 +49,56 @@ class ModelCache:
     sent: Meter = field(init=False)
     whole: Meter = field(init=False)
 
+    def saved(self, sent: Billed, whole: Billed, usage: Usage | None) -> float:
+        """US dollars by which the input of a call cost less than sending everything would have.
+
+        `sent` and `whole` are both requests by our count. What was sent cost what its `usage`
+        says. For everything our count is corrected by that report: its tokens, the share of them
+        that the cache gave, the share that was written to it. Without a report (None) both bills
+        are by our count.
+        """
+        if self.paid is None:
+            return 0.0
+        if usage is None or usage.tokens_in < 1 or not sent.tokens:
+            return input_dollars(self.paid, whole.units - sent.units)
+        if sent.cached:
+            should = sent.cached / sent.tokens
+            self.held = min(1.0, usage.tokens_cached / usage.tokens_in / should)
+        tokens = round(usage.tokens_in * whole.tokens / sent.tokens)
+        read = round(usage.tokens_in * self.held * whole.cached / sent.tokens)
+        read = min(tokens, max(read, usage.tokens_cached))
+        fresh = usage.tokens_in - usage.tokens_cached
+        share, long = 1.0, 0.0
+        if fresh and sent.tokens >= self.prices.minimum:  # a shorter one is never written
+            share, long = usage.tokens_written / fresh, usage.tokens_written_long / fresh
+        elif whole.tokens < self.prices.minimum:
+            share = 0.0
+        written = round(share * (tokens - read)), round(long * (tokens - read))
+        name = self.paid.model
+        everything = cost(name, tokens, 0, read, written[0], tokens_written_long=written[1])
+        billed = cost(
+            name,
+            usage.tokens_in,
+            0,
+            usage.tokens_cached,
+            usage.tokens_written,
+            tokens_written_long=usage.tokens_written_long,
+        )
+        return (everything or 0.0) - (billed or 0.0)
+
 
 @dataclass(slots=True)
 class Net:
     """What the windows of a session saved, and what models were asked for them, in US dollars.
 
-    `calls` are those that had a window and a price.
+    `calls` are those that had a window and a price. `needed`: everything could not have been sent,
+    because the model or the user's own limits do not let it.
     """
 
     calls: int = 0
     saved: float = 0.0
     spent: float = 0.0
+    needed: bool = False
 
     @property
     def net(self) -> float:

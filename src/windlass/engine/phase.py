@@ -225,7 +225,10 @@ async def open_phase(
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off, "its windows are not shortened")
     if rule.not_choosing:
-        _tell_switched_off(run, phase.name, rule.not_choosing, "it does not choose its context")
+        what = "it does not choose its context"
+        if rule.choosing is not None:
+            what += " where all of it fits"
+        _tell_switched_off(run, phase.name, rule.not_choosing, what)
     work.tools = await _tools(run, work, instructions.text)
     if before is not None:
         await before(work)

@@ -117,6 +117,7 @@ def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong)
             course.policies = policies
             course.recount()
         raise refused
+    run.net.needed = True  # everything is no shorter than what was refused
     name = phase.phase.name
     how = "with the newest turns" if course is None else "with the oldest turns pruned"
     told = (

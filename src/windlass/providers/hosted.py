@@ -273,7 +273,8 @@ class HostedProvider:
         answer.count(tokens)
         reply = answer.reply()
         self._tell(f"{self._entry.name} reports no usage; its tokens are counted here")
-        return replace(reply, usage=Usage(tokens, counter.message(reply.message)))
+        usage = Usage(tokens, counter.message(reply.message))
+        return replace(reply, usage=usage, estimated=True)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""

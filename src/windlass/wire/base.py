@@ -82,7 +82,8 @@ class Reply:
     """What came back. `finish` is `length` where the output limit cut the reply.
 
     `tries` is how often the request was sent for it, `waited_s` the seconds spent on
-    waiting before and between the tries.
+    waiting before and between the tries. `estimated`: the provider reported no usage, and this
+    is our count.
     """
 
     message: Message
@@ -91,6 +92,7 @@ class Reply:
     model: str
     tries: int = 1
     waited_s: float = 0.0
+    estimated: bool = False
 
 
 class Refused(ValueError):

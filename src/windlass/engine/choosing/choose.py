@@ -288,10 +288,16 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
     made, work = scene.made, scene.work
     base = scene.base
     excluded = any(entry.item.phase in made.exclude for entry in base.entries)
-    if made.at_once or excluded or not base.entries:
+    if (made.at_once and not made.only_to_fit) or excluded or not base.entries:
         return ""
     room = input_room(work.info, work.generation.max_output_tokens)
-    if worth.go_on.tokens > min(room, work.rule.budget.limit or room) or worth.pays:
+    if worth.go_on.tokens > min(room, work.rule.budget.limit or room):
+        return ""
+    if made.only_to_fit:
+        return (
+            "the breaker (breaker_sessions) lets a phase choose only where all of it does not fit"
+        )
+    if worth.pays:
         return ""
     if worth.select.tokens >= worth.go_on.tokens:
         return "it takes no more tokens than what would be chosen"
