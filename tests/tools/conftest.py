@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine.harness import House
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
 
@@ -37,6 +38,14 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def context(root: Path) -> ToolContext:
     return ToolContext(session_id="s", phase="p", root=root, state={})
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """Runs cascades with scripted models in a store under the test's folder."""
+    made = House(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

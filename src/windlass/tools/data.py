@@ -83,6 +83,8 @@ def sources(context: ToolContext) -> list[Source]:
         # DuckDB judges a link by what it leads to.
         label, file, stem = paths.shown(context, path), path.resolve(), _identifier(path.stem)
         suffix = path.suffix.lower()
+        if not paths.may_read(context, file):
+            continue
         if suffix in _READERS:
             found.append(Source(stem, label, file))
         elif suffix in _SQLITE:

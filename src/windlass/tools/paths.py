@@ -4,7 +4,7 @@ Paths are taken relative to the allowed folder (`context.root`), links are follo
 before they are judged, and names that begin with a dot are left alone: `.env`, `.git`
 and Windlass's own store lie in many allowed folders and are nobody's business there.
 `context.readable` folders and files may be read, whatever they are called; `context.closed` is
-a folder in which nothing else is open, wherever it lies.
+a folder in which nothing else is open, wherever it lies, and so is any store (`stores.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 from windlass.errors import ToolError, did_you_mean
 from windlass.tools.base import ToolContext
+from windlass.tools.stores import in_a_store
 
 _LISTED: Final = 30
 
@@ -63,19 +64,22 @@ def shown(context: ToolContext, real: Path) -> str:
 
 
 def walk(folder: Path, limit: int | None = None) -> Iterator[Path]:
-    """Files under `folder`, sorted, without hidden names and without links that lead out.
+    """Files under `folder`, sorted, without hidden names, stores, and links that lead out.
 
     Stops after `limit` files.
     """
     inside = folder.resolve()
     count = 0
     for where, folders, files in os.walk(inside):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        named = sorted(each for each in folders if not each.startswith("."))
+        folders[:] = [each for each in named if not in_a_store(inside, Path(where, each))]
         for name in sorted(files):
             path = Path(where, name)
             if name.startswith(".") or not path.is_file():
                 continue
             if path.is_symlink() and not _is_open(inside, path.resolve()):
+                continue
+            if in_a_store(Path(where), path):  # the folders above were looked at
                 continue
             count += 1
             if limit is not None and count > limit:
@@ -102,9 +106,9 @@ def _is_allowed(context: ToolContext, real: Path) -> bool:
 
 def _is_open(root: Path, real: Path) -> bool:
     root = root.resolve()
-    return real.is_relative_to(root) and not any(
-        part.startswith(".") for part in real.relative_to(root).parts
-    )
+    if not real.is_relative_to(root) or in_a_store(root, real):
+        return False
+    return not any(part.startswith(".") for part in real.relative_to(root).parts)
 
 
 def _refusal(context: ToolContext, path: str, real: Path) -> str:
@@ -112,8 +116,9 @@ def _refusal(context: ToolContext, path: str, real: Path) -> str:
         if real == context.root.resolve():
             return f"{path!r} is the allowed folder itself: give the path of a file in it"
         why = "hidden (a name that begins with a dot)"
-        if context.closed is not None and real.is_relative_to(context.closed.resolve()):
-            why = "in the store of the history"
+        closed = context.closed is not None and real.is_relative_to(context.closed.resolve())
+        if closed or in_a_store(context.root.resolve(), real):
+            why = "in the store of a history"
         return f"{path!r} is {why} and not open to tools"
     return f"{path!r} is outside the allowed folder: use a path relative to it, like 'notes/a.md'"
 
