@@ -345,14 +345,17 @@ def _excerpt(template: str, line: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A name that a template uses, and the line in the template where it does.
-
-    `of` is empty for a name at the top (`input`), `outputs` for a phase.
-    """
+    """A name that a template uses, and its line in it; `of` is `outputs` for a phase, else empty."""
 
     name: str
     line: int
     of: str = ""
+
+
+def syntax(template: str) -> nodes.Template:
+    """The template as a tree. Raises TemplateError where it cannot be read."""
+    _compile(template)
+    return _ENVIRONMENT.parse(template)
 
 
 def find_names(template: str) -> list[Used]:
@@ -361,8 +364,7 @@ def find_names(template: str) -> list[Used]:
     Raises:
         TemplateError: the template cannot be read.
     """
-    _compile(template)
-    tree = _ENVIRONMENT.parse(template)
+    tree = syntax(template)
     free = find_undeclared_variables(tree)
     used = [
         Used(node.name, node.lineno)
@@ -370,19 +372,17 @@ def find_names(template: str) -> list[Used]:
         if node.ctx == "load" and node.name in free
     ]
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        name = _phase_in(node) if "outputs" in free else None
-        if name is not None:
+        if "outputs" in free and (name := _phase_in(node)) is not None:
             used.append(Used(name, node.lineno, of="outputs"))
     return sorted(set(used), key=lambda use: (use.line, use.of, use.name))
 
 
 def is_constant(template: str) -> bool:
     """Whether a template always renders to its own text."""
-    body = _ENVIRONMENT.parse(template).body
     return all(
         isinstance(node, nodes.Output)
         and all(isinstance(item, nodes.TemplateData) for item in node.nodes)
-        for node in body
+        for node in syntax(template).body
     )
 
 
