@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 
 from windlass.messages import ToolCall
 from windlass.tools import web
@@ -184,6 +189,12 @@ class TestWhichHosts:
             ("0.0.0.0", False),
             ("224.0.0.1", False),
             ("2606:2800:220:1:248:1893:25c8:1946", True),
+            ("fec0::1", False),
+            ("fd00:ec2::254", False),
+            ("ff02::1", False),
+            ("::", False),
+            ("64:ff9b::93.184.216.34", True),
+            ("::ffff:93.184.216.34", True),
         ],
     )
     def test_private_addresses_are_known(self, address: str, *, public: bool) -> None:
@@ -215,3 +226,144 @@ class TestWhichHosts:
         assert not web._is_under("example.org", ["*.example.org"])
         assert not web._is_under("badexample.org", ["*.example.org"])
         assert not web._is_under("a.example.org", ["example.org"])
+
+
+PRIVATE = [
+    ipaddress.IPv4Network(network)
+    for network in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+        "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+    )
+]  # fmt: skip
+PUBLIC_V4 = int(ipaddress.IPv4Address("93.184.216.34"))
+
+
+def _embedded(number: int) -> dict[str, int]:
+    """An IPv4 address in each of the ways in which an IPv6 address holds one."""
+    return {
+        "compatible": number,
+        "mapped": 0xFFFF << 32 | number,
+        "translated": 0xFFFF << 48 | number,
+        "NAT64": 0x64_FF9B << 96 | number,
+        "NAT64 at home": 0x64_FF9B_0001 << 80 | number,
+        "6to4": 0x2002 << 112 | number << 80 | 1,
+        "Teredo server": 0x2001_0000 << 96 | number << 64 | (PUBLIC_V4 ^ 0xFFFF_FFFF),
+        "Teredo client": 0x2001_0000 << 96 | PUBLIC_V4 << 64 | (number ^ 0xFFFF_FFFF),
+        "ISATAP": 0x2606_4700 << 96 | 0x5EFE << 32 | number,
+        "ISATAP, global": 0x2606_4700 << 96 | 0x0200_5EFE << 32 | number,
+    }
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Makes a name resolve to these addresses, look-up by look-up; answers what is looked up."""
+
+    def answer(name: str, *addresses: str) -> list[str]:
+        looked_up: list[str] = []
+        real = socket.getaddrinfo
+
+        def getaddrinfo(host: Any, port: Any, *args: Any, **more: Any) -> Any:
+            if host != name:
+                return real(host, port, *args, **more)
+            looked_up.append(host)
+            address = addresses[min(len(looked_up), len(addresses)) - 1]
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            return [(family, socket.SOCK_STREAM, 6, "", (address, port))]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        return looked_up
+
+    return answer
+
+
+class TestWhatHoldsAPrivateAddress:
+    @for_all(st.sampled_from(PRIVATE).flatmap(lambda network: st.ip_addresses(network=network)))
+    def test_no_form_of_it_is_public(self, private: ipaddress.IPv4Address) -> None:
+        assert not web._is_public(str(private))
+        for way, number in _embedded(int(private)).items():
+            address = str(ipaddress.IPv6Address(number))
+            assert not web._is_public(address), way
+            assert not web._is_internal(address) or (way == "compatible" and number == 1), way
+
+    @pytest.mark.parametrize("pattern", ["*", "internal.example"])
+    @pytest.mark.parametrize("way", sorted(_embedded(0)))
+    async def test_a_name_that_resolves_to_it_is_refused_also_where_it_is_written_out(
+        self, get: Any, resolved: Any, way: str, pattern: str
+    ) -> None:
+        number = _embedded(int(ipaddress.IPv4Address("10.1.2.3")))[way]
+        resolved("internal.example", str(ipaddress.IPv6Address(number)))
+        found = await get("http://internal.example/", pattern)
+        assert found.error
+        assert "has the private address" in found.text
+
+    async def test_a_name_that_is_written_out_may_not_be_where_clouds_hand_out_keys(
+        self, get: Any, resolved: Any
+    ) -> None:
+        resolved("internal.example", "169.254.169.254")
+        found = await get("http://internal.example/", "internal.example")
+        assert "has the private address 169.254.169.254" in found.text
+
+    async def test_one_that_is_written_out_may_be_on_a_private_network(
+        self, get: Any, port: int, resolved: Any
+    ) -> None:
+        resolved("internal.example", "127.0.0.1")
+        assert not (await get(f"http://internal.example:{port}/", "internal.example")).error
+        assert Handler.asked == [("/", f"internal.example:{port}")]
+
+    @pytest.mark.parametrize(
+        "host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::1]", "[::ffff:7f00:1]"]
+    )
+    async def test_other_ways_to_write_it_are_refused(self, get: Any, port: int, host: str) -> None:
+        found = await get(f"http://{host}:{port}/", "*")
+        assert found.error
+        assert "has the private address" in found.text or "is no address" in found.text
+        assert Handler.asked == []
+
+    async def test_a_redirect_to_it_is_refused(
+        self, get: Any, port: int, resolved: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(PAGES, "/away", (302, {"Location": "http://[64:ff9b::a00:1]/"}, b""))
+        found = await get("/away", "127.0.0.1", "*")
+        assert "has the private address 64:ff9b::a00:1" in found.text
+
+    @pytest.mark.parametrize("pattern", ["*", "internal.example"])
+    async def test_a_name_is_looked_up_once(
+        self,
+        get: Any,
+        port: int,
+        resolved: Any,
+        pattern: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        looked_up = resolved("internal.example", "127.0.0.1", "169.254.169.254")
+        monkeypatch.setattr(web, "_is_public", lambda address: address == "127.0.0.1")
+        assert not (await get(f"http://internal.example:{port}/", pattern)).error
+        assert looked_up == ["internal.example"]
+
+    @pytest.mark.parametrize("pattern", ["*", "internal.example"])
+    async def test_no_proxy_of_the_environment_is_asked(
+        self,
+        get: Any,
+        port: int,
+        resolved: Any,
+        pattern: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.delenv("NO_PROXY")
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        resolved("internal.example", "169.254.169.254")
+        assert (await get("http://internal.example/", pattern)).error
+        assert Handler.asked == []
+        assert not (await get("/", "127.0.0.1")).error
+        assert Handler.asked == [("/", f"127.0.0.1:{port}")]
+
+    async def test_the_next_address_is_tried_where_one_takes_no_connection(
+        self, get: Any, port: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def both(*_: Any, **__: Any) -> Any:
+            await asyncio.sleep(0)
+            return [(0, 0, 0, "", (address, port)) for address in ("::1", "127.0.0.1")]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", both)
+        assert not (await get(f"http://localhost:{port}/", "localhost")).error

@@ -3,7 +3,8 @@
 The cascade and the settings may both list hosts; what both lists hold is then asked. A list
 names hosts: `example.org`, `example.org:8080`, `*.example.org` (what lies
 under it), or `*`. A host that is written out may be a private one; what a pattern
-admits must be public, and the address that was looked at is the one connected to.
+admits must be public. The address that was checked is the one connected to, at
+redirects too, and no proxy stands between.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
@@ -69,7 +71,7 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
     try:
         async with (
             asyncio.timeout(FETCH_S),
-            httpx.AsyncClient(timeout=FETCH_S, headers={"Accept-Encoding": "identity"}) as client,
+            _client() as client,
         ):
             found = await _fetch(client, url, lists)
     except TimeoutError as problem:
@@ -80,13 +82,24 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
     return _shown(found, min(max(max_chars, 1), _MAX_CHARS))
 
 
+def _client() -> httpx.AsyncClient:
+    import httpx
+
+    return httpx.AsyncClient(
+        timeout=FETCH_S,
+        headers={"Accept-Encoding": "identity"},
+        # A proxy would look the name up itself, and a .netrc would add a password; only the
+        # certificates that the environment names are taken.
+        trust_env=False,
+        verify=httpx.create_ssl_context(trust_env=True),
+    )
+
+
 async def _fetch(client: httpx.AsyncClient, url: str, lists: _Lists) -> _Fetched:
     for _ in range(_REDIRECTS + 1):
         target = _checked(url, lists)
-        request = client.build_request("GET", target)
-        if not all(_is_listed(target, hosts) for hosts in lists.values()):
-            await _pin(request)
-        response = await client.send(request, stream=True)
+        listed = all(_is_listed(target, hosts) for hosts in lists.values())
+        response = await _send(client, target, await _addresses(target, listed=listed))
         try:
             place = response.headers.get("location")
             if not response.is_redirect or place is None:
@@ -152,31 +165,106 @@ def _is_under(host: str, allowed: Sequence[str]) -> bool:
     return any(each == "*" or host.lower().endswith(each[1:]) for each in patterns)
 
 
-async def _pin(request: httpx.Request) -> None:
-    """Make the request go to an address that was seen to be public, whatever its name says next."""
-    host = request.url.host
-    port = request.url.port or _PORTS[request.url.scheme]
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as problem:
-        raise ToolError(f"the host {host!r} is not known: {problem.strerror}") from problem
-    addresses = [str(each[4][0]) for each in found]
+async def _send(
+    client: httpx.AsyncClient, target: httpx.URL, addresses: Sequence[str]
+) -> httpx.Response:
+    """The answer of the first address that takes the connection; no name is looked up again."""
+    import httpx
+
+    for place, address in enumerate(addresses, 1):
+        request = client.build_request("GET", target)
+        extensions: dict[str, Any] = request.extensions
+        request.extensions = {**extensions, "sni_hostname": target.host}
+        request.url = target.copy_with(host=address)
+        try:
+            return await client.send(request, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            if place == len(addresses):
+                raise
+    raise ToolError(f"the host {target.host!r} has no address")
+
+
+async def _addresses(target: httpx.URL, *, listed: bool) -> list[str]:
+    """The addresses of the host, each of which may be asked. Raises ToolError."""
+    host = target.host
+    written = _written(host)
+    addresses = [written] if written else await _looked_up(target)
     for address in addresses:
-        if not _is_public(address):
+        if not (_is_public(address) or (listed and (address == written or _is_internal(address)))):
             raise ToolError(
                 f"the host {host!r} has the private address {address}; list it by its own name in"
                 " http_allow if it is meant"
             )
-    extensions: dict[str, Any] = request.extensions
-    request.extensions = {**extensions, "sni_hostname": host}
-    request.url = request.url.copy_with(host=addresses[0])
+    return addresses
+
+
+def _written(host: str) -> str | None:
+    """The address that a host is in itself: also `2130706433`, `0x7f.1`, as resolvers read it."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return None
+
+
+async def _looked_up(target: httpx.URL) -> list[str]:
+    loop = asyncio.get_running_loop()
+    port = target.port or _PORTS[target.scheme]
+    try:
+        found = await loop.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise ToolError(f"the host {target.host!r} is not known: {reason}") from problem
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+_PUBLIC: Final = IPv6Network("2000::/3")
+"""Where IPv6 has addresses of hosts; what lies outside is local, or translated."""
+
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+_COMPATIBLE: Final = IPv6Network("::/96")
+_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def _is_public(address: str) -> bool:
+    """Whether an address is of the public network, and each IPv4 address inside it is, too."""
     found = ipaddress.ip_address(address.partition("%")[0])
-    inside = getattr(found, "ipv4_mapped", None) or found
-    return inside.is_global and not inside.is_multicast
+    if isinstance(found, IPv4Address):
+        return found.is_global and not found.is_multicast
+    if not all(inside.is_global and not inside.is_multicast for inside in _inside(found)):
+        return False
+    if found.ipv4_mapped is not None or found in _TRANSLATED:
+        return True
+    return found in _PUBLIC and found.is_global
+
+
+def _is_internal(address: str) -> bool:
+    """Whether it is an address such as a machine on a private network has, and nothing besides.
+
+    Link-local ones are not: there clouds hand out keys.
+    """
+    found = ipaddress.ip_address(address)
+    if found.is_link_local or found.is_unspecified or found.is_multicast or found.is_reserved:
+        return found == IPv6Address("::1")  # which Python counts as reserved
+    return isinstance(found, IPv4Address) or not any(_inside(found))
+
+
+def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address stands for, in each of the ways there are."""
+    number = int(address)
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    if address in _COMPATIBLE or address in _TRANSLATED:
+        yield IPv4Address(number & 0xFFFF_FFFF)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if number >> 32 & 0xFFFF_FFFF in _ISATAP:
+        yield IPv4Address(number & 0xFFFF_FFFF)
 
 
 # ---- what is shown ------------------------------------------------------------------
