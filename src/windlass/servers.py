@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.parts import SENTENCE, Part, Text, refuse
+from windlass.redaction import HIDDEN, redacted_command, redacted_url
 
 T = TypeVar("T")
 
@@ -59,7 +60,8 @@ def working_url(url: str) -> str:
     """An address over http or https that holds no password."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise refuse(f"{url!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'")
+        told = redacted_url(url)
+        raise refuse(f"{told!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'")
     if "@" in parts.netloc:
         raise refuse("an address is recorded or shown; put what proves who you are into 'headers'")
     return url
@@ -93,18 +95,20 @@ class McpServer(Part):
         return self
 
     def shown(self) -> dict[str, Any]:
-        """The server for people.
+        """The server for people and for the record.
 
-        What may be a secret is hidden: values that `env` and `headers` write out, and what
-        stands behind the `?` of an address.
+        What may be a secret is hidden: values that `env` and `headers` write out, arguments that
+        look like keys, what stands behind the `?` of an address.
         """
         said = self.model_dump(exclude_defaults=True)
         for key in {"env", "headers"} & said.keys():
             said[key] = {
-                name: value if "${" in value else "***" for name, value in said[key].items()
+                name: value if "${" in value else HIDDEN for name, value in said[key].items()
             }
-        if self.url is not None and urlsplit(self.url).query:
-            said["url"] = urlsplit(self.url)._replace(query="***").geturl()
+        if self.url is not None:
+            said["url"] = redacted_url(self.url)
+        if self.command:
+            said["command"] = redacted_command(self.command)
         return said
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from windlass.cards.kept import NONE, WORDLLAMA
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.prices import Override
+from windlass.redaction import redacted
 
 if TYPE_CHECKING:
     from windlass.servers import McpServer
@@ -84,7 +85,7 @@ class StoreAddress:
     folder: Path
 
     def __str__(self) -> str:
-        return self.url
+        return redacted(self.url)
 
 
 STORE_SCHEMES: Final = ("clickhouse", "chdb")

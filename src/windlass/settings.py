@@ -23,6 +23,7 @@ from windlass.cards.kept import NONE
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.modules import SETTINGS
 from windlass.prices import Override
+from windlass.redaction import redacted_url
 from windlass.setting_types import ProviderSettings, StoreAddress, TableError
 
 if TYPE_CHECKING:
@@ -256,6 +257,11 @@ class Settings:
         rows = {name: self[name] for name in _KNOWN}
         servers = {name: server.shown() for name, server in self.mcp_servers.items()}
         rows["mcp_servers"] = replace(rows["mcp_servers"], value=servers)
+        shown = {
+            name: replace(one, base_url=redacted_url(one.base_url)) if one.base_url else one
+            for name, one in self.providers.items()
+        }
+        rows["providers"] = replace(rows["providers"], value=shown)
         for name in self.untrusted:
             rows[name] = replace(rows[name], origin=f"{rows[name].origin} (not trusted)")
         return tuple(rows.values())
@@ -404,7 +410,7 @@ class Settings:
     def addresses(self) -> dict[str, str]:
         """The addresses that a file gives providers, by name: not always the vendors' own."""
         said = self.providers.items()
-        return {name: one.base_url for name, one in said if one.base_url is not None}
+        return {name: redacted_url(one.base_url) for name, one in said if one.base_url is not None}
 
     @property
     def prices(self) -> Mapping[str, Override]:

@@ -17,6 +17,7 @@ from windlass.cascade.memory import Memory
 from windlass.cascade.origin import Path, place_of
 from windlass.errors import did_you_mean
 from windlass.parts import SENTENCE, Part
+from windlass.redaction import redacted_command
 from windlass.servers import McpServer
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 from windlass.window.options import Compress, Decay
@@ -190,6 +191,8 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
 
 def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
     kind, value, part = error["type"], error["input"], part_at(path)
+    if path[:1] == ("mcp_servers",):
+        value, written = _without_keys(path, value), None
     context = error.get("ctx", {})
     if kind == SENTENCE:
         return error["msg"]
@@ -223,6 +226,13 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
     if kind == "string_unicode":
         return "holds half of a character (a lone surrogate), which no file or model can take"
     return error["msg"]
+
+
+def _without_keys(path: Path, value: Any) -> Any:
+    """What a server's declaration holds at `path`, for a message."""
+    if {"env", "headers"} & set(path):
+        return "***"
+    return " ".join(redacted_command(value.split())) if isinstance(value, str) else value
 
 
 def _keys(part: str) -> str:

@@ -11,6 +11,7 @@ from windlass.economics import cache_of, prices_of
 from windlass.prices import override, rate, table_date
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, Entry, catalog, find
+from windlass.redaction import redacted_url
 from windlass.settings import Settings
 from windlass.wire.rules import NO_CACHE, SEQUENCES, CacheRules, SequenceRules
 
@@ -42,7 +43,7 @@ def _provider(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "wire": entry.wire,
-        "base_url": entry.base_url,
+        "base_url": redacted_url(entry.base_url),
         "key_variables": list(entry.keys),
         "key_found_in": found[0] if found else None,
         "key_missing": bool(entry.keys) and found is None,

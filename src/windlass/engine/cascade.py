@@ -127,11 +127,15 @@ def start_session(run: Run) -> tuple[str, ...]:
     seeing += models_beside(cascade, run.settings)
     seeing += helpers(cascade, run.settings)  # they see what is chosen from
     models = tuple(dict.fromkeys(seeing))
+    told = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if cascade.mcp_servers:
+        servers = cascade.mcp_servers.items()
+        told["mcp_servers"] = {name: server.shown() for name, server in servers}
     start = SessionStart(
         cascade_id=cascade.cascade_id,
         model=", ".join(models),
         input=run.input,
-        cascade=cascade.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        cascade=told,
         timestamp=run.record.clock(),
     )
     run.record.append(start=start)

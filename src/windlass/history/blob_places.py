@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from windlass.errors import StoreError, UsageError
 from windlass.history.blobs import TEMPORARY, Blobs, make_folder, sync_folder
 from windlass.imports import logging_unchanged
+from windlass.redaction import redacted
 
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
@@ -79,8 +80,8 @@ def open_blobs(place: str, folder: Path) -> BlobPlace:
         return Blobs(folder / Path(place).expanduser())
     if scheme not in _SCHEMES:
         raise UsageError(
-            f"blobs={place!r}: {scheme!r} is no kind of object store; expected a folder or one of "
-            + ", ".join(f"{name}://" for name in _SCHEMES)
+            f"blobs={redacted(place)!r}: {scheme!r} is no kind of object store; "
+            "expected a folder or one of " + ", ".join(f"{name}://" for name in _SCHEMES)
         )
     return ObjectBlobs(place)
 
@@ -92,20 +93,20 @@ class ObjectBlobs:
     """
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        self.address = redacted(address)
         try:
             with logging_unchanged("obstore"):
                 import obstore
                 from obstore.store import from_url
         except ImportError as error:
             raise UsageError(
-                f"blobs={address!r} needs obstore: pip install 'windlass[objects]'"
+                f"blobs={self.address!r} needs obstore: pip install 'windlass[objects]'"
             ) from error
         self._obstore: Any = obstore
         try:
             self._store: Any = from_url(address)
         except Exception as error:
-            raise UsageError(f"blobs={address!r} cannot be used ({_words(error)})") from error
+            raise UsageError(f"blobs={self.address!r} cannot be used ({_words(error)})") from error
 
     def _name(self, sha256: str) -> str:
         return f"{sha256[:2]}/{sha256}"

@@ -86,7 +86,7 @@ def read_address(store: StoreAddress) -> Place:
             raise _wrong(store, "it names no folder; expected chdb://folder")
         folder = (store.folder / Path(path).expanduser()).absolute()
         database = options.get("database", _DATABASE)
-        target = Target(store.url, database, path=str(folder / "engine"))
+        target = Target(str(store), database, path=str(folder / "engine"))
         files = _folder(store, options.get("files"), folder)
         return Place(target, options.get("blobs", str(files / "blobs")), files, shape)
     database = unquote(parts.path.strip("/"))
@@ -105,7 +105,7 @@ def read_address(store: StoreAddress) -> Place:
     except ValueError as error:
         raise _wrong(store, f"its port is wrong ({error})") from None
     target = Target(
-        store.url.partition("?")[0],
+        str(store).partition("?")[0],
         database,
         host=parts.hostname,
         port=port or (8443 if secure else 8123),
@@ -157,4 +157,4 @@ def _folder(store: StoreAddress, value: str | None, default: Path) -> Path:
 
 
 def _wrong(store: StoreAddress, what: str) -> UsageError:
-    return UsageError(f"the store {store.url!r} cannot be used: {what}")
+    return UsageError(f"the store {str(store)!r} cannot be used: {what}")

@@ -19,6 +19,7 @@ from windlass.errors import (
     ProviderError,
     RateLimited,
 )
+from windlass.redaction import HIDDEN, redacted, redacted_url
 
 OVERLOADED: Final = 529
 """Anthropic's own status: too many requests of all its customers together."""
@@ -89,7 +90,8 @@ class Origin:
     def clean(self, text: str) -> str:
         """The text on one line, shortened, without the key."""
         if self.key:
-            text = text.replace(self.key, "***")
+            text = text.replace(self.key, HIDDEN)
+        text = redacted(text.replace(self.url, self.place) if self.url else text)
         text = " ".join(text.split())
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
@@ -112,13 +114,13 @@ class Origin:
             case 403:
                 return ProviderError(f"{said}; see what the key {self._key} may do"), False
             case 404:
-                return BadRequest(f"{said} (at {self.url})"), False
+                return BadRequest(f"{said} (at {self.place})"), False
             case 408 | 409:
                 return ProviderError(said), True
             case 429:
                 return RateLimited(said), not any(mark in _HOPELESS for mark in marks)
             case _ if status in _REDIRECTS:
-                return ProviderError(f"{said} (at {self.url}); redirects are not followed"), False
+                return ProviderError(f"{said} (at {self.place}); redirects are not followed"), False
             case _:
                 return ProviderError(said), status in _THEIR_FAULT
 
@@ -131,6 +133,11 @@ class Origin:
         for name in names:
             status = status or (_STATUS_OF.get(name, 0) if isinstance(name, str) else 0)
         return self.failure(status or 500, json.dumps(event))
+
+    @property
+    def place(self) -> str:
+        """The address as it may be shown."""
+        return redacted_url(self.url)
 
     @property
     def _key(self) -> str:

@@ -111,7 +111,7 @@ class HttpClient:
         except (httpx.TransportError, httpx.StreamError) as error:
             told = self._origin.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
             raise TransientError(
-                ProviderError(f"{self._origin.provider} at {self._origin.url}: {told}")
+                ProviderError(f"{self._origin.provider} at {self._origin.place}: {told}")
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             told = self._origin.clean(str(error))
@@ -122,7 +122,7 @@ class HttpClient:
             told = f"no connection within {self._timeouts.connect_s:g} s"
         else:
             told = f"nothing came for {self._timeouts.read_s:g} s"
-        return ProviderError(f"{self._origin.provider} at {self._origin.url}: {told}")
+        return ProviderError(f"{self._origin.provider} at {self._origin.place}: {told}")
 
     def _read(self, text: str) -> Answer:
         """One object of an answer. Raises for what is no JSON and for what is an error."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from windlass.errors import ServerError, ToolError, UsageError
 from windlass.imports import logging_unchanged
 from windlass.messages import Picture, ToolSpec, clean_text, picture
+from windlass.redaction import HIDDEN, credentials, redacted
 from windlass.tools.base import Tool, ToolOutput
 
 if TYPE_CHECKING:
@@ -95,10 +96,13 @@ class _Server:
         self._secrets: dict[str, str] = {}
         self._env = self._filled(declared.env, environ)
         self._headers = self._filled(declared.headers, environ)
+        # Behind the variables: what one of them holds is called by its name.
+        self._written = credentials(declared.command, declared.url)
         if declared.command:
             program = declared.command[0]
             where = self._env.get("PATH", environ.get("PATH"))
             if shutil.which(program, path=where) is None:
+                program = redacted(program)
                 raise UsageError(
                     f"the MCP server {self.name!r} is started with {program!r}, and there is no "
                     "such program on the PATH; install it or write its full path"
@@ -140,9 +144,8 @@ class _Server:
         reason = _told(problem) if done else f"it did not answer within {START_S:g} s"
         last = self._last_words()
         ending = f"; the last it said: {last}" if last else ""
-        raise ServerError(
-            self._hide(f"the MCP server {self.name!r} did not start: {reason}{ending}")
-        ) from problem
+        told = f"the MCP server {self.name!r} did not start: {reason}{ending}"
+        raise ServerError(redacted(self._hide(told))) from problem
 
     async def close(self) -> None:
         """Ask the server to stop and wait until it has."""
@@ -213,7 +216,7 @@ class _Server:
                 if problem.code == CONNECTION_CLOSED:
                     raise ToolError(gone) from problem
                 told = f"the MCP server {self.name!r} answered with an error: {problem.message}"
-                raise ToolError(self._hide(told)) from problem
+                raise ToolError(redacted(self._hide(told))) from problem
             output = to_output(answer, described.name)
             return ToolOutput(self._hide(output.text), output.pictures, output.error)
 
@@ -229,10 +232,12 @@ class _Server:
         )
 
     def _hide(self, text: str) -> str:
-        """The text with the names of variables in the place of their values."""
+        """The text without credentials: variables by their names, those written out hidden."""
         for name, value in self._secrets.items():
             if len(value) >= _SHORTEST_SECRET:
                 text = text.replace(value, f"${{{name}}}")
+        for value in self._written:
+            text = text.replace(value, HIDDEN)
         return text
 
     def _last_words(self) -> str:

@@ -1,0 +1,132 @@
+"""Credentials taken out of addresses, commands and texts, before these are shown or recorded.
+
+Pure. `***` stands where one was. Better too much is taken out than too little: nothing is ever run
+or asked with what comes out of here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+HIDDEN: Final = "***"
+_SHORTEST: Final = 4
+"""Characters from which on a credential is looked for in other texts."""
+
+_SECRET: Final = re.compile(
+    r"key|token|secret|(?<![a-z])pass(?![a-z])|passw|passphrase|pwd|credential|auth(?!or(?!iz))|cookie|bearer"
+    r"|signature|session_?id",
+    re.IGNORECASE,
+)
+"""What is in the names of things that hold credentials."""
+
+_NAME: Final = r"(?<![\w.-])(?P<name>[\w.-]+)"
+_VALUE: Final = r"(?P<secret>[^\s\"'&;,$][^\s\"'&;,]*)"
+
+
+def _compiled(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in patterns)
+
+
+_ANYWHERE: Final = _compiled(
+    r"://(?P<secret>[^/\s\"']+)@",  # name and password before a host
+    rf"[?&;]{_NAME}={_VALUE}",  # in the query of an address
+    r"\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{8,})",
+    # What vendors' keys look like.
+    r"\b(?P<secret>(?:sk|pk|rk)-[\w-]{16,}|gh[opsur]_\w{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|a[ks]ia[a-z0-9]{16}|aiza[\w-]{30,}"
+    r"|eyj[\w-]{1,2000}\.[\w-]{1,4000}\.[\w-]*)",
+)
+_IN_COMMANDS: Final = (
+    *_ANYWHERE,
+    *_compiled(
+        rf"{_NAME}[\"']?\s*[=:]\s*[\"']?{_VALUE}",
+        rf"(?<!\S)(?=--?){_NAME}\s+[\"']?(?!-){_VALUE}",
+        r"\A(?P<name>[\w.-]+)\s*[=:](?P<secret>[^$].*)\Z",  # a value of several words
+        r"https?://[^\s?#\"']+\?(?P<secret>[^\s#\"']+)",
+        # A part of a path that nobody would make up: a key that stands in an address.
+        r"/(?P<secret>(?=[a-z_-]*\d)(?=[\d_-]*[a-z])[\w-]{32,200})(?![\w.-])",
+    ),
+)
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials that can be told from its own look."""
+    return _without(text, _spans(text, _ANYWHERE))
+
+
+def redacted_url(url: str) -> str:
+    """An address without name, password, query and keys in its path."""
+    return _without(url, _spans(url, _IN_COMMANDS))
+
+
+def redacted_command(command: Sequence[str]) -> tuple[str, ...]:
+    """A command's program and arguments without keys, tokens and passwords."""
+    pairs = zip(command, _secret_spans(command), strict=True)
+    return tuple(_without(text, spans) for text, spans in pairs)
+
+
+def credentials(command: Sequence[str] = (), url: str = "") -> tuple[str, ...]:
+    """What `redacted_command` and `redacted_url` take out, also as a server may quote it."""
+    found = [
+        text[start:end]
+        for text, spans in zip(command, _secret_spans(command), strict=True)
+        for start, end in spans
+    ]
+    found += [url[start:end] for start, end in _spans(url, _IN_COMMANDS)]
+    found += [value for _, value in parse_qsl(urlsplit(url).query)] if url else []
+    found += [word for text in found for word in text.split()]
+    return tuple(
+        dict.fromkeys(each for each in (*found, *map(unquote, found)) if _is_telling(each))
+    )
+
+
+def _is_telling(text: str) -> bool:
+    return len(text) >= _SHORTEST and text.lower() not in {"bearer", "basic"}
+
+
+def _secret_spans(command: Sequence[str]) -> list[list[tuple[int, int]]]:
+    spans: list[list[tuple[int, int]]] = []
+    before = ""
+    for text in command:
+        is_flag = before.startswith("-") and not before.endswith((":", "="))
+        if is_flag and _SECRET.search(before) and not text.startswith(("-", "$")):
+            spans.append([(0, len(text))])
+        elif before in {"-u", "--user"} and ":" in text:
+            spans.append([(text.index(":") + 1, len(text))])
+        else:
+            spans.append(_spans(text, _IN_COMMANDS))
+        before = text
+    return spans
+
+
+def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, int]]:
+    found = (match for pattern in patterns for match in pattern.finditer(text))
+    spans = [
+        match.span("secret")
+        for match in found
+        if (name := match.groupdict().get("name")) is None or _SECRET.search(name)
+    ]
+    return list(_joined(sorted(spans)))
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The spans without overlap, in order."""
+    last: tuple[int, int] | None = None
+    for start, end in spans:
+        if last is not None and start <= last[1]:
+            last = (last[0], max(last[1], end))
+            continue
+        if last is not None:
+            yield last
+        last = (start, end)
+    if last is not None:
+        yield last
+
+
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    for start, end in reversed(spans):
+        text = text[:start] + HIDDEN + text[end:]
+    return text
