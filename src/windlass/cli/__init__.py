@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from windlass.cli.terminal import Escaping
+
 TYPE_CHECKING = False  # typing's own, without the time that importing it takes
 if TYPE_CHECKING:
     from windlass.errors import WindlassError
@@ -15,9 +17,11 @@ def main() -> None:
     A mistake of the user's is one sentence and exit code 2; a failure of the run or
     the machine 1; an interruption 130. Never a traceback for an error of ours.
     """
-    for stream in (sys.stdout, sys.stderr):
+    streams = sys.stdout, sys.stderr
+    for stream in streams:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+    sys.stdout, sys.stderr = (stream and Escaping(stream) for stream in streams)
     from windlass.cli.app import app
 
     try:
@@ -34,6 +38,8 @@ def main() -> None:
         # The reader of a pipe (head, less) went away: nobody is left to tell.
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        sys.stdout, sys.stderr = streams
 
 
 def _our_errors() -> type[WindlassError]:

@@ -10,7 +10,7 @@ from os import environ
 from pathlib import Path
 
 from windlass.cli.look import open_existing
-from windlass.cli.output import out, print_json, print_table, shorten
+from windlass.cli.output import indented, out, print_json, print_table, shorten
 from windlass.errors import UsageError, did_you_mean
 from windlass.memory.association import Associations
 from windlass.memory.banks import Banks, Memory
@@ -92,7 +92,7 @@ def versions_command(bank: str, key: str, store: str | None, *, as_json: bool) -
             state = "replaced"
         head = f"{one.reference}: {state}, remembered {told(one.remembered)}"
         out.print(f"{head} by {one.by}" if one.by else head, markup=False)
-        out.print("\n".join(f"    {line}" for line in one.text.splitlines()), markup=False)
+        out.print(indented(one.text))
 
 
 def forget_command(bank: str, key: str, store: str | None, *, as_json: bool) -> None:

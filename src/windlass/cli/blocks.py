@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.text import Text
-
 from windlass.cli.output import out, print_table
 
 _COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
@@ -24,7 +22,7 @@ def print_blocks(details: Mapping[str, Any]) -> None:
     if rows:
         print_table("\nblocks of injectors", _COLUMNS, rows, right=[3, 4], whole=[0, 1, 6])
     if line := blocks_text(details):
-        out.print(Text(line, style="dim"))
+        out.print(line, style="dim")
 
 
 def blocks_text(details: Mapping[str, Any]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.text import Text
-
 from windlass.cli.blocks import print_blocks
 from windlass.cli.look import cache_text, open_existing
 from windlass.cli.output import out, plain, print_json, print_table
@@ -41,13 +39,13 @@ def _print(explained: Explanation) -> None:
     sent, whole = call.sent_tokens, call.snowball_tokens
     share = f", {1 - sent / whole:.0%} less" if sent < whole else ""
     out.print(f"{call.model}: sent {sent:,} tokens where everything would be {whole:,}{share}")
-    out.print(Text(_policy(explained)))
+    out.print(_policy(explained))
     if told := cache_text(call.details):
-        out.print(Text(told))
+        out.print(told)
     if explained.planner:
-        out.print(Text(planner_text(explained.planner)))
+        out.print(planner_text(explained.planner))
     for note in explained.notes:
-        out.print(Text(f"note: {note}"))
+        out.print(f"note: {note}")
     print_blocks(call.details)
     out.print()
     print_table(

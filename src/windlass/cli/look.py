@@ -8,14 +8,11 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from windlass.cli.blocks import print_blocks
-from windlass.cli.output import money, out, print_json, print_table, shorten
+from windlass.cli.output import indented, money, out, print_json, print_table, shorten
 from windlass.history.base import BANK, SessionInfo
 from windlass.library import open_store
-from windlass.messages import Message, Picture
-from windlass.messages import Text as TextPart
+from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
 from windlass.settings import Settings
 
@@ -99,7 +96,7 @@ def _print_session(view: SessionView) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {view.status}")
     out.print(f"model {view.model}")
     if view.error:
-        out.print(Text(f"error: {view.error}", style="red"))
+        out.print(f"error: {view.error}", style="red")
     print_table(
         "",
         [
@@ -141,7 +138,7 @@ def _print_session(view: SessionView) -> None:
             whole=[1],
         )
     for note in view.notes:
-        out.print(Text(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim"))
+        out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
 
@@ -173,29 +170,27 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
         edited = f"  EDITED: {seen.because}" if seen.because else ""
         head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
         head += f"  called out: {seen.callout}" if seen.callout else ""
-        out.print(Text(head, style="bold"))
-        out.print(Text(f"    because: {seen.reason} ({where}){edited}", style="cyan"))
+        out.print(head, style="bold")
+        out.print(f"    because: {seen.reason} ({where}){edited}", style="cyan")
         _print_body(seen.message, limit, view.pictures)
         if seen.original is not None:
-            out.print(Text(f"    original ({seen.original.content_hash}):", style="magenta"))
+            out.print(f"    original ({seen.original.content_hash}):", style="magenta")
             _print_body(seen.original, limit, view.pictures)
-    out.print(Text(f"\nreply  {call.reply.content_hash}", style="bold green"))
+    out.print(f"\nreply  {call.reply.content_hash}", style="bold green")
     _print_body(call.reply, limit, view.pictures)
     if call.hidden:
         told = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
-        out.print(Text(f"\nnot shown: {told}", style="dim"))
+        out.print(f"\nnot shown: {told}", style="dim")
     if told := cache_text(call.details):
-        out.print(Text(told, style="dim"))
+        out.print(told, style="dim")
     prefix = call.details.get("prefix")
     if prefix:
         broken = prefix["broken_by"]
         told = "nothing" if broken is None else broken
         out.print(
-            Text(
-                f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call before;"
-                f" broken by {told}",
-                style="dim",
-            )
+            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call before;"
+            f" broken by {told}",
+            style="dim",
         )
 
 
@@ -238,7 +233,7 @@ _PLANNED = {
 def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None:
     for part in message.parts:
         match part:
-            case TextPart(text):
+            case Text(text):
                 told = shorten(text, limit)
             case Picture():
                 told = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
@@ -246,9 +241,9 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
                     told += f" {files[part.sha256]}"
             case _:
                 told = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
-        out.print(Text("\n".join("    " + line for line in told.splitlines() or [""])))
+        out.print(indented(told))
     for call in message.tool_calls:
-        out.print(Text(f"    -> {call.name}({shorten(call.arguments, limit)})"))
+        out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
 
 
 def query_command(sql: str, store: str | None, *, as_json: bool) -> None:

@@ -9,21 +9,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from windlass.cli.terminal import escaped, escaped_json
 from windlass.messages import Message, to_dict
 
 # A pipe has no width: its tables are as wide as they need to be.
 _WIDE = None if sys.stdout.isatty() else 200
-out = Console(highlight=False, soft_wrap=True, width=_WIDE)
-progress = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Screen(Console):
+    """A console for texts by anybody: only the styles that we give act on the terminal.
+
+    Hand it plain texts: rich drops some control characters of its own `Text` unseen.
+    """
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
+        plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+        super().__init__(stderr=stderr, width=width, soft_wrap=True, **plain, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print texts, escaped, and tables."""
+        told = (escaped(each) if isinstance(each, str) else each for each in objects)
+        super().print(*told, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """What rich makes of anything, escaped: nothing gets past this."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(escaped(segment.text), segment.style)
+
+
+out = Screen(width=_WIDE)
+progress = Screen(stderr=True)
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented; dataclasses become objects, messages their stored form."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False), file=out.file)
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
+    print(escaped_json(text), file=out.file)
 
 
 def plain(value: Any) -> Any:
@@ -60,10 +91,17 @@ def print_table(
     numbers, unfolded = set(right), set(whole)
     for index, column in enumerate(columns):
         justify: Literal["right", "left"] = "right" if index in numbers else "left"
-        table.add_column(column, justify=justify, overflow="fold", no_wrap=index in unfolded)
+        table.add_column(
+            escaped(column), justify=justify, overflow="fold", no_wrap=index in unfolded
+        )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(escaped(cell)) for cell in row))
     out.print(table, soft_wrap=False)
+
+
+def indented(text: str) -> str:
+    """The text with each of its lines moved in."""
+    return "\n".join(f"    {line}" for line in text.removesuffix("\n").split("\n"))
 
 
 def money(dollars: float | None) -> str:

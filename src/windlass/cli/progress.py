@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rich.console import Console
-from rich.text import Text
-
-from windlass.cli.output import money, shorten
+from windlass.cli.output import Screen, money, shorten
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -36,7 +33,7 @@ class Progress:
     `addresses` are those that the settings give providers, which may not be the vendors'.
     """
 
-    def __init__(self, console: Console, addresses: Mapping[str, str] | None = None) -> None:
+    def __init__(self, console: Screen, addresses: Mapping[str, str] | None = None) -> None:
         self.session_id: str | None = None
         self._addresses = addresses or {}
         self._console = console
@@ -62,7 +59,7 @@ class Progress:
                 if not self._in_text:
                     self._console.print("  ", end="")
                 self._in_text = True
-                self._console.print(Text(text.replace("\n", "\n  "), style="dim"), end="")
+                self._console.print(text.replace("\n", "\n  "), style="dim", end="")
             case CallEnded():
                 cost = f", {money(event.cost)}" if event.cost else ""
                 self._line(
@@ -99,7 +96,7 @@ class Progress:
                 self._line(f"  {status}", "green" if status == "completed" else "magenta")
 
     def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style=style))
+        self._console.print(text, style=style)
 
     def end_text(self) -> None:
         """End the line on which text streams in, before something else is printed."""

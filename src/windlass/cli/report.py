@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from os import environ
 from pathlib import Path
 
-from rich.text import Text
-
 from windlass.cli.output import out, print_json, print_table
 from windlass.cli.run import print_costs
 from windlass.library import open_store
@@ -31,8 +29,8 @@ def report_command(session: str, store: str | None, *, prefix: bool, as_json: bo
         print_json(prefixes if prefix else costs)
     elif costs is not None:
         print_costs(costs)
-        out.print(Text(f"\nwhat its caches could hold: windlass report {session} --prefix"))
-        out.print(Text(f"what a call saw, and why: windlass show {session}, windlass explain"))
+        out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
+        out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
     else:
         _print(session, prefixes)
 
@@ -47,7 +45,7 @@ def _print(session: str, prefixes: Sequence[Prefix]) -> None:
             f"\nafter the first call: {shared / sent:.1%} of {sent:,} tokens stand as in the call"
             f" before, {reported:,} tokens were reported as cached"
         )
-    out.print(Text(f"what a call saw: windlass show {session} --call 1"))
+    out.print(f"what a call saw: windlass show {session} --call 1")
 
 
 def _row(one: Prefix) -> list[str]:
