@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from windlass.errors import StoreError, UsageError
-from windlass.history.blobs import TEMPORARY, Blobs, make_folder, sync_folder
+from windlass.history.blobs import TEMPORARY, Blobs, make_folder, open_private, sync_folder
 from windlass.imports import logging_unchanged
 from windlass.redaction import redacted
 
@@ -148,7 +148,8 @@ class ObjectBlobs:
         make_folder(name.parent)
         temporary = name.with_name(f".{name.name}.{os.urandom(6).hex()}{TEMPORARY}")
         try:
-            temporary.write_bytes(self.read(sha256))
+            with os.fdopen(open_private(temporary), "wb") as file:
+                file.write(self.read(sha256))
             temporary.replace(name)
         finally:
             temporary.unlink(missing_ok=True)

@@ -42,13 +42,37 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+"""What is recorded is its owner's alone; a stricter umask takes more away."""
+
+_READ_ONLY: Final = 0o400
+
+
 def make_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, durably."""
+    """Make `folder` and what is missing above it, durably, for nobody else."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
     sync_folder(folder.parent)
+
+
+def tighten(*paths: Path) -> None:
+    """Take from others what they may do with these, as far as they are there and one's own."""
+    if os.name == "nt":
+        return
+    for path in paths:
+        with suppress(OSError):  # a medium that cannot be written stays as it is
+            told = path.stat()
+            if told.st_uid == os.geteuid() and told.st_mode & 0o077:
+                path.chmod(told.st_mode & PRIVATE_FOLDER)
+
+
+def open_private(path: Path, mode: int = PRIVATE_FILE) -> int:
+    """A handle to a new file that is its owner's alone. Raises FileExistsError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, mode)
 
 
 def file_digest(path: Path) -> str:
@@ -115,7 +139,7 @@ class Blobs:
         # All at once, since each would cost a sync of its own when its first blob comes.
         make_folder(self.root)
         for number in range(256):
-            (self.root / f"{number:02x}").mkdir(exist_ok=True)
+            (self.root / f"{number:02x}").mkdir(PRIVATE_FOLDER, exist_ok=True)
         sync_folder(self.root)
 
     def _write_temporary(self, sha256: str, data: bytes, undo: ExitStack) -> tuple[int, Path]:
@@ -125,8 +149,7 @@ class Blobs:
         temporary = path.with_name(f".{sha256}.{os.urandom(6).hex()}{TEMPORARY}")
         # Read-only from birth: visible names are links to this very file, and what a
         # person writes into one of them would change the record.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        handle = os.open(temporary, flags, 0o444)
+        handle = open_private(temporary, _READ_ONLY)
         undo.callback(temporary.unlink, missing_ok=True)
         undo.callback(os.close, handle)
         rest = memoryview(data)
@@ -159,8 +182,12 @@ class Blobs:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                shutil.copyfile(self.path(sha256), temporary)
-                with temporary.open("rb+") as file:
+                with (
+                    self.path(sha256).open("rb") as blob,
+                    os.fdopen(open_private(temporary), "wb") as file,
+                ):
+                    shutil.copyfileobj(blob, file)
+                    file.flush()
                     os.fsync(file.fileno())
             temporary.replace(name)
         finally:

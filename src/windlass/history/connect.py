@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError
-from windlass.history.blobs import Blobs
+from windlass.history.blobs import Blobs, open_private
 
 FILE: Final = "windlass.sqlite"
 Synchronous = Literal["FULL", "NORMAL"]
@@ -114,6 +115,9 @@ def writing(
     file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
 ) -> sqlite3.Connection:
     """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
+    # SQLite gives its other files the mode of this one.
+    with suppress(FileExistsError):
+        os.close(open_private(file))
     db = sqlite3.connect(file, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         _wal(db, busy_s)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -34,7 +34,7 @@ from windlass.history.base import (
     StateChange,
     StoredRow,
 )
-from windlass.history.blobs import Blobs, make_folder, sync_folder
+from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
 from windlass.history.connect import FILE, Synchronous, store_errors
 from windlass.history.connect import reading as open_reading
 from windlass.history.connect import writing as open_writing
@@ -71,6 +71,8 @@ class SqliteKeeper:
         with store_errors(self.file):
             make_folder(self.folder)
             fresh = not self.file.exists()
+            if not fresh:
+                self._tighten()
             self._db = open_writing(self.file, self._blobs, busy_s=busy_s, synchronous=synchronous)
             try:
                 migrate(self._db, str(self.file))
@@ -89,6 +91,14 @@ class SqliteKeeper:
                 "folder with --store"
             )
         return cls(folder, busy_s=busy_s)
+
+    def _tighten(self) -> None:
+        """Close a store that an earlier version left open to others."""
+        files = (FILE, f"{FILE}-wal", f"{FILE}-shm", "blobs", "images", "storage")
+        tighten(*(self.folder / name for name in files))
+        with suppress(OSError):  # the current folder may be gone
+            if not Path.cwd().is_relative_to(self.folder.resolve()):
+                tighten(self.folder)  # which holds the store alone, and is no project's
 
     def close(self) -> None:
         """Close the connections; the keeper cannot be used afterwards."""

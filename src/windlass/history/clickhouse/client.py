@@ -12,9 +12,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.history.blobs import make_folder
 from windlass.imports import logging_unchanged
 
 _PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
@@ -121,6 +123,7 @@ class Client:
     def _made(self, connect: Any) -> Any:
         target = self.target
         if target.path is not None:
+            make_folder(Path(target.path))  # the engine would make it for everybody
             made = connect.get_client(interface="chdb", path=target.path)
             made.command(f"CREATE DATABASE IF NOT EXISTS {quoted(target.database)}")
             made.command(f"USE {quoted(target.database)}")
