@@ -91,7 +91,7 @@ def test_no_file_of_a_model_stands_in_for_a_library(tmp_path: Path, flags: tuple
     refused = [said for said in lines[1:] if "not open to tools" in said]
     in_use = ("own_tool.py", "own_tool/__init__.py", "windlass.toml", "attack.json")
     for name in in_use:
-        assert any(f"{name!r} is" in said for said in refused), name
+        assert any(f"{name!r} is" in said for said in refused), (name, lines)
     # Where the folder is on Python's path, all of it is refused; elsewhere it is mere text.
     every = 2 * len(names) + len(in_use) + 1
     assert len(refused) == (len(in_use) if flags else every)

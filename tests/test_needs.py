@@ -114,7 +114,7 @@ def _nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 templates = st.recursive(expressions.map("{{{{ {} }}}}".format), _nested, max_leaves=4)
-values = st.one_of(
+values: st.SearchStrategy[object] = st.one_of(
     st.sampled_from(["text", "", 0, 2, None, True]),
     st.just(["x"]),
     st.just({"k": "v"}),

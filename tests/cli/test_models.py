@@ -6,10 +6,10 @@ import dataclasses
 import io
 
 import pytest
-from rich.console import Console
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
+from windlass.cli.output import Screen
 from windlass.cli.progress import Progress
 from windlass.engine.events import Waiting
 from windlass.prices import table_date
@@ -195,7 +195,7 @@ class TestWhatItCosts:
 
 
 def test_a_wait_is_one_line_for_who_watches() -> None:
-    console = Console(file=io.StringIO(), width=200)
+    console = Screen(file=io.StringIO(), width=200)
     show = Progress(console)
     show(Waiting("anthropic/x", 12.2, "anthropic answered 429: slow down", 2, 5))
     show(Waiting("openai/x", 31.0, "the limits a minute of openai are reached", 1, 5))
