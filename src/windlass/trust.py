@@ -3,17 +3,18 @@
 A folder may hold code, settings and commands that somebody else wrote. Nothing in it is imported
 or started, and nothing in it says where a key goes, unless the user names what is to run or
 trusts the folder. The marks stand in one file in the user's own folder of settings: a list of
-folders, one a line. A mark covers the folders below it.
+folders in JSON. A mark covers the folders below it.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
 from windlass.errors import StoreError
 
-FILE: Final = "trusted"
+FILE: Final = "trusted.json"
 """The name of the file of marks in the user's folder of settings."""
 
 
@@ -27,12 +28,10 @@ def user_folder() -> Path:
 def trusted_folders(within: Path | None = None) -> tuple[Path, ...]:
     """The folders that carry a mark; `within` is the user's folder of settings."""
     try:
-        text = ((within or user_folder()) / FILE).read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    except (OSError, UnicodeDecodeError):
+        marks = json.loads(((within or user_folder()) / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return ()  # what cannot be read trusts nobody
-    return tuple(Path(line) for line in text.splitlines() if line.strip())
+    return tuple(Path(each) for each in marks if isinstance(each, str) and Path(each).is_absolute())
 
 
 def is_trusted(folder: Path, within: Path | None = None) -> bool:
@@ -63,6 +62,6 @@ def _write(folders: list[Path]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
-        file.write_text("".join(f"{each}\n" for each in folders), encoding="utf-8")
+        file.write_text(json.dumps([str(each) for each in folders], indent=2), encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from error

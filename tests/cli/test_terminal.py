@@ -88,6 +88,7 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("schema",): ((), ("clickhouse",), (BAD,)),
     ("models",): ((), (f"openai/{BAD}",), (BAD,)),
     ("config",): ((),),
+    ("trust",): ((NAME,), (), (NAME, "--remove"), (BAD, "--remove"), (BAD,)),
     ("policies",): ((), ("careful",), (BAD,)),
     ("memory", "list"): ((), ("notes",), (BAD,)),
     ("memory", "show"): (("notes", "K"), ("notes", BAD), (BAD, "k")),
@@ -116,7 +117,7 @@ def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
     windlass.write("wrong.json", json.dumps({BAD: 1, "phases": [{"name": BAD}]}))
     windlass.write("bad.xml", atomic("a", asks=f"Do {NAME}"))
     windlass.write("windlass.toml", f"price_as = {json.dumps('openai/gpt-4o')}\n")
-    for folder in ("texts", "damaged"):
+    for folder in ("texts", "damaged", NAME):
         (windlass.folder / folder).mkdir()
     (windlass.folder / "texts" / f"{NAME}.txt").write_text(f"deploy {BAD}")
     (windlass.folder / "damaged" / "windlass.sqlite").write_bytes(b"no database " + ACTS.encode())
