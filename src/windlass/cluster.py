@@ -117,7 +117,7 @@ class Cluster:
             address = os.environ.get(ADDRESS)
             own = {} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}
             try:
-                ray.init(address=address, log_to_driver=False, logging_level="error", **own)
+                ray.init(address=address, log_to_driver=False, configure_logging=False, **own)
             except (ConnectionError, OSError, ValueError, RuntimeError) as error:
                 told = str(error).strip().partition("\n")[0]
                 where = f"{ADDRESS} {address!r}" if address else "on this machine"
