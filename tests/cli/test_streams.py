@@ -15,11 +15,16 @@ from tests.engine.harness import cascade, phase
 
 # A library as some are: it configures logging when it is imported, and says goodbye.
 CHATTY = """
-import atexit, logging, os, subprocess, sys, warnings
+import atexit, logging, os, subprocess, sys, threading, warnings
 logging.basicConfig(level=logging.DEBUG)
 logging.getLogger("chatty").warning("LOUD at import")
 print("LOUD hello")
 atexit.register(lambda: (print("LOUD goodbye"), os.write(1, b"LOUD C"), os.write(2, b"LOUD C")))
+
+def late():
+    threading.main_thread().join()
+    print("LOUD thread")
+threading.Thread(target=late).start()
 
 def work():
     print("LOUD print")
@@ -126,7 +131,7 @@ def test_mistakes_are_told_on_the_terminal(folder: Path) -> None:
     done = run(folder, "run", "none.json")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("windlass: no such file: 'none.json'")
+    assert re.fullmatch(r"windlass: no such file: 'none.json'.*\n", done.stderr)
 
 
 def test_so_are_mistakes_of_ours(folder: Path) -> None:

@@ -19,7 +19,9 @@ class Commands(typer.Typer):
 
 class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
-        from windlass.cli.streams import own_streams  # a page of help needs no console
+        from windlass.cli.streams import leave, own_streams  # a page of help needs no console
 
         with own_streams():
-            return super().invoke(ctx)
+            answer = super().invoke(ctx)
+        leave()  # what goes wrong is told by `main`, so only here
+        return answer

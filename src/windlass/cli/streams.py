@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console
 
 from windlass.cli import output
+
+_ENDED: Final[set[int]] = set()
+"""Streams that lead to the terminal again because a command is over."""
 
 
 @contextmanager
@@ -46,8 +49,13 @@ def _aside() -> TextIO:
         aside = tempfile.TemporaryFile("a+", **lenient)  # noqa: SIM115
     except OSError:  # no folder for such files: it is lost, and nothing else
         aside = Path(os.devnull).open("a+", **lenient)  # noqa: SIM115
-    atexit.register(aside.close)
     return aside
+
+
+@atexit.register  # before `leave`, and so after it when the process ends
+def _close() -> None:
+    if _aside.cache_info().currsize:
+        _aside().close()
 
 
 def _keep(console: Console, name: str, number: int, aside: TextIO, undo: ExitStack) -> None:
@@ -75,18 +83,21 @@ def _is_at(stream: TextIO, number: int) -> bool:
 
 
 def _lead(number: int, back: int) -> None:
-    """Let a stream lead where it did, until the process ends: libraries print then, too."""
     os.dup2(back, number)
     os.close(back)
-    atexit.register(_leave, number)
+    _ENDED.add(number)
 
 
-def _leave(number: int) -> None:
-    try:
-        (sys.stdout if number == 1 else sys.stderr).flush()
-    except (OSError, ValueError):  # a full disk, a closed pipe: the interpreter tells of it
-        return
-    os.dup2(_aside().fileno(), number)
+@atexit.register
+def leave() -> None:
+    """Let nothing reach the terminal any more: when a process ends, libraries print, too."""
+    while _ENDED:
+        number = _ENDED.pop()
+        try:
+            (sys.stdout if number == 1 else sys.stderr).flush()
+        except (OSError, ValueError):  # a full disk, a closed pipe: the interpreter tells of it
+            continue
+        os.dup2(_aside().fileno(), number)
 
 
 def _tell(begin: int) -> None:
