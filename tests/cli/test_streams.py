@@ -147,6 +147,22 @@ def test_so_are_mistakes_of_ours(folder: Path) -> None:
     assert "TypeError: 'int' object is not callable" in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_that_cannot_be_written_is_a_failure(folder: Path, options: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, "config", *options],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "windlass: the output could not be written: No space left on device\n"
+
+
 def test_streams_lead_where_they_did_afterwards(
     windlass: CommandLine, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ they start. One such line in the output of `--json` makes it something that is n
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import shutil
 import sys
@@ -20,6 +21,7 @@ from typing import Any, Final, TextIO
 from rich.console import Console
 
 from windlass.cli import output
+from windlass.errors import WindlassError
 
 _ENDED: Final[set[int]] = set()
 """Streams that lead to the terminal again because a command is over."""
@@ -65,7 +67,12 @@ def _keep(console: Console, name: str, number: int, aside: TextIO, undo: ExitSta
         stream.flush()
         if stream.isatty():
             console.width = console.width  # it is asked of the streams that now lead elsewhere
-        own = os.fdopen(os.dup(number), "w", encoding=stream.encoding, errors=stream.errors)
+        own = _Own(
+            os.fdopen(os.dup(number), "wb"),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.isatty(),
+        )
         undo.callback(_lead, number, os.dup(number))
         undo.callback(own.close)
         os.dup2(aside.fileno(), number)
@@ -73,6 +80,32 @@ def _keep(console: Console, name: str, number: int, aside: TextIO, undo: ExitSta
     setattr(sys, name, aside)
     undo.callback(setattr, console, "file", None)  # that is: where `sys` says, from then on
     undo.callback(setattr, sys, name, stream)
+
+
+class _Own(io.TextIOWrapper):
+    """The terminal or a pipe. Raises WindlassError where what is printed cannot be written."""
+
+    def write(self, text: str, /) -> int:
+        with _written():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _written():
+            super().flush()
+
+    def close(self) -> None:
+        with _written():
+            super().close()
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # who read it went away
+        raise
+    except OSError as error:
+        raise WindlassError(f"the output could not be written: {error.strerror}") from error
 
 
 def _is_at(stream: TextIO, number: int) -> bool:
