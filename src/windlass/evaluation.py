@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.errors import UsageError, did_you_mean
+from windlass.errors import TaskFileError, UsageError, did_you_mean
 from windlass.library import (
     Tools,
     check_models,
@@ -43,13 +43,16 @@ def load_program(
     *,
     strict: bool = False,
     trust: bool | None = None,
+    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
 ) -> tuple[Program, Registry]:
     """The task, checked, and the registry of the tools it may use.
 
     `trust`: as `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
+    `input` are the names of what its templates are given (None: they are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
     from windlass.cascade.injectors import load_own
+    from windlass.cascade.needed import not_given
     from windlass.operators.compile import compile_task
     from windlass.operators.reading import load_task
 
@@ -58,6 +61,8 @@ def load_program(
     servers = settings.mcp_servers
     program = compile_task(source, tools=registry, servers=servers, strict=strict)
     load_own(program.cascade, registry.modules)
+    if input is not None and (missing := not_given(program.needs, input)):
+        raise TaskFileError(missing)
     return program, registry
 
 
@@ -139,7 +144,8 @@ async def evaluate(
         else:
             assert task is not None
             source = task
-        program, registry = load_program(source, settings, tools)
+        given = None if resume is not None else input or {}
+        program, registry = load_program(source, settings, tools, input=given)
         if auto and program.cascade.auto_context is None:
             program = program.with_windows()
         check_models(program.cascade, settings, made.resolve)

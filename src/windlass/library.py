@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +14,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.errors import UsageError
+from windlass.errors import CascadeError, UsageError
 from windlass.modules import Modules
 from windlass.prices import override, split_model
 from windlass.settings import Settings
@@ -83,7 +83,9 @@ async def run(
         closing.enter_context(override(settings.prices))
         closing.push_async_callback(made.close)
         # The user's mistakes are told before anything is made.
-        loaded, registry = load_cascade(cascade, settings, tools, auto=auto)
+        loaded, registry = load_cascade(
+            cascade, settings, tools, auto=auto, input=input or {}, warn=told[0]
+        )
         check_models(loaded, settings, made.resolve)
         check_cards(loaded, settings, made.resolve)
         keeper = closing.enter_context(open_store(settings))
@@ -299,21 +301,32 @@ def load_cascade(
     *,
     auto: bool = False,
     trust: bool | None = None,
+    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+    warn: Callable[[str], None] | None = None,
 ) -> tuple[Cascade, Registry]:
     """The cascade, checked, and the registry of the tools it may use.
 
     `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
-    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
+    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`. `input` are
+    the names of what its templates are given (None: they are not asked for what they need).
+    `warn` is told of each key that other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.check import checked
+    from windlass.cascade.dialect import warnings_of
     from windlass.cascade.injectors import load_own
-    from windlass.cascade.load import load
+    from windlass.cascade.load import load, of
+    from windlass.cascade.needed import needed, not_given
 
     registry = make_registry(settings, tools, modules_of(cascade, trust=trust))
-    given = load(cascade) if isinstance(cascade, str | Path) else cascade
+    given = load(cascade) if isinstance(cascade, str | Path) else of(cascade)
     found = checked(given, tools=registry, servers=settings.mcp_servers)
     load_own(found, registry.modules)
+    if input is not None and (missing := not_given(needed(given), input)):
+        raise CascadeError(missing)
+    if warn is not None:
+        for said in warnings_of(given):
+            warn(f"warning: {said}")
     if auto and found.auto_context is None:
         found = found.model_copy(update={"auto_context": True})
     return found, registry

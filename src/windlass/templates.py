@@ -345,7 +345,7 @@ def _excerpt(template: str, line: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A name that a template uses, with its line; `of` is `outputs` for a phase, else empty."""
+    """A name that a template uses, and its line in it; `of` is `outputs` for a phase, else ''."""
 
     name: str
     line: int
@@ -371,11 +371,9 @@ def find_names(template: str) -> list[Used]:
         for node in tree.find_all(nodes.Name)
         if node.ctx == "load" and node.name in free
     ]
-    used += [
-        Used(name, node.lineno, of="outputs")
-        for node in tree.find_all((nodes.Getattr, nodes.Getitem))
-        if "outputs" in free and (name := _phase_in(node)) is not None
-    ]
+    if "outputs" in free:
+        parts = [(_phase_in(node), node) for node in tree.find_all((nodes.Getattr, nodes.Getitem))]
+        used += [Used(name, node.lineno, of="outputs") for name, node in parts if name is not None]
     return sorted(set(used), key=lambda use: (use.line, use.of, use.name))
 
 

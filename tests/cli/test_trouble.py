@@ -226,7 +226,7 @@ class TestFailures:
         assert said.json["error"] in said.err
 
     def test_a_template(self, windlass: CommandLine) -> None:
-        windlass.write("c.json", cascade({"name": "a", "instructions": "{{ input.x }}"}))
+        windlass.write("c.json", cascade({"name": "a", "instructions": "{{ state.x }}"}))
         said = windlass("run", "c.json")
         assert said.code == 1
         assert "c.json:6, phases[0].instructions: there is no 'x' here" in said.complaint

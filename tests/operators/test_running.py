@@ -212,7 +212,7 @@ class TestReduce:
             ("<file>../x</file>", "leads out of the folder"),
             ("<glob>*.pdf</glob>", "no file in"),
             ("<glob>/etc/*</glob>", "leads out of the folder"),
-            ("<expression>input.none</expression>", "there is no 'none' here"),
+            ("<expression>state.none</expression>", "there is no 'none' here"),
             ("<expression>[]</expression>", "comes to nothing"),
         ],
     )

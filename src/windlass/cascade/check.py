@@ -11,10 +11,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from windlass.cascade import sentences
+from windlass.cascade import dialect, sentences
 from windlass.cascade.choosing import WEIGHTS, InterPhase
 from windlass.cascade.choosing import layers as layers_of_choosing
-from windlass.cascade.draft import Draft, at
+from windlass.cascade.draft import Draft
 from windlass.cascade.load import Loaded, in_order, of
 from windlass.cascade.memory import memory_of, without_bank
 from windlass.cascade.model import (
@@ -27,6 +27,7 @@ from windlass.cascade.model import (
     tool_names,
 )
 from windlass.cascade.origin import Path
+from windlass.cascade.spots import Spots
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
@@ -95,7 +96,7 @@ def checked(
     return loaded.cascade
 
 
-class _Checker:
+class _Checker(Spots):
     """One look over one cascade: its draft, the data behind it, the tools there are."""
 
     def __init__(
@@ -105,24 +106,12 @@ class _Checker:
         tools: Toolbox | Collection[str] | None,
         servers: Collection[str],
     ) -> None:
-        self.loaded = loaded
-        self.draft = draft
-        self.cascade = draft.cascade
+        super().__init__(loaded, draft)
         self.tools = tools
         self.servers = servers
         self.names = [phase.name for phase in self.cascade.phases]
 
     # ---- where things stand ----------------------------------------------------------
-
-    def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
-        path = self.draft.original(path)
-        place = sentences.where(path, self.loaded.data)
-        line = self.loaded.reading.line(path) if line is None else line
-        return Mistake(self.loaded.file, line, f"{place}: {text}" if place else text)
-
-    def written(self, path: Path) -> Any:
-        """What the file says at `path`; None where it says nothing."""
-        return at(self.loaded.data, self.draft.original(path))
 
     def says(self, index: int, key: str) -> bool:
         """Whether the phase says anything under `key`, be it right or wrong."""
@@ -155,6 +144,7 @@ class _Checker:
             text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
+        yield from dialect.mistakes_of(self)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -320,13 +310,6 @@ class _Checker:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
         known = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
         return f"there is no phase {name!r}; {known}"
-
-    def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
-        block = self.loaded.reading.blocks.get(self.draft.original(path))
-        if block is not None:
-            return self.mistake(path, text, block + line)
-        within = f" (line {line} of the text)" if "\n" in template.strip() else ""
-        return self.mistake(path, text + within)
 
     # ---- tools -----------------------------------------------------------------------
 

@@ -9,8 +9,11 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.cascade.dialect import warnings_of
+from windlass.cascade.load import load
 from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.sizes import warnings
+from windlass.cascade.needed import flags, needed
+from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.output import out, print_json, print_table
 from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.errors import CascadeError, Mistake, StoreError, UsageError
@@ -36,6 +39,8 @@ def check_command(
     checked, registry = load_cascade(cascade, settings, trust=trust)
     warned = list(warnings(checked, registry, lambda phase: _counter(checked, phase, settings)))
     left_out = unchecked(settings, registry)
+    read = load(cascade)
+    warned += [Warned(f"{one.file}:{one.line}", one.text) for one in warnings_of(read)]
     if strict and (costly := [one for one in warned if not one.mended]):
         raise CascadeError([Mistake(one.where, None, one.text) for one in costly])
     if explain_defaults:
@@ -48,13 +53,17 @@ def check_command(
             out.print(str(explained), markup=False)
         return
     names = [phase.name for phase in checked.phases]
+    needs = needed(read)
     if as_json:
         told_of = {"warnings": [str(one) for one in warned]} if warned else {}
+        told_of |= {"needs": [one.name for one in needs]} if needs else {}
         also = {"unchecked": left_out} if left_out else {}
         print_json({"cascade_id": checked.cascade_id, "phases": names, **told_of, **also})
     else:
         told = f"{cascade}: {checked.cascade_id}, no mistakes; phases: {', '.join(names)}"
         out.print(told, markup=False)
+        if needs:
+            out.print(f"needs: {flags(needs)}", markup=False)
         for one in warned:
             out.print(f"warning: {one}", markup=False)
         tell_unchecked(left_out)

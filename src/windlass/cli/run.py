@@ -221,7 +221,8 @@ def _ignore(event: Event) -> None:
 
 
 def _warn(text: str) -> None:
-    progress.print(f"note: {text}", markup=False)
+    told = text if text.startswith("warning: ") else f"note: {text}"
+    progress.print(told, markup=False)
 
 
 def dry_run_command(
@@ -242,7 +243,9 @@ def dry_run_command(
     settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd(), trust=trust)
-        loaded, registry = load_cascade(cascade, settings, auto=auto, trust=trust)
+        loaded, registry = load_cascade(
+            cascade, settings, auto=auto, trust=trust, input=values, warn=_warn
+        )
         trusts = trust or is_trusted(cascade.resolve().parent)
         left_out = unchecked(settings, registry, None if trusts else loaded)
         if left_out:

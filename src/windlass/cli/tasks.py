@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import environ
 from pathlib import Path
 
+from windlass.cascade.needed import flags
 from windlass.cli.output import out, print_json, progress
 from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.evaluation import load_program
@@ -24,6 +25,7 @@ def check_task_command(
     if as_json:
         defaults = explain(program, settings) if explain_defaults else None
         told = {"task": program.task.name, "kind": program.task.kind, "tasks": names}
+        told |= {"needs": [one.name for one in program.needs]} if program.needs else {}
         also = {"unchecked": left_out} if left_out else {}
         more = {"defaults": defaults} if defaults else {}
         print_json({**told, "warnings": warnings, **also, **more})
@@ -38,3 +40,5 @@ def check_task_command(
     found = f"no mistakes, {count}" if count else "no mistakes"
     told_tasks = ", ".join(names)
     out.print(f"{task}: {program.task.name}, {found}; tasks: {told_tasks}", markup=False)
+    if program.needs:
+        out.print(f"needs: {flags(program.needs)}", markup=False)

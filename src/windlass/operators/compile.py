@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass import rules
+from windlass.cascade import dialect
 from windlass.cascade.check import Toolbox, check
 from windlass.cascade.compile import compile_rule, in_words
-from windlass.cascade.load import look
+from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
+from windlass.cascade.needed import Needed, needed
 from windlass.cascade.source import Reading
 from windlass.errors import Mistake, TaskFileError
-from windlass.operators.model import Finding, Task, TaskFile
+from windlass.needs import needs_of
+from windlass.operators.model import OF_INNER, Finding, Task, TaskFile
 from windlass.settings import Settings
 
 INDENT = "  "
@@ -27,13 +30,15 @@ INDENT = "  "
 class Program:
     """A checked task file: its tree, its atomic tasks as the phases of a cascade, its warnings.
 
-    `previous` says of each task, by path, how outputs of earlier steps are handed to it.
+    `previous` says of each task, by path, how outputs of earlier steps are handed to it; `needs`
+    are the names of the input without which a template of it fails.
     """
 
     source: TaskFile
     cascade: Cascade
     warnings: tuple[Mistake, ...]
     previous: dict[str, str | None]
+    needs: tuple[Needed, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -79,11 +84,32 @@ def compile_task(
     if source.cascade["phases"]:  # else there is no atomic task, which was told
         found = check(loaded, tools=tools, servers=servers)
         mistakes += [_in_xml(one) for one in found if not one.text.endswith(_ELSEWHERE)]
+        warnings += map(_in_xml, dialect.warnings_of(loaded))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
         raise TaskFileError(ordered)
     previous = dict(_handed(source.task, None))
-    return Program(source, loaded.cascade, tuple(warnings), previous)
+    needs = {one.name: one for one in reversed([*_needs(source, loaded)])}
+    in_order = sorted(needs.values(), key=lambda one: one.use.line or 0)
+    return Program(source, loaded.cascade, tuple(warnings), previous, tuple(in_order))
+
+
+def _needs(source: TaskFile, loaded: Loaded) -> Iterator[Needed]:
+    """What templates of the file need of the input, wherever they stand."""
+    inner = {id(below) for task in source.task.walk() if task.inner for below in task.inner.walk()}
+    leaves = [task for task in source.task.walk() if task.leaf is not None]
+    own = {task.leaf: OF_INNER for task in leaves if task.leaf is not None and id(task) in inner}
+    yield from (Needed(one.name, _in_xml(one.use)) for one in needed(loaded, own))
+    for task in source.task.walk():
+        said = [(one.template, one.line, "an input") for one in task.inputs]
+        if task.leaf is None:
+            said.append((task.description, task.described, "the description"))
+        for template, line, what in said:
+            for need in needs_of(template):
+                if id(task) in inner and need.name in OF_INNER:
+                    continue
+                text = f"{what} of {task.path!r} needs the input {need.name!r}"
+                yield Needed(need.name, Mistake(source.file, line, text))
 
 
 _ELSEWHERE = ("names are unique", "stands for phases in a source")

@@ -23,6 +23,9 @@ FORMATS: Final[tuple[Format, ...]] = ("notes_only", "full_output")
 OPERATORS: Final = "operators"
 """The key by which the definition of a session is known to be a task file."""
 
+OF_INNER: Final = ("index", "item")
+"""Names that the input of an inner task has besides: which of the inputs it works on."""
+
 PARALLEL: Final = 4
 """Inner tasks of a reduce that run at the same time where `parallel` does not say."""
 
@@ -87,9 +90,10 @@ class Task:
     """A task and all below it.
 
     `path` names it in its file: the names of the tasks it stands in and its own, with dots, the
-    root's left out. `line` is where its element begins. `leaf` is the number of its phase among
-    the atomic tasks of the file (None: an operator). `banks` and `folders` are what fresh
-    context is looked for in. `parallel` is how many inner tasks run at the same time.
+    root's left out. `line` is where its element begins, `described` where its description does.
+    `leaf` is the number of its phase among the atomic tasks of the file (None: an operator).
+    `banks` and `folders` are what fresh context is looked for in. `parallel` is how many inner
+    tasks run at the same time.
     """
 
     kind: Kind
@@ -107,6 +111,7 @@ class Task:
     banks: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     parallel: int = PARALLEL
+    described: int = 0
 
     @property
     def children(self) -> tuple[Task, ...]:

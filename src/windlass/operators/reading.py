@@ -155,6 +155,7 @@ def _task(reading: Reading, element: Element, role: Role, name: str, around: _Ar
         banks=banks,
         folders=folders,
         parallel=_parallel(reading, element, kind),
+        described=(element.first("description") or element).line,
         **made,
     )
 

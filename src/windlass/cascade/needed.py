@@ -1,0 +1,95 @@
+"""Which inputs the templates of a cascade need, and what is said where one is not given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from windlass.cascade.compile import reach
+from windlass.cascade.load import Loaded
+from windlass.cascade.model import Phase, Source, long_form
+from windlass.cascade.origin import Path
+from windlass.cascade.spots import Spots
+from windlass.errors import Mistake, did_you_mean
+from windlass.needs import needs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A name of the input that a run cannot do without; `use` is where a template uses it first."""
+
+    name: str
+    use: Mistake
+
+
+def needed(
+    loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
+) -> tuple[Needed, ...]:
+    """What a checked cascade needs of its input, each name once, in the order of use.
+
+    `own` are names that a phase's input has without being given them, by the phase's number.
+    """
+    if loaded.draft is None:
+        return ()
+    spots, found = Spots(loaded, loaded.draft), dict[str, Needed]()
+    for path, template in _templates(spots):
+        index = path[1] if len(path) > 1 else None
+        known = own.get(index, ()) if isinstance(index, int) else ()
+        for need in needs_of(template):
+            if need.name in known:
+                continue
+            text = f"the template needs the input {need.name!r}"
+            use = spots.in_template(path, template, need.line, text)
+            found.setdefault(need.name, Needed(need.name, use))
+    return tuple(found.values())
+
+
+def not_given(needs: Iterable[Needed], given: Collection[str]) -> list[Mistake]:
+    """One mistake for each need that the names of the input do not meet."""
+    return [
+        Mistake(
+            one.use.file, one.use.line, f"{one.use.text}, which is not given; {_way(one, given)}"
+        )
+        for one in needs
+        if one.name not in given
+    ]
+
+
+def _way(one: Needed, given: Collection[str]) -> str:
+    near = did_you_mean(one.name, given)
+    way = f"give it with -i {one.name}=... (in Python: input={{{one.name!r}: ...}})"
+    return f"{near}; {way}" if near.startswith("did") else way
+
+
+def flags(needs: Iterable[Needed]) -> str:
+    """The needs as flags of the command line: `-i file=... -i region=...`."""
+    return " ".join(f"-i {one.name}=..." for one in needs)
+
+
+def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
+    """Each template that is rendered in every run that gets that far, with its place."""
+    cascade = spots.cascade
+    shared = cascade.system
+    if shared is not None and any(phase.system is None for phase in cascade.phases):
+        yield ("system",), shared
+    names = [phase.name for phase in cascade.phases]
+    for index, phase in enumerate(cascade.phases):
+        base: Path = ("phases", index)
+        for path, source, exclude in _sources(phase, base):
+            if source.condition is not None and reach(source.phase, names, index, exclude):
+                short = "if" if spots.written((*path, "if")) is not None else "condition"
+                yield (*path, short), source.condition
+        yield (*base, "instructions"), phase.instructions
+        if phase.system is not None:
+            yield (*base, "system"), phase.system
+
+
+def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, Source, frozenset[str]]]:
+    context = phase.context
+    if context is not None:
+        for at, source in enumerate(context.from_):
+            path = (*base, "context", "from", at)
+            yield path, long_form(source), frozenset(context.exclude)
+    for at, source in enumerate(phase.inject_from or ()):
+        yield (*base, "inject_from", at), long_form(source), frozenset()

@@ -1,0 +1,133 @@
+"""Keys that other runners read in another sense are named, with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import windlass
+from tests.engine.harness import cascade, phase
+from windlass.cli.app import app
+from windlass.engine.events import Event, Noted
+from windlass.engine.result import Result
+from windlass.errors import CascadeError
+from windlass.providers.scripted import Scripted
+
+WRONG = [
+    (phase("a", callouts={"output": "Final report"}), "regular expression"),
+    (phase("a", callouts={"output": "Note for {{ input.client }}"}), "regular expression"),
+    (phase("a", callouts={"messages": "x", "messages_filter": "last_turn"}), "regular"),
+    ({"name": "a", "instructions": "@prompts/a.md"}, "name of a file"),
+    (phase("a", memory="lessons"), "nothing is put into the bank 'lessons'"),
+]
+ODD = [
+    (phase("a", tackle=["read_file"], rules={"max_turns": 1}), "one turn is one call"),
+    ({"name": "a", "instructions": "@ann: what did you mean?"}, "name of a file"),
+    (phase("a", memory="b", tackle=["search_memory"]), "nothing is put into the bank 'b'"),
+    (phase("a", memory="b", injectors={"todo": False}), "nothing is put into the bank 'b'"),
+]
+FINE = [
+    phase("a", callouts={"output": "^OUTPUT:", "messages": r"\bdone\b"}),
+    phase("a", callouts={"decision": "Final report"}),
+    phase("a", callouts={"output": "^O:", "decision": "Final report"}),
+    {"name": "a", "instructions": "Ask @ann."},
+    phase("a", memory="b", tackle=["remember"]),
+    phase("a", memory="b", tackle="manifest"),
+    phase("a", memory={"read": ["b"]}, tackle=["search_memory"]),
+    phase("a", memory=["b"]),
+    phase("a", rules={"max_turns": 1}),
+    phase("a", tackle=["read_file"], tool_choice="none", rules={"max_turns": 1}),
+    phase("a", tackle=["read_file"], rules={"max_turns": 2}),
+]
+
+
+def write(folder: Path, *phases: Any, **keys: Any) -> Path:
+    file = folder / "c.json"
+    file.write_text(json.dumps(cascade(*phases, **keys), indent=1))
+    return file
+
+
+def line_of(file: Path, wanted: str) -> int:
+    lines = file.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, start=1) if wanted in line)
+
+
+def checked(file: Path, *flags: str) -> tuple[int, str]:
+    told = CliRunner().invoke(app, ["check", str(file), *flags])
+    return told.exit_code, " ".join(told.output.split()) if told.exit_code == 0 else str(
+        told.exception
+    )
+
+
+async def run(file: Path, store: Path) -> tuple[list[str], Result]:
+    events: list[Event] = []
+    result = await windlass.run(
+        file,
+        {"client": "x"},
+        model="scripted/x",
+        store=store,
+        root=file.parent,
+        providers={"scripted": Scripted(lambda _: "ok")},
+        on_event=events.append,
+    )
+    return [one.text for one in events if isinstance(one, Noted)], result
+
+
+@pytest.mark.parametrize(("made", "told"), WRONG)
+async def test_what_cannot_be_meant_so_is_a_mistake(tmp_path: Path, made: Any, told: str) -> None:
+    file = write(tmp_path, made)
+    with pytest.raises(CascadeError, match=told) as refused:
+        await run(file, tmp_path / "store")
+    (mistake, *_) = refused.value.mistakes
+    key = next(key for key in ("callouts", "memory", "instructions") if key in made)
+    assert mistake.line is not None
+    assert line_of(file, f'"{key}"') <= mistake.line <= line_of(file, f'"{key}"') + 2
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(("made", "told"), ODD)
+async def test_what_may_be_meant_so_runs_and_is_told(tmp_path: Path, made: Any, told: str) -> None:
+    file = write(tmp_path, made)
+    notes, result = await run(file, tmp_path / "store")
+    assert result.status == "completed"
+    (note,) = [one for one in notes if one.startswith("warning: ")]
+    assert told in note
+    assert note.startswith(f"warning: {file}:")
+    code, said = checked(file)
+    assert code == 0
+    assert told in said
+    code, said = checked(file, "--strict")
+    assert code != 0
+    code, said = checked(file, "--json")
+    assert told in json.loads(said)["warnings"][0]
+
+
+@pytest.mark.parametrize("made", FINE)
+async def test_what_is_plainly_ours_is_told_nothing(tmp_path: Path, made: Any) -> None:
+    file = write(tmp_path, made)
+    notes, result = await run(file, tmp_path / "store")
+    assert result.error is None
+    assert not [one for one in notes if "warning" in one]
+
+
+async def test_a_bank_of_the_cascade_is_looked_for_in_all_its_phases(tmp_path: Path) -> None:
+    phases = [phase("a"), phase("b", tackle=["remember"])]
+    notes, _ = await run(write(tmp_path, *phases, memory="notes"), tmp_path / "store")
+    assert not [one for one in notes if "warning" in one]
+    with pytest.raises(CascadeError, match="nothing is put into the bank 'notes'"):
+        await run(write(tmp_path, phases[0], memory="notes"), tmp_path / "store")
+
+
+def test_warnings_of_a_run_leave_json_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path, ODD[0][0])
+    flags = ["--dry-run", "--model", "openai/gpt-5", "--json"]
+    told = CliRunner().invoke(app, ["run", str(file), *flags])
+    assert json.loads(told.stdout)["phase"] == "a"
+    assert "one turn is one call" in told.stderr
