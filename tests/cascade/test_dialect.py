@@ -131,3 +131,31 @@ def test_warnings_of_a_run_leave_json_alone(
     told = CliRunner().invoke(app, ["run", str(file), *flags])
     assert json.loads(told.stdout)["phase"] == "a"
     assert "one turn is one call" in told.stderr
+
+
+TASK = """<task type="atomic" name="t">
+  <description>Look.</description>
+  <tools><tool>read_file</tool></tools>
+  <rules>
+    <max_turns>1</max_turns>
+  </rules>
+</task>
+"""
+
+
+async def test_tasks_are_told_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "t.xml"
+    file.write_text(TASK)
+    code, said = checked(file)
+    assert code == 0
+    assert "t.xml:5: task 't', rules.max_turns: one turn is one call" in said
+    assert checked(file, "--strict")[0] != 0
+    events: list[Event] = []
+    await windlass.evaluate(
+        file,
+        model="scripted/x",
+        store=tmp_path / "store",
+        providers={"scripted": Scripted(lambda _: "ok")},
+        on_event=events.append,
+    )
+    assert [one for one in events if isinstance(one, Noted) and "one turn is" in one.text]

@@ -84,7 +84,7 @@ def compile_task(
     if source.cascade["phases"]:  # else there is no atomic task, which was told
         found = check(loaded, tools=tools, servers=servers)
         mistakes += [_in_xml(one) for one in found if not one.text.endswith(_ELSEWHERE)]
-        warnings += map(_in_xml, dialect.warnings_of(loaded))
+        (mistakes if strict else warnings).extend(map(_in_xml, dialect.warnings_of(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
         raise TaskFileError(ordered)
