@@ -102,15 +102,15 @@ QUERIES = (
 )
 
 
-@pytest.mark.parametrize("query", QUERIES)
-async def test_run_sql_sees_none(stored: Path, context: ToolContext, query: str) -> None:
-    try:
-        told = run_sql(context, query.format(root=stored))
-    except ToolError as refused:
-        told = str(refused)
-    assert SECRET not in told
-    assert "unified_logs" not in told  # no other table of it is told either
-    assert "copy (" not in told
+async def test_run_sql_sees_none(stored: Path, context: ToolContext) -> None:
+    for query in QUERIES:
+        try:
+            told = run_sql(context, query.format(root=stored))
+        except ToolError as refused:
+            told = str(refused)
+        assert SECRET not in told, query
+        assert "unified_logs" not in told, query  # no other table of it is told either
+        assert "copy (" not in told, query
     assert run_sql(context, "SHOW TABLES") == "name\nsales\nshop_orders\n(2 rows)"
 
 
