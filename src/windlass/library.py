@@ -325,8 +325,8 @@ def load_cascade(
     if input is not None and (missing := not_given(needed(given), input)):
         raise CascadeError(missing)
     if warn is not None:
-        for said in warnings_of(given):
-            warn(f"warning: {said}")
+        for warning in warnings_of(given):
+            warn(f"warning: {warning}")
     if auto and found.auto_context is None:
         found = found.model_copy(update={"auto_context": True})
     return found, registry

@@ -51,8 +51,8 @@ def needs_of(template: str) -> tuple[Need, ...]:
     """
     walk = _Walk()
     walk.run(syntax(template).body, {"input": _INPUT})
-    found = (Need(name, line) for name, line in walk.used.items())
-    return tuple(sorted(found, key=lambda need: (need.line, need.name)))
+    needs = (Need(name, line) for name, line in walk.used.items())
+    return tuple(sorted(needs, key=lambda need: (need.line, need.name)))
 
 
 class _Walk:

@@ -21,12 +21,12 @@ WRONG = [
     (phase("a", callouts={"output": "Final report"}), "regular expression"),
     (phase("a", callouts={"output": "Note for {{ input.client }}"}), "regular expression"),
     (phase("a", callouts={"messages": "x", "messages_filter": "last_turn"}), "regular"),
-    ({"name": "a", "instructions": "@prompts/a.md"}, "name of a file"),
+    ({"name": "a", "instructions": "@prompts/a.md"}, "begins the name of a file"),
     (phase("a", memory="lessons"), "nothing is put into the bank 'lessons'"),
 ]
 ODD = [
     (phase("a", tackle=["read_file"], rules={"max_turns": 1}), "one turn is one call"),
-    ({"name": "a", "instructions": "@ann: what did you mean?"}, "name of a file"),
+    ({"name": "a", "instructions": "@ann: what did you mean?"}, "begins the name of a file"),
     (phase("a", memory="b", tackle=["search_memory"]), "nothing is put into the bank 'b'"),
     (phase("a", memory="b", injectors={"todo": False}), "nothing is put into the bank 'b'"),
 ]

@@ -28,22 +28,22 @@ _ANY: Final = "manifest"
 
 
 class _Misread(NamedTuple):
-    """What is said of a key; `fails`: it cannot be meant as it is read here."""
+    """What there is to say of a key; `fails`: it cannot be meant as it is read here."""
 
-    said: Mistake
+    mistake: Mistake
     fails: bool
 
 
 def mistakes_of(spots: Spots) -> Iterator[Mistake]:
     """The keys that cannot be meant as they would be read."""
-    return (one.said for one in _misread(spots) if one.fails)
+    return (key.mistake for key in _misread(spots) if key.fails)
 
 
 def warnings_of(loaded: Loaded) -> tuple[Mistake, ...]:
     """The keys that may be meant as they are read, or in the other sense."""
     if loaded.draft is None:
         return ()
-    return in_order(one.said for one in _misread(Spots(loaded, loaded.draft)) if not one.fails)
+    return in_order(key.mistake for key in _misread(Spots(loaded, loaded.draft)) if not key.fails)
 
 
 def _misread(spots: Spots) -> Iterator[_Misread]:
@@ -59,10 +59,9 @@ def _misread(spots: Spots) -> Iterator[_Misread]:
 
 
 def _callouts(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    said = phase.callouts
-    if not said or not _NAMING.issuperset(said):
+    if not phase.callouts or not _NAMING.issuperset(phase.callouts):
         return
-    for key, pattern in said.items():
+    for key, pattern in phase.callouts.items():
         if key != "messages_filter" and _OF_A_PATTERN.search(_TEMPLATE.split(pattern)[0]):
             continue
         text = (
@@ -75,15 +74,15 @@ def _callouts(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
 
 
 def _instructions(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    said = phase.instructions.strip()
-    if not said.startswith("@"):
+    prompt = phase.instructions.strip()
+    if not prompt.startswith("@"):
         return
     text = (
-        f"{shown(said)} is sent to the model as it stands; elsewhere '@' begins the name of a file"
-        " whose text is meant. Write that text here"
+        f"{shown(prompt)} is sent to the model as it stands; elsewhere '@' begins the name of a"
+        " file whose text is meant. Write that text here"
     )
     # More than one word is no name of a file.
-    yield _Misread(spots.mistake(path, text), fails=len(said.split()) == 1)
+    yield _Misread(spots.mistake(path, text), fails=len(prompt.split()) == 1)
 
 
 def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
@@ -91,8 +90,8 @@ def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]
     tools = {name for phase in phases for name in tool_names(phase.tackle)}
     if REMEMBER in tools or any(phase.tackle == _ANY for phase in phases):
         return
-    injected = [declared(spots.cascade, phase) for phase in phases]
-    reads = any(found is not None and "user_memory" in found.wanted for found in injected)
+    injectors = [declared(spots.cascade, phase) for phase in phases]
+    reads = any(each is not None and "user_memory" in each.wanted for each in injectors)
     text = (
         f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
         " tackle has it; elsewhere every message is kept by itself. Give a phase"
@@ -102,8 +101,8 @@ def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]
 
 
 def _turns(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    said = spots.cascade.settings_for(phase).tool_choice
-    if phase.rules.max_turns != 1 or not phase.tackle or said == "none":
+    choice = spots.cascade.settings_for(phase).tool_choice
+    if phase.rules.max_turns != 1 or not phase.tackle or choice == "none":
         return
     text = (
         "one turn is one call: if it asks for a tool, nothing answers the result, and the phase"

@@ -32,7 +32,7 @@ def needed(
     """
     if loaded.draft is None:
         return ()
-    spots, found = Spots(loaded, loaded.draft), dict[str, Needed]()
+    spots, uses = Spots(loaded, loaded.draft), dict[str, Needed]()
     for path, template in _templates(spots):
         index = path[1] if len(path) > 1 else None
         known = own.get(index, ()) if isinstance(index, int) else ()
@@ -41,30 +41,32 @@ def needed(
                 continue
             text = f"the template needs the input {need.name!r}"
             use = spots.in_template(path, template, need.line, text)
-            found.setdefault(need.name, Needed(need.name, use))
-    return tuple(found.values())
+            uses.setdefault(need.name, Needed(need.name, use))
+    return tuple(uses.values())
 
 
 def not_given(needs: Iterable[Needed], given: Collection[str]) -> list[Mistake]:
     """One mistake for each need that the names of the input do not meet."""
     return [
         Mistake(
-            one.use.file, one.use.line, f"{one.use.text}, which is not given; {_way(one, given)}"
+            need.use.file,
+            need.use.line,
+            f"{need.use.text}, which is not given; {_way(need, given)}",
         )
-        for one in needs
-        if one.name not in given
+        for need in needs
+        if need.name not in given
     ]
 
 
-def _way(one: Needed, given: Collection[str]) -> str:
-    near = did_you_mean(one.name, given)
-    way = f"give it with -i {one.name}=... (in Python: input={{{one.name!r}: ...}})"
+def _way(need: Needed, given: Collection[str]) -> str:
+    near = did_you_mean(need.name, given)
+    way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
     return f"{near}; {way}" if near.startswith("did") else way
 
 
 def flags(needs: Iterable[Needed]) -> str:
     """The needs as flags of the command line: `-i file=... -i region=...`."""
-    return " ".join(f"-i {one.name}=..." for one in needs)
+    return " ".join(f"-i {need.name}=..." for need in needs)
 
 
 def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:

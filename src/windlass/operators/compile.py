@@ -89,8 +89,8 @@ def compile_task(
         ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
         raise TaskFileError(ordered)
     previous = dict(_handed(source.task, None))
-    needs = {one.name: one for one in reversed([*_needs(source, loaded)])}
-    in_order = sorted(needs.values(), key=lambda one: one.use.line or 0)
+    needs = {need.name: need for need in reversed([*_needs(source, loaded)])}
+    in_order = sorted(needs.values(), key=lambda need: need.use.line or 0)
     return Program(source, loaded.cascade, tuple(warnings), previous, tuple(in_order))
 
 
@@ -99,12 +99,12 @@ def _needs(source: TaskFile, loaded: Loaded) -> Iterator[Needed]:
     inner = {id(below) for task in source.task.walk() if task.inner for below in task.inner.walk()}
     leaves = [task for task in source.task.walk() if task.leaf is not None]
     own = {task.leaf: OF_INNER for task in leaves if task.leaf is not None and id(task) in inner}
-    yield from (Needed(one.name, _in_xml(one.use)) for one in needed(loaded, own))
+    yield from (Needed(need.name, _in_xml(need.use)) for need in needed(loaded, own))
     for task in source.task.walk():
-        said = [(one.template, one.line, "an input") for one in task.inputs]
+        templates = [(each.template, each.line, "an input") for each in task.inputs]
         if task.leaf is None:
-            said.append((task.description, task.described, "the description"))
-        for template, line, what in said:
+            templates.append((task.description, task.described, "the description"))
+        for template, line, what in templates:
             for need in needs_of(template):
                 if id(task) in inner and need.name in OF_INNER:
                     continue

@@ -54,8 +54,8 @@ def _holds_record(folder: Path) -> bool:
     """Whether a folder holds a history's database, or its blobs."""
     # The 256 folders of blobs are made at once, before the first.
     blobs = (folder / "blobs", folder)
-    made = ((each / "00").is_dir() and (each / "ff").is_dir() for each in blobs)
-    return (folder / _DATABASE).is_file() or any(made)
+    laid_out = ((each / "00").is_dir() and (each / "ff").is_dir() for each in blobs)
+    return (folder / _DATABASE).is_file() or any(laid_out)
 
 
 def _is_blob(file: Path) -> bool:
