@@ -140,9 +140,9 @@ def window_options() -> st.SearchStrategy[Any]:
 
 
 def memories() -> st.SearchStrategy[Any]:
-    """What `memory` may say."""
+    """What `memory` may say, whether or not a tool uses it: a bare name needs one."""
     banks = st.lists(NAMES, min_size=1, max_size=3, unique=True)
-    return NAMES | banks | st.fixed_dictionaries({"read": banks}, optional={"write": banks})
+    return banks | st.fixed_dictionaries({"read": banks}, optional={"write": banks})
 
 
 def servers() -> st.SearchStrategy[dict[str, Any]]:
