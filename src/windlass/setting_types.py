@@ -85,7 +85,8 @@ class StoreAddress:
     folder: Path
 
     def __str__(self) -> str:
-        return redacted(self.url)
+        place, mark, options = self.url.partition("?")
+        return place + mark + redacted(options)
 
 
 STORE_SCHEMES: Final = ("clickhouse", "chdb")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cards.card import Card
+from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, print_json, print_table, progress
 from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
 from windlass.engine.carding.queue import Told, failed_of, wanted
@@ -19,7 +20,6 @@ from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import find_message
 from windlass.history.cards import cards_of, mark_cards, pin_of
-from windlass.library import open_store
 from windlass.prices import override
 from windlass.providers.at_hand import Providers
 from windlass.settings import Settings
@@ -50,7 +50,7 @@ def cards_command(
 ) -> None:
     """Show the cards of a session; with `make` or `regenerate` make them first."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
+    keeper = open_marked(settings)
     told: Told | None = None
     try:
         keeper.start(session)  # says which sessions there are, where this is none

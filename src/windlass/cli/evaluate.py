@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress
 from windlass.cli.run import read_input
@@ -15,7 +16,6 @@ from windlass.cli.waiting import wait_for
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.evaluation import evaluate
-from windlass.library import open_store
 from windlass.prices import override
 from windlass.report.tasks import task_costs
 from windlass.settings import Settings
@@ -72,7 +72,7 @@ def _read(path: Path) -> str:
 
 
 def _print(result: Result, settings: Settings, *, as_json: bool) -> None:
-    keeper = open_store(settings)
+    keeper = open_marked(settings)
     try:
         lines, total = task_costs(keeper, result.session_id, settings.price_as)
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.blocks import print_blocks
-from windlass.cli.output import indented, money, out, print_json, print_table, shorten
+from windlass.cli.output import indented, money, note, out, print_json, print_table, shorten
 from windlass.history.base import BANK, SessionInfo
 from windlass.library import open_store
 from windlass.messages import Message, Picture, Text
@@ -26,8 +26,14 @@ _BEGINNING = 80
 
 def open_existing(store: str | None) -> Keeper:
     """The store that the flag, the variable or the file names. Raises UsageError: none there."""
-    settings = Settings.read({"store": store}, environ, Path.cwd())
-    return open_store(settings, existing=True)
+    return open_marked(Settings.read({"store": store}, environ, Path.cwd()))
+
+
+def open_marked(settings: Settings) -> Keeper:
+    """A store to look into: a message that is lost hides itself, and is named."""
+    keeper = open_store(settings, existing=True)
+    keeper.mark_lost(note)
+    return keeper
 
 
 def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
@@ -137,8 +143,8 @@ def _print_session(view: SessionView) -> None:
             [callout_row(one) for one in view.callouts],
             whole=[1],
         )
-    for note in view.notes:
-        out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
+    for one in view.notes:
+        out.print(f"{one.node_type}: {one.phase or '-'}: {one.text}", style="dim")
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
 

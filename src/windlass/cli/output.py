@@ -99,6 +99,11 @@ def print_table(
     out.print(table, soft_wrap=False)
 
 
+def note(text: str) -> None:
+    """Tell something beside what was asked for."""
+    progress.print(f"note: {text}")
+
+
 def indented(text: str) -> str:
     """The text with each of its lines moved in."""
     return "\n".join(f"    {line}" for line in text.removesuffix("\n").split("\n"))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from os import environ
 from pathlib import Path
 
+from windlass.cli.look import open_marked
 from windlass.cli.output import out, print_json, print_table
 from windlass.cli.run import print_costs
-from windlass.library import open_store
 from windlass.report.costs import session_cost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.settings import Settings
@@ -19,7 +19,7 @@ _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broke
 def report_command(session: str, store: str | None, *, prefix: bool, as_json: bool) -> None:
     """Print what a session cost; with `prefix` what each call shares with the one before it."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
+    keeper = open_marked(settings)
     try:
         costs = None if prefix else session_cost(keeper, session, settings.price_as)
         prefixes = prefix_of(keeper, session) if prefix else ()

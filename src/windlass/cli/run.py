@@ -10,6 +10,7 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.trusting import settings_to_run, tell_unchecked, unchecked, without_untrusted
@@ -129,7 +130,7 @@ def run_command(
 
 
 def _print_result(result: Result, settings: Settings, *, as_json: bool) -> None:
-    keeper = open_store(settings)
+    keeper = open_marked(settings)
     try:
         costs = session_cost(keeper, result.session_id, settings.price_as)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import environ
 from pathlib import Path
 
-from windlass.cli.output import out, print_json, progress
+from windlass.cli.output import note, out, print_json, progress
 from windlass.errors import UsageError, did_you_mean
 from windlass.setting_types import store as read_store
 
@@ -59,7 +59,7 @@ def migrate_command(source: str, target: str, *, as_json: bool) -> None:
         open_place(places[0], environ, existing=True) as given,
         open_place(places[1], environ) as made,
     ):
-        copied.extend(migrate(given, made, on_session=tell))
+        copied.extend(migrate(given, made, on_session=tell, on_lost=note))
     if as_json:
         print_json(copied)
         return

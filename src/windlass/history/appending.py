@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from windlass.errors import StoreError
 from windlass.history import numbering, packing
 from windlass.history.base import Batch, Row
 from windlass.history.blobs import Blobs
+from windlass.history.lost import Lost
 from windlass.history.numbering import Known
 from windlass.messages import Message, Text
 
@@ -34,7 +35,14 @@ SESSION_COLUMNS: Final = (
     "session_id", "cascade_id", "model", "started", "input_json", "cascade_json",
 )  # fmt: skip
 _TOOLS: Final = ("sha256", "tools_json")
-_INSERT_BODY: Final = _insert("bodies", BODY_COLUMNS, ignore=True)
+_KEEP_BODY: Final = _insert("bodies", BODY_COLUMNS, ignore=True)
+_INSERT_BODY: Final = (
+    _insert("bodies", BODY_COLUMNS)
+    # What other hands changed is as it was once its message is stored again.
+    + " ON CONFLICT (key) DO UPDATE SET role = excluded.role, chars = excluded.chars,"
+    " tool_calls = excluded.tool_calls, preview = excluded.preview, body = excluded.body"
+    " WHERE body IS NOT excluded.body OR chars <> excluded.chars OR role <> excluded.role"
+)
 _INSERT: Final = {
     "log": _insert("log", packing.LOG_COLUMNS),
     "calls": _insert("calls", packing.CALL_COLUMNS),
@@ -60,6 +68,7 @@ class Prepared:
     body_pictures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
     needed: set[str] = field(default_factory=set[str])
+    lost: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     made: list[str] = field(default_factory=list[str])
 
     def add(self, message: Message, pictures: Mapping[str, bytes]) -> None:
@@ -68,6 +77,9 @@ class Prepared:
         if message.pictures:
             self._add_pictures(message, pictures)
         if key in self.bodies:
+            return
+        if isinstance(message, Lost):
+            self.lost[key] = (key, message.role, 0, 0, packing.preview(message), None)
             return
         canonical = message.canonical
         parts = message.parts
@@ -90,7 +102,8 @@ class Prepared:
             sha = picture.sha256
             if not sha:
                 continue
-            self.needed.add(sha)
+            if sha not in self.batch.lost:
+                self.needed.add(sha)
             if message.key not in self.bodies:
                 self.body_pictures.append((message.key, sha))
             data = pictures.get(sha, picture.data)
@@ -159,6 +172,7 @@ class Writer:
         self._ensure_blobs()
         bodies = list(self.prepared.bodies.values())
         self.db.executemany(_INSERT_BODY, bodies)
+        self.db.executemany(_KEEP_BODY, self.prepared.lost.values())
         if self.prepared.body_pictures:
             pictures = _insert("body_pictures", ("key", "sha256"), ignore=True)
             self.db.executemany(pictures, self.prepared.body_pictures)
@@ -176,8 +190,17 @@ class Writer:
             "INSERT INTO batches VALUES (?, ?, ?)", (known.session_no, known.batch, known.digest)
         )
         for *_, sha, name in numbered.images:
-            self.blobs.link(sha, self.folder / name)
+            if sha not in self.batch.lost or self.blobs.has(sha):
+                self.blobs.link(sha, self.folder / name)
         return known, numbered.ids
+
+    def link_again(self, damaged: Iterable[str]) -> None:
+        """Let visible names show these blobs anew: they were links to the files before."""
+        for sha in damaged:
+            names = "SELECT name FROM images WHERE sha256 = ? UNION"
+            names += " SELECT name FROM tool_results WHERE key = ?"
+            for (name,) in self.db.execute(names, (sha, sha)).fetchall():
+                self.blobs.link(sha, self.folder / name)
 
     def _ensure_blobs(self) -> None:
         """Look again, under the write lock, whether every blob is there.

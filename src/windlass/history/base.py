@@ -8,7 +8,7 @@ that deletes. A keeper knows no provider and no rule.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -176,6 +176,8 @@ class Batch:
     state: Sequence[StateChange] = ()
     outcomes: Sequence[Outcome] = ()
     start: SessionStart | None = None
+    lost: frozenset[str] = frozenset()
+    """Pictures, by SHA-256, whose bytes the store that it is copied from has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,13 @@ class Keeper(Protocol):
 
         When this returns, the batch survives a kill of the process; when it raises,
         nothing of it is in the record.
+        """
+        ...
+
+    def mark_lost(self, tell: Callable[[str], None]) -> None:
+        """From now on give a stand-in (`lost.py`) for a message that is missing or changed.
+
+        `tell` hears of each, once. Without this such a message is a StoreError.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,12 +25,18 @@ _NAME: Final = re.compile(r"[0-9a-f]{64}")
 class BlobPlace(Protocol):
     """A place that keeps bytes by their SHA-256. Methods raise OSError where it fails."""
 
+    on_lost: Callable[[str], None] | None
+    """Told of each message that cannot be read, where who reads takes a stand-in for it."""
+
     def has(self, sha256: str) -> bool:
         """Whether there is a blob of that name; its bytes are not looked at."""
         ...
 
-    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> None:
-        """Store blobs by name, safe when this returns; `renew`: also make young what is there."""
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
+        """Store blobs by name, safe when this returns; `renew`: also make young what is there.
+
+        The answer are the names of those that were there with other bytes.
+        """
         ...
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
@@ -94,6 +100,7 @@ class ObjectBlobs:
 
     def __init__(self, address: str) -> None:
         self.address = redacted(address)
+        self.on_lost: Callable[[str], None] | None = None
         try:
             with logging_unchanged("obstore"):
                 import obstore
@@ -130,11 +137,12 @@ class ObjectBlobs:
             return False
         return True
 
-    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> None:
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
         """Store blobs by name; `renew` puts those again that are there."""
         for sha, data in blobs.items():
-            if renew or not self.has(sha):
+            if renew or not self.has(sha) or self.size(sha) != len(data):
                 self._do("put", self._name(sha), data)
+        return ()
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
         """The bytes of a blob."""

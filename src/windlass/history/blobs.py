@@ -86,7 +86,8 @@ class Blobs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._sure: set[str] = set()
+        self._sure: dict[str, tuple[int, int, int]] = {}
+        self.on_lost: Callable[[str], None] | None = None
 
     def path(self, sha256: str) -> Path:
         """Where the blob lies, or would lie."""
@@ -96,12 +97,13 @@ class Blobs:
         """Whether a file of that name is there; its bytes are not looked at."""
         return os.path.exists(f"{self.root}/{sha256[:2]}/{sha256}")  # noqa: PTH110 - called for every body of every batch
 
-    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> None:
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
         """Store blobs by name; when this returns they survive a loss of power.
 
         The caller vouches that each name is the SHA-256 of its bytes. What is there
-        already stays, unless its size is wrong (a copy cut short by other hands); with
-        `renew` it becomes as young as what is written now.
+        already stays, unless its bytes are others (by a bad disk, or by other hands);
+        the names of those are the answer. With `renew` what stays becomes as young as
+        what is written now.
         """
         if renew:
             for sha in blobs:
@@ -109,7 +111,8 @@ class Blobs:
                     self.renew(sha)
         missing = {sha: data for sha, data in blobs.items() if not self._is_stored(sha, data)}
         if not missing:
-            return
+            return ()
+        damaged = [sha for sha in missing if self.has(sha)]
         with ExitStack() as undo:
             written = [self._write_temporary(sha, data, undo) for sha, data in missing.items()]
             _each(os.fsync, [handle for handle, _ in written])
@@ -118,21 +121,25 @@ class Blobs:
         _each(sync_folder, {self.path(sha).parent for sha in missing})
         if len(self._sure) > _SURE:
             self._sure.clear()
-        self._sure.update(missing)
+        for sha in missing:
+            self._sure[sha] = _seen(self.path(sha).stat())
+        return damaged
 
     def _is_stored(self, sha256: str, data: bytes) -> bool:
         path = self.path(sha256)
         try:
-            size = path.stat().st_size
+            told = path.stat()
         except FileNotFoundError:
             return False
-        if size != len(data):
+        if told.st_size != len(data):
             return False
-        if sha256 not in self._sure:
+        if self._sure.get(sha256) != _seen(told):
+            if file_digest(path) != sha256:
+                return False
             # Another process may have renamed it a moment ago and not yet synced the
             # folder: our record must not name what a loss of power could still take.
             sync_folder(path.parent)
-            self._sure.add(sha256)
+            self._sure[sha256] = _seen(told)
         return True
 
     def _make_folders(self) -> None:
@@ -225,8 +232,13 @@ class Blobs:
 
     def remove(self, sha256: str) -> None:
         """Remove a blob; one that is not there is no error."""
-        self._sure.discard(sha256)
+        self._sure.pop(sha256, None)
         self.path(sha256).unlink(missing_ok=True)
+
+
+def _seen(told: os.stat_result) -> tuple[int, int, int]:
+    """What of a file changes when its bytes do."""
+    return told.st_ino, told.st_size, told.st_mtime_ns
 
 
 def _each(do: Callable[[_Item], None], items: Collection[_Item]) -> None:

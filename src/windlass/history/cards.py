@@ -14,6 +14,7 @@ from typing import Any, Final
 from windlass.cards.card import Card
 from windlass.history.base import Keeper, NodeType, StoredRow
 from windlass.history.callouts import is_mark
+from windlass.history.lost import Lost
 from windlass.window.entries import Item
 
 NODES: Final = (
@@ -36,12 +37,12 @@ _BRINGS_BACK: Final = frozenset({"recall", "search_context"})
 
 
 def item_of(stored: StoredRow) -> Item | None:
-    """A row's message as it occurred; None where it has none.
+    """A row's message as it occurred; None where it has none, or where it is lost.
 
     Originals that were brought back are of the kind `recall`: they have a card already.
     """
     row = stored.row
-    if row.message is None or stored.id is None:
+    if row.message is None or stored.id is None or isinstance(row.message, Lost):
         return None
     brought = row.message.role == "tool" and row.message.name in _BRINGS_BACK
     brought = brought or row.metadata.get("kind") == "expand"

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from windlass.errors import StoreError
 from windlass.history.blobs import Blobs, open_private
+from windlass.history.lost import Lost
 
 FILE: Final = "windlass.sqlite"
 Synchronous = Literal["FULL", "NORMAL"]
@@ -83,7 +84,13 @@ def _register(db: sqlite3.Connection, blobs: Blobs) -> None:
     """Give the connection the functions by which `unified_logs` shows whole contents."""
 
     def stored(key: str, body: str | None) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
+        # One that is damaged hides itself and no other row.
+        try:
+            found: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
+        except FileNotFoundError:
+            return {"content": Lost.of(key, f"its file {key} is missing").text}
+        except (OSError, ValueError) as error:
+            return {"content": Lost.of(key, f"its file {key} is damaged ({error})").text}
         return found
 
     def content(key: str, body: str | None) -> str | None:

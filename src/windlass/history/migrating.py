@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from windlass.cards.card import Card
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Batch, Keeper, Row, SessionInfo, StoredRow
+from windlass.history.lost import Lost
 from windlass.messages import Message, canonical_json
 
 _Item = TypeVar("_Item")
@@ -50,6 +51,18 @@ class Copied:
     hash: str
 
 
+@dataclass(slots=True)
+class _Missing:
+    """What of a session cannot be read, by its key or SHA-256."""
+
+    messages: set[str] = field(default_factory=set[str])
+    pictures: set[str] = field(default_factory=set[str])
+
+    def take(self, *messages: Message | None) -> None:
+        """Note those messages that are stand-ins."""
+        self.messages.update(each.key for each in messages if isinstance(each, Lost))
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What a session has besides its rows."""
@@ -61,23 +74,38 @@ class _Parts:
 
 
 def migrate(
-    source: Keeper, target: Keeper, *, on_session: Callable[[int, int, str], None] | None = None
+    source: Keeper,
+    target: Keeper,
+    *,
+    on_session: Callable[[int, int, str], None] | None = None,
+    on_lost: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Copied]:
     """Copy every session of `source`, oldest first, and yield each once it is proven.
 
-    `on_session` hears of each before it is copied: its number, how many there are, its name.
+    `on_session` hears of each before it is copied: its number, how many there are, its name;
+    `on_lost` of each message that is missing or changed in the source. The target has its key
+    then, and its text once it is stored there.
     Raises StoreError where the target has another session of the same name, or where what
     arrived is not what was sent.
     """
+    source.mark_lost(on_lost)
+    target.mark_lost(lambda _: None)
     listed = list(reversed(source.sessions()))
     there = {info.session_id for info in target.sessions()}
     for number, info in enumerate(listed, 1):
         if on_session is not None:
             on_session(number, len(listed), info.session_id)
-        yield _copy(source, target, info, known=info.session_id in there)
+        yield _copy(source, target, info, on_lost, known=info.session_id in there)
 
 
-def _copy(source: Keeper, target: Keeper, info: SessionInfo, *, known: bool) -> Copied:
+def _copy(
+    source: Keeper,
+    target: Keeper,
+    info: SessionInfo,
+    on_lost: Callable[[str], None],
+    *,
+    known: bool,
+) -> Copied:
     name = info.session_id
     start = source.start(name)
     if not known:
@@ -95,14 +123,20 @@ def _copy(source: Keeper, target: Keeper, info: SessionInfo, *, known: bool) -> 
     )
     new_rows = 0
     for portion in _portions(_new_rows(source, target, name)):
-        target.append(Batch(name, rows=[_with_bytes(source, stored) for stored in portion]))
+        gone: set[str] = set()
+        rows = [_with_bytes(source, stored, gone) for stored in portion]
+        target.append(Batch(name, rows=rows, lost=frozenset(gone)))
         new_rows += len(portion)
     target.append(rest)
     for ref, key in source.results(name):
         target.store_tool_result(name, ref, key)
-    told = fingerprint(source, name)
-    arrived = fingerprint(target, name)
-    if arrived != told:
+    lost, missing = _Missing(), _Missing()
+    told = fingerprint(source, name, lost)
+    arrived = fingerprint(target, name, missing)
+    for sha in sorted(lost.pictures):
+        on_lost(f"the file of picture {sha!r} of session {name!r} is missing or has been changed")
+    there = missing.messages <= lost.messages and missing.pictures <= lost.pictures
+    if arrived != told or not there:
         raise StoreError(
             f"session {name!r} did not arrive whole (source {told}, target {arrived}): run "
             "`windlass verify` on both stores"
@@ -144,7 +178,7 @@ def _parts(keeper: Keeper, name: str) -> _Parts:
 
 def _rest(name: str, what: str, source: Sequence[_Item], target: Sequence[_Item]) -> list[_Item]:
     """What the target lacks. Raises StoreError where it has something else."""
-    if list(source[: len(target)]) != list(target):
+    if [_plain(one) for one in source[: len(target)]] != [_plain(one) for one in target]:
         raise _differs(name, f"its {what}")
     return list(source[len(target) :])
 
@@ -155,10 +189,15 @@ def _new_rows(source: Keeper, target: Keeper, name: str) -> Iterator[StoredRow]:
         other = next(there, None)
         if other is None:
             yield stored
-        elif other != stored:
+        elif _without_message(other) != _without_message(stored):
             raise _differs(name, f"row {stored.seq}")
     if next(there, None) is not None:
         raise _differs(name, "the number of its rows")
+
+
+def _without_message(stored: StoredRow) -> StoredRow:
+    """The row for comparing: its key tells of its message, also where that is lost."""
+    return replace(stored, row=replace(stored.row, message=None))
 
 
 def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
@@ -177,14 +216,33 @@ def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
         yield portion
 
 
-def _with_bytes(source: Keeper, stored: StoredRow) -> Row:
+def _with_bytes(source: Keeper, stored: StoredRow, lost: set[str]) -> Row:
+    """The row with its pictures; those that cannot be read are added to `lost`."""
     row = stored.row
-    shas = {picture.sha256 for picture in row.message.pictures} if row.message else set[str]()
-    return replace(row, pictures={sha: source.picture(sha) for sha in shas if sha})
+    pictures: dict[str, bytes] = {}
+    for shown in row.message.pictures if row.message else ():
+        if shown.sha256:
+            data = _picture(source, shown.sha256, lost)
+            if data is not None:
+                pictures[shown.sha256] = data
+    return replace(row, pictures=pictures)
 
 
-def fingerprint(keeper: Keeper, name: str) -> Copied:
+def _picture(keeper: Keeper, sha256: str, lost: set[str]) -> bytes | None:
+    """The bytes of a picture; None, and one more in `lost`, where they are missing or changed."""
+    try:
+        return keeper.picture(sha256)
+    except StoreError as error:
+        if not isinstance(error.__cause__, FileNotFoundError | ValueError):
+            raise  # the store failed, which says nothing of the picture
+        lost.add(sha256)
+        return None
+
+
+def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> Copied:
     """Counts of a session, and a hash over all that a keeper gives back of it.
+
+    What cannot be read is noted in `missing`; without it a picture that is lost is a StoreError.
 
     SHA-256 over the canonical JSON of its start, rows with ids, calls, edits, state,
     outcomes and stored results, each in order; pictures are read, so that their hashes hold.
@@ -201,11 +259,19 @@ def fingerprint(keeper: Keeper, name: str) -> Copied:
         rows += 1
         take([stored.seq, stored.id, stored.key, packing.log_values(stored.row)])
         message = stored.row.message
+        if missing is not None:
+            missing.take(message)
         if message is not None:
             pictures.update(picture.sha256 for picture in message.pictures if picture.sha256)
     for sha in pictures:
-        keeper.picture(sha)
+        if missing is None:
+            keeper.picture(sha)
+        else:
+            _picture(keeper, sha, missing.pictures)
     parts = _parts(keeper, name)
+    if missing is not None:
+        missing.take(*(edit.replacement for edit in parts.edits))
+        missing.take(*(body for call in parts.calls for body in call.bodies))
     for part in (parts.calls, parts.edits, parts.state, parts.outcomes, keeper.results(name)):
         take([len(part)])
         for one in part:
@@ -234,7 +300,7 @@ def _plain(value: Any) -> Any:
         case list() | tuple():
             return [_plain(item) for item in value]
         case _:
-            return [_plain(getattr(value, field.name)) for field in fields(value)]
+            return [_plain(getattr(value, one.name)) for one in fields(value)]
 
 
 def _differs(name: str, what: str) -> StoreError:

@@ -21,6 +21,7 @@ from windlass.history.base import (
     BANK,
     CallRecord,
     EditRecord,
+    NodeType,
     Outcome,
     SessionInfo,
     SessionStart,
@@ -30,6 +31,7 @@ from windlass.history.base import (
 )
 from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import Blobs
+from windlass.history.lost import Lost
 from windlass.history.numbering import Known
 from windlass.messages import Message, from_dict
 
@@ -69,21 +71,37 @@ def damaged(what: str) -> StoreError:
 
 
 def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
-    """The message of a body row. Raises StoreError when it is not what `key` is the hash of."""
+    """The message of a body row, or its stand-in where `blobs` says that one is wanted.
+
+    Raises StoreError when it is not what `key` is the hash of.
+    """
     try:
         data = blobs.read(key, check=False) if body is None else str(body).encode()
-    except FileNotFoundError as error:
-        raise damaged(f"the file of message {key!r} is missing") from error
+    except FileNotFoundError:
+        return lost(key, "is missing", blobs)
+    except OSError as error:
+        if blobs.on_lost is None:
+            raise
+        return lost(key, f"cannot be read ({error.strerror})", blobs)
     if hashlib.sha256(data).hexdigest() != key:
-        raise damaged(f"the stored text of message {key!r} has been changed")
+        return lost(key, "has been changed", blobs, "stored text" if body else "file")
     return from_dict(json.loads(data))
+
+
+def lost(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
+    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
+    sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
+    if blobs.on_lost is None:
+        raise damaged(sentence)
+    blobs.on_lost(sentence)
+    return Lost.of(key, f"its {what or 'row'} {key} {why}")
 
 
 def message(db: sqlite3.Connection, blobs: Blobs, key: str) -> Message:
     """The message with this key. Raises StoreError where there is none."""
     found = db.execute("SELECT body FROM bodies WHERE key = ?", (key,)).fetchone()
     if found is None:
-        raise damaged(f"there is no message {key!r}")
+        return lost(key, "is missing", blobs, "")
     return decode(key, found[0], blobs)
 
 
@@ -137,6 +155,8 @@ def stored_row(
 ) -> StoredRow:
     """A row as readers get it; `values` are its columns from `trace_id` on."""
     key, occurrence = values[packing.OCCURRENCE - 1], values[packing.OCCURRENCE]
+    if isinstance(message, Lost):
+        message = message.said_in(NodeType(values[3]))
     return StoredRow(
         seq=seq,
         session_id=session_id,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -38,6 +38,7 @@ from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
 from windlass.history.connect import FILE, Synchronous, store_errors
 from windlass.history.connect import reading as open_reading
 from windlass.history.connect import writing as open_writing
+from windlass.history.lost import Lost, once_each
 from windlass.history.migrations import migrate
 from windlass.history.numbering import Known
 from windlass.history.verify import verify_store
@@ -145,12 +146,13 @@ class SqliteKeeper:
         prepared = prepare(batch)
         with self._lock:
             with store_errors(self.file):
-                self._blobs.write(prepared.blobs)
+                damaged = self._blobs.write(prepared.blobs)
             writer = Writer(self._db, self._blobs, self.folder, prepared)
             try:
                 with self._transaction() as db:
                     known = self._known_in(db, writer)
                     known, ids = writer.write(known)
+                    writer.link_again(damaged)
             except StoreError as error:
                 if isinstance(error.__cause__, sqlite3.IntegrityError):
                     raise writer.refuse(
@@ -188,8 +190,10 @@ class SqliteKeeper:
         """
         name = packing.tool_result_name(ref)
         with self._use() as db:
-            body = reading.message(db, self._blobs, key).canonical.encode("ascii")
-            self._blobs.write({key: body})
+            found = reading.message(db, self._blobs, key)
+            # What is lost keeps its name, for `verify` to tell.
+            body = {} if isinstance(found, Lost) else {key: found.canonical.encode("ascii")}
+            self._blobs.write(body)
         with self._transaction() as db:
             session = reading.known_session(db, session_id)
             taken = db.execute("SELECT key FROM tool_results WHERE name = ?", (name,)).fetchone()
@@ -202,8 +206,9 @@ class SqliteKeeper:
                 "INSERT OR IGNORE INTO tool_results VALUES (?, ?, ?, ?)",
                 (session, packing.text(ref), key, name),
             )
-            self._blobs.write({key: body})
-            self._blobs.link(key, self.folder / name)
+            self._blobs.write(body)
+            if body:
+                self._blobs.link(key, self.folder / name)
         return self.folder / name
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
@@ -263,6 +268,10 @@ class SqliteKeeper:
     def _fetch(self, sql: str, params: dict[str, Any]) -> list[Any]:
         with self._use() as db:
             return db.execute(sql, params).fetchall()
+
+    def mark_lost(self, tell: Callable[[str], None]) -> None:
+        """From now on give a stand-in for a message that cannot be read, and tell of each once."""
+        self._blobs.on_lost = once_each(tell)
 
     def message(self, key: str) -> Message:
         """The message body with this key. Raises StoreError where there is none."""

@@ -36,6 +36,8 @@ _TRIES: Final = 20
 GRACE_S: Final = 900.0
 """Seconds for which `prune` leaves alone what no row names yet."""
 
+_HAS_BODY: Final = "SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1"
+
 
 @dataclass(slots=True)
 class _Unsure:
@@ -186,6 +188,11 @@ class Appender:
             for key, values in prepared.bodies.items()
             if key not in self._fresh
         ]
+        rows += [
+            [*values, []]
+            for key, values in prepared.lost.items()
+            if not self._client.select(_HAS_BODY, key=key)
+        ]
         for portion in writing.portions(iter(rows)):
             self._client.insert("bodies", BODIES, portion, f"bodies/{secrets.token_hex(16)}")
         for key in (*prepared.bodies, *(f"blob {sha}" for sha in prepared.needed)):
@@ -194,7 +201,8 @@ class Appender:
     def _write(self, prepared: Prepared, session: Session, numbered: Numbered) -> bool:
         """Send the rows and their commit; False where another writer was first."""
         for *_, sha, name in numbered.images:
-            self._blobs.link(sha, self._folder / name)
+            if sha not in prepared.batch.lost or self._blobs.has(sha):
+                self._blobs.link(sha, self._folder / name)
         write = secrets.token_hex(16)
         fixed = {
             "session_id": prepared.session_id,
@@ -270,8 +278,7 @@ class _Looks:
     def has_body(self, known: Known, key: str) -> bool:
         """Whether the store has a body of that key."""
         del known
-        sql = "SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1"
-        return bool(self.client.select(sql, key=key))
+        return bool(self.client.select(_HAS_BODY, key=key))
 
     def has_row(self, known: Known, trace_id: str) -> bool:
         """Whether the session has a row of that trace."""

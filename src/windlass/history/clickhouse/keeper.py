@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -41,6 +41,7 @@ from windlass.history.clickhouse.appending import GRACE_S, Appender
 from windlass.history.clickhouse.client import Client
 from windlass.history.clickhouse.proving import Proof
 from windlass.history.clickhouse.tables import RECORD, Shape, prepare_tables
+from windlass.history.lost import Lost, once_each
 from windlass.messages import Message
 
 
@@ -129,7 +130,9 @@ class ClickHouseKeeper:
         """
         name = packing.tool_result_name(ref)
         with self._errors():
-            body = reading.message(self._client, self._blobs, key).canonical.encode("ascii")
+            found = reading.message(self._client, self._blobs, key)
+            # What is lost keeps its name, for `verify` to tell.
+            body = {} if isinstance(found, Lost) else {key: found.canonical.encode("ascii")}
             session, started, cascade_id = reading.must_find(self._client, session_id)
             taken = self._client.select(
                 "SELECT session_no, json FROM record WHERE kind = 'result' "
@@ -142,7 +145,7 @@ class ClickHouseKeeper:
                         f"the reference {ref!r} stands for message {json.loads(stored)[1]!r} "
                         "already: a reference must not be given twice"
                     )
-            self._blobs.write({key: body}, renew=True)
+            self._blobs.write(body, renew=True)
             if all(number != session for number, _ in taken):
                 fixed = {
                     "session_id": packing.text(session_id),
@@ -153,7 +156,8 @@ class ClickHouseKeeper:
                 }
                 row = writing.result_row(fixed, session, packing.text(ref), key, name)
                 self._client.insert("record", RECORD, [row], f"result/{session}/{name}/{key}")
-            self._blobs.link(key, self.folder / name)
+            if body:
+                self._blobs.link(key, self.folder / name)
         return self.folder / name
 
     def prune(
@@ -197,6 +201,10 @@ class ClickHouseKeeper:
         session = self._number(session_id)
         if session is not None:
             yield from reading.rows(self._client, self._blobs, session_id, session, phase)
+
+    def mark_lost(self, tell: Callable[[str], None]) -> None:
+        """From now on give a stand-in for a message that cannot be read, and tell of each once."""
+        self._blobs.on_lost = once_each(tell)
 
     def message(self, key: str) -> Message:
         """The message body with this key. Raises StoreError where there is none."""

@@ -1,0 +1,50 @@
+"""What stands in the place of a message whose text is missing or changed, for who looks back.
+
+A run never gets one: there it is a StoreError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.history.base import NodeType
+from windlass.messages import Message, Role, Text
+
+_ROLES: Final[dict[NodeType, Role]] = {
+    NodeType.SYSTEM: "system",
+    NodeType.AGENT: "assistant",
+    NodeType.FOLLOW_UP: "assistant",
+    NodeType.TOOL_RESULT: "tool",
+}
+
+
+@dataclass(frozen=True)
+class Lost(Message):
+    """A message that says why the one it stands for cannot be read, and has the key of that one."""
+
+    @classmethod
+    def of(cls, key: str, why: str, role: Role = "user") -> Lost:
+        """The stand-in for the message with this key."""
+        made = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
+        made.__dict__["key"] = key  # else it would be worked out from this text
+        return made
+
+    def said_in(self, node_type: NodeType) -> Lost:
+        """The same in the role that messages of such a row have."""
+        made = Lost(_ROLES.get(node_type, self.role), self.parts)
+        made.__dict__["key"] = self.key
+        return made
+
+
+def once_each(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """`tell`, for texts that it has not heard."""
+    told: set[str] = set()
+
+    def hear(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            tell(text)
+
+    return hear
