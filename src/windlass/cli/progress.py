@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from windlass.cli.output import Screen, money, shorten
+from rich.console import Console
+
+from windlass.cli.output import money, shorten
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -33,7 +35,7 @@ class Progress:
     `addresses` are those that the settings give providers, which may not be the vendors'.
     """
 
-    def __init__(self, console: Screen, addresses: Mapping[str, str] | None = None) -> None:
+    def __init__(self, console: Console, addresses: Mapping[str, str] | None = None) -> None:
         self.session_id: str | None = None
         self._addresses = addresses or {}
         self._console = console
