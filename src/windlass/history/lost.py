@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.errors import StoreError
 from windlass.history.base import NodeType
+from windlass.history.blob_places import BlobPlace
 from windlass.messages import Message, Role, Text
 
 _ROLES: Final[dict[NodeType, Role]] = {
@@ -48,3 +50,17 @@ def once_each(tell: Callable[[str], None]) -> Callable[[str], None]:
             tell(text)
 
     return hear
+
+
+def damaged(what: str) -> StoreError:
+    """The error for a piece of the record that is not what it should be."""
+    return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
+
+
+def lost(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
+    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
+    sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
+    if blobs.on_lost is None:
+        raise damaged(sentence)
+    blobs.on_lost(sentence)
+    return Lost.of(key, f"its {what or 'row'} {key} {why}")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.errors import UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history.base import (
     BANK,
@@ -31,7 +31,7 @@ from windlass.history.base import (
 )
 from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import Blobs
-from windlass.history.lost import Lost
+from windlass.history.lost import Lost, damaged, lost
 from windlass.history.numbering import Known
 from windlass.messages import Message, from_dict
 
@@ -62,11 +62,6 @@ def known_session(db: sqlite3.Connection, session_id: str) -> int:
     return number
 
 
-def damaged(what: str) -> StoreError:
-    """The error for a piece of the record that is not what it should be."""
-    return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
-
-
 # ---- messages -----------------------------------------------------------------------
 
 
@@ -86,15 +81,6 @@ def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
     if hashlib.sha256(data).hexdigest() != key:
         return lost(key, "has been changed", blobs, "stored text" if body else "file")
     return from_dict(json.loads(data))
-
-
-def lost(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
-    """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
-    sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
-    if blobs.on_lost is None:
-        raise damaged(sentence)
-    blobs.on_lost(sentence)
-    return Lost.of(key, f"its {what or 'row'} {key} {why}")
 
 
 def message(db: sqlite3.Connection, blobs: Blobs, key: str) -> Message:

@@ -29,6 +29,7 @@ from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse.client import Client
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.clickhouse.writing import LOG_PHYSICAL
+from windlass.history.lost import damaged, lost
 from windlass.history.numbering import Known
 from windlass.messages import Message
 
@@ -111,7 +112,7 @@ def messages(client: Client, blobs: BlobPlace, keys: Collection[str]) -> dict[st
                 found[key] = reading.decode(key, body, blobs)
     for key in wanted:
         if key not in found:
-            found[key] = reading.lost(key, "is missing", blobs, "")
+            found[key] = lost(key, "is missing", blobs, "")
     return found
 
 
@@ -195,7 +196,7 @@ def calls(client: Client, blobs: BlobPlace, session_id: str, session: int) -> li
     made: list[CallRecord] = []
     for values, shown, keys in stored:
         if values[8] not in tools:
-            raise reading.damaged(f"the tools of call {values[1]} are missing")
+            raise damaged(f"the tools of call {values[1]} are missing")
         sent = tuple(json.loads(tools[values[8]]))
         made.append(reading.call_record(values, shown, sent, tuple(found[key] for key in keys)))
     return made
@@ -341,7 +342,7 @@ def load(client: Client, session_id: str, found: tuple[int, float, str]) -> Sess
     number, started, cascade_id = found
     last = last_commit(client, session_id, number)
     if last is None:
-        raise reading.damaged(f"session {session_id!r} has no batch")
+        raise damaged(f"session {session_id!r} has no batch")
     name = packing.text(session_id)
     highest: defaultdict[str, int] = defaultdict(
         int,
