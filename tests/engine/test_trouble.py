@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -370,6 +371,46 @@ class TestCancelling:
         with pytest.raises(asyncio.CancelledError):
             await task
         self._check(house, ["user"])
+
+    @pytest.mark.parametrize("how", [KeyboardInterrupt, SystemExit])
+    def test_by_whoever_ends_the_process(self, house: House, how: type[BaseException]) -> None:
+        def script(request: Request) -> str:
+            raise how
+
+        with pytest.raises(how):
+            asyncio.run(house.run(cascade(phase("a")), script, session_id="s1"))
+        self._check(house, ["user"])
+
+    async def test_while_its_last_cards_are_made(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        draining = asyncio.Event()
+
+        async def drain(run: object) -> None:
+            draining.set()
+            await asyncio.sleep(60)
+
+        monkeypatch.setattr("windlass.engine.cascade.drain_cards", drain)
+        running = asyncio.ensure_future(house.run(cascade(phase("a")), session_id="s1"))
+        await asyncio.wait_for(draining.wait(), 30)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert [one.status for one in house.keeper().outcomes("s1")] == ["completed", "interrupted"]
+
+    async def test_takes_no_signal_from_its_host(self, house: House) -> None:
+        def handlers() -> list[object]:
+            return [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+        before = handlers()
+        during: list[object] = []
+
+        def script(request: Request) -> str:
+            during.extend(handlers())
+            return "said"
+
+        await house.run(cascade(phase("a")), script)
+        assert during == before == handlers()
 
     @pytest.mark.parametrize("kind", ["async", "thread"])
     async def test_in_the_middle_of_tools(self, house: House, kind: str) -> None:

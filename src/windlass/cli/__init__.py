@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 from windlass.cli.terminal import Escaping
 
@@ -15,31 +16,47 @@ def main() -> None:
     """Run the command line and exit with its code.
 
     A mistake of the user's is one sentence and exit code 2; a failure of the run or
-    the machine 1; an interruption 130. Never a traceback for an error of ours.
+    the machine 1; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130. Never a traceback for an error
+    of ours. Output that nobody reads any more is no failure.
     """
+    from windlass.cli.ending import leave, open_streams, signals_interrupt
+
+    threads = frozenset(threading.enumerate())
+    open_streams()
     streams = sys.stdout, sys.stderr
-    for stream in streams:
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
-    sys.stdout, sys.stderr = (stream and Escaping(stream) for stream in streams)
+    sys.stdout, sys.stderr = (Escaping(stream) for stream in streams)
+    try:
+        with signals_interrupt():
+            code = _run()
+    finally:
+        sys.stdout, sys.stderr = streams
+    leave(code, threads)
+
+
+def _run() -> int:
+    """Run the command and say what stopped it; its exit code."""
     from windlass.cli.app import app
 
     try:
         app(prog_name="windlass")  # and not as whoever imported this was called
     except _our_errors() as error:
-        print(f"windlass: {error}", file=sys.stderr)  # noqa: T201
+        _say(f"windlass: {error}")
         if error.session_id is not None:
-            print(f"what was recorded: windlass show {error.session_id}", file=sys.stderr)  # noqa: T201
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("windlass: interrupted", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of a pipe (head, less) went away: nobody is left to tell.
-        sys.stderr.close()
-        sys.exit(0)
-    finally:
-        sys.stdout, sys.stderr = streams
+            _say(f"what was recorded: windlass show {error.session_id}")
+        return error.exit_code
+    except KeyboardInterrupt:  # before a command began
+        _say("windlass: interrupted")
+        return 130
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    return 0
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+    except (OSError, ValueError):
+        return  # a terminal that hung up, a pipe that is closed: nobody is left to tell
 
 
 def _our_errors() -> type[WindlassError]:

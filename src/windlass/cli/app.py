@@ -6,16 +6,36 @@ More than 400 lines because every flag of every command stands here, and nowhere
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from windlass import __version__
 from windlass.cli.commands import Commands
+from windlass.cli.ending import silence
 from windlass.cli.memory import memory
+from windlass.errors import Interrupted
+
+
+class _Commands(TyperGroup):
+    """The commands; what ends one early is said by `main`, and not by typer."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Raises Interrupted after a signal."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted("interrupted") from error
+        except BrokenPipeError as error:
+            # The reader of a pipe (head, less) went away: nobody is left to tell.
+            silence(1)
+            raise typer.Exit from error
+
 
 app = Commands(
     name="windlass",
+    cls=_Commands,
     help="Windlass, the context engine for LLM workflows: run cascades, see what each call saw.",
     no_args_is_help=True,
     add_completion=False,

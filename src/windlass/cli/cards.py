@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from windlass.cards.card import Card
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, print_json, print_table, progress
+from windlass.cli.waiting import finish
 from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
 from windlass.engine.carding.queue import Told, failed_of, wanted
 from windlass.errors import UsageError
@@ -143,7 +143,7 @@ def _make(
             await providers.close()
 
     with override(settings.prices):
-        return asyncio.run(work())
+        return finish(work())
 
 
 def _warn(text: str) -> None:

@@ -58,8 +58,12 @@ def evaluate_command(
         trust=trust,
     )
     result = wait_for(work, watcher, "; what was finished is kept: windlass evaluate --resume {}")
-    with override(settings.prices):
-        _print(result, settings, as_json=as_json)
+    try:
+        with override(settings.prices):
+            _print(result, settings, as_json=as_json)
+    except BrokenPipeError:
+        if result.error is None:
+            raise
     if result.error is not None:
         raise result.error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from windlass.cli.terminal import escaped, escaped_json
 from windlass.messages import Message, to_dict
+
 
 # A pipe has no width: its tables are as wide as they need to be.
 _WIDE = None if sys.stdout.isatty() else 200
@@ -30,6 +31,10 @@ class Screen(Console):
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
         plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
         super().__init__(stderr=stderr, width=width, soft_wrap=True, **plain, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Raise it again: the caller knows what it means, and rich would end the program."""
+        raise  # noqa: PLE0704 - called where it is handled
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print texts, escaped, and tables."""
@@ -47,8 +52,26 @@ class Screen(Console):
                 yield Segment(escaped(segment.text), segment.style)
 
 
+class _Progress(Screen):
+    """A console that falls silent where it cannot print any more: what is done goes on.
+
+    `on_closed` is called when that is because nobody reads it.
+    """
+
+    on_closed: Callable[[], None] | None = None
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, if that can be."""
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            self.quiet = True
+            if self.on_closed is not None and isinstance(error, BrokenPipeError):
+                self.on_closed()
+
+
 out = Screen(width=_WIDE)
-progress = Screen(stderr=True)
+progress = _Progress(stderr=True)
 
 
 def print_json(value: Any) -> None:

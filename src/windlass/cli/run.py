@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.trusting import settings_to_run, tell_unchecked, unchecked, without_untrusted
-from windlass.cli.waiting import wait_for
+from windlass.cli.waiting import finish, wait_for
 from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import UsageError
@@ -123,8 +122,12 @@ def run_command(
         trust=trust,
     )
     result = wait_for(work, watcher)
-    with override(settings.prices):
-        _print_result(result, settings, as_json=as_json)
+    try:
+        with override(settings.prices):
+            _print_result(result, settings, as_json=as_json)
+    except BrokenPipeError:
+        if result.error is None:
+            raise
     if result.error is not None:
         raise result.error
 
@@ -265,10 +268,10 @@ def dry_run_command(
                 on_event=_ignore,
             )
             with override(settings.prices):
-                forecast = asyncio.run(forecast_cost(run, settings.price_as))
+                forecast = finish(forecast_cost(run, settings.price_as))
         finally:
             keeper.close()
-            asyncio.run(providers.close())
+            finish(providers.close())
     if as_json:
         print_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})})
         return

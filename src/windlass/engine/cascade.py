@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 
 from windlass.cascade.choosing import helpers
@@ -47,30 +46,31 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     error: WindlassError | None = None
     status: Status = "completed"
     try:
-        await add_server_tools(run, servers)
-        for index, phase in enumerate(cascade.phases, start=1):
-            told = in_words(compile_rule(cascade, phase, run.settings))
-            run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
-            if await run_phase(run, phase) == "incomplete":
-                status = "incomplete"
-            run.outputs[phase.name] = phase_output(record, phase.name)
+        try:
+            await add_server_tools(run, servers)
+            for index, phase in enumerate(cascade.phases, start=1):
+                told = in_words(compile_rule(cascade, phase, run.settings))
+                run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
+                if await run_phase(run, phase) == "incomplete":
+                    status = "incomplete"
+                run.outputs[phase.name] = phase_output(record, phase.name)
+        except StoreError:
+            raise
+        except WindlassError as failure:
+            status, error = "failed", failure
+            error.session_id = record.session_id
+        await drain_cards(run)
     except StoreError as failure:
         failure.session_id = record.session_id
         with suppress(StoreError):  # perhaps it takes this much; if not, the first failure is told
             _stop(run, failure)
         raise
-    except WindlassError as failure:
-        status, error = "failed", failure
-        error.session_id = record.session_id
-    except asyncio.CancelledError:
-        told = "the run was interrupted"
-        stopped = Outcome("interrupted", record.clock(), error=told, details=told_of_windows(run))
-        record.append(outcomes=[stopped])
-        raise
     except Exception as bug:
         _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
-    await drain_cards(run)
+    except BaseException:  # cancelled, or whoever runs this process ends it
+        record.append(outcomes=[interrupted(run)])
+        raise
     told_error = str(error) if error else None
     details = told_of_windows(run)
     record.append(outcomes=[Outcome(status, record.clock(), error=told_error, details=details)])
@@ -111,6 +111,12 @@ async def add_server_tools(run: Run, servers: Servers) -> None:
     """Start the servers and make their tools known to the run. Raises ServerError."""
     for tool in await servers.start():
         run.registry.register(tool)
+
+
+def interrupted(run: Run) -> Outcome:
+    """How a session ends that somebody has stopped."""
+    told = "the run was interrupted"
+    return Outcome("interrupted", run.record.clock(), error=told, details=told_of_windows(run))
 
 
 def _stop(run: Run, failure: Exception) -> None:

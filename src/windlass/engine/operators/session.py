@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from contextlib import suppress
 from typing import Any, Final
 
 from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.cascade import add_server_tools, needed_servers
+from windlass.engine.cascade import add_server_tools, interrupted, needed_servers
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.operators.frame import Frame, Piece
 from windlass.engine.operators.job import Done, Job
@@ -72,15 +71,11 @@ async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result
         error.session_id = record.session_id
         told = {"kind": "failed", "error": type(failure).__name__, "text": str(failure)}
         record.append([record.row(NodeType.ERROR, metadata=told)])
-    except asyncio.CancelledError:
-        text = "the run was interrupted"
-        details = told_of_windows(run)
-        record.append(
-            outcomes=[Outcome("interrupted", record.clock(), error=text, details=details)]
-        )
-        raise
     except Exception as bug:
         _stop(job, bug)
+        raise
+    except BaseException:
+        record.append(outcomes=[interrupted(run)])
         raise
     said = str(error) if error else None
     details = told_of_windows(run)
