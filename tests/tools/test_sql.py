@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
+import threading
 import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from windlass.errors import ToolError
+from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
+from windlass.tools.registry import builtin
+from windlass.tools.runner import run_tool
 from windlass.tools.sql import ask, run_sql
 
 
@@ -187,3 +196,51 @@ class TestAnswer:
         with pytest.raises(ToolError, match="syntax error") as caught:
             run_sql(context, "SELEC 1")
         assert "\n" not in str(caught.value)
+
+
+ENDLESS = (
+    "SELECT count(*) FROM range(1000000000000) a, range(1000000) b WHERE a.range + b.range = 7"
+)
+
+
+class TestGivenUp:
+    """A query that nobody waits for any more takes no processor time."""
+
+    @pytest.mark.parametrize("how", ["time limit", "cancelled"])
+    async def test_is_interrupted(
+        self, context: ToolContext, call: Callable[..., ToolCall], how: str
+    ) -> None:
+        limit = 0.5 if how == "time limit" else 60.0
+        tool = replace(builtin().get("run_sql"), timeout_s=limit)
+        running = asyncio.ensure_future(run_tool(tool, call("run_sql", query=ENDLESS), context))
+        if how == "cancelled":
+            await asyncio.sleep(1)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        else:
+            assert "time limit of 0.5 s" in (await running).text
+        has_ended("tool run_sql")
+
+    async def test_also_while_a_table_of_an_sqlite_file_is_copied(
+        self, context: ToolContext, root: Path, call: Callable[..., ToolCall]
+    ) -> None:
+        with closing(sqlite3.connect(root / "endless.sqlite")) as made, made:
+            made.execute(
+                "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+                " SELECT count(*) AS c FROM n"
+            )
+        tool = replace(builtin().get("run_sql"), timeout_s=0.5)
+        asked = call("run_sql", query="SELECT * FROM endless.v")
+        assert "time limit of 0.5 s" in (await run_tool(tool, asked, context)).text
+        has_ended("tool run_sql")
+
+
+def has_ended(name: str) -> None:
+    """The thread of that name has ended, and nothing works on without it."""
+    for thread in [one for one in threading.enumerate() if one.name == name]:
+        thread.join(30)
+        assert not thread.is_alive()
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.3

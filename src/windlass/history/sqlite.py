@@ -15,6 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -42,6 +43,7 @@ from windlass.history.lost import Lost, once_each
 from windlass.history.migrations import migrate
 from windlass.history.numbering import Known
 from windlass.history.verify import verify_store
+from windlass.interrupting import interruptible
 from windlass.messages import Message
 
 _REMEMBERED: Final = 16
@@ -357,13 +359,19 @@ class SqliteKeeper:
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT with bound parameters, on a connection that cannot write.
 
-        Raises UsageError for anything else, and for SQL that SQLite refuses.
+        Raises UsageError for anything else, and for SQL that SQLite refuses. A signal ends it.
         """
         with self._use() as db:
             if self._reader is None:
                 self._reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
                 query.only_select(self._reader)
-            return query.select(self._reader, db, sql, params)
+            reader = self._reader
+
+            def abandon() -> None:
+                self._reader = None  # closing it would wait for the query
+
+            work = partial(query.select, reader, db, sql, params)
+            return interruptible(work, reader.interrupt, abandon)
 
     def verify(self) -> Iterator[Finding]:
         """Derive hashes, ids, windows and links again and yield what disagrees.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolSpec
 from windlass.modules import Modules
 from windlass.wire.base import Usage
@@ -65,6 +66,8 @@ class ToolContext:
     `memory` are the phase's banks (None: it has none). `skill` gives the instructions of a
     skill, `look` shows a picture or file of the session again, and `describe` keeps what the
     model says of one; all raise ToolError for what is not known.
+    `cancellation` tells that the call was given up, by its time limit or with its run: what a
+    tool does then goes nowhere.
     """
 
     session_id: str
@@ -85,6 +88,7 @@ class ToolContext:
     look: Callable[[str], ToolOutput] | None = None
     describe: Callable[[str, str], str] | None = None
     search_session: Callable[[str, int], str] | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.errors import ToolError
 from windlass.imports import logging_unchanged
+from windlass.interrupting import Cancellation
 from windlass.tools import paths
 from windlass.tools.base import ToolContext
 
@@ -110,7 +111,7 @@ def read(context: ToolContext, file: str) -> Table:
     """The whole table of a data file; `shop.sqlite:orders` names a table of an SQLite file."""
     found = sources(context)
     source = _pick(context, file, found)
-    with engine(found, [source], source.label) as (connection, unreadable):
+    with engine(found, [source], source.label, context.cancellation) as (connection, unreadable):
         if unreadable:
             raise ToolError(unreadable[0])
         try:
@@ -155,11 +156,13 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def engine(found: Sequence[Source], wanted: Sequence[Source], text: str) -> Iterator[Engine]:
+def engine(
+    found: Sequence[Source], wanted: Sequence[Source], text: str, cancellation: Cancellation
+) -> Iterator[Engine]:
     """A DuckDB connection that holds the `wanted` sources and can reach nothing else.
 
     Sources have their names as views, and their paths where `text` spells them. Files
-    of `found` may also be named by absolute path.
+    of `found` may also be named by absolute path. What it does is interrupted by `cancellation`.
     """
     duckdb = _duckdb()
     settings = {
@@ -172,12 +175,15 @@ def engine(found: Sequence[Source], wanted: Sequence[Source], text: str) -> Iter
         "temp_directory": "",
     }
     unreadable: list[str] = []
-    with closing(duckdb.connect(":memory:", config=settings)) as connection:
+    with (
+        closing(duckdb.connect(":memory:", config=settings)) as connection,
+        cancellation.interrupting(connection.interrupt),
+    ):
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"CREATE SCHEMA {_COPIES}")
         for source in wanted:
             try:
-                _add(connection, source, text)
+                _add(connection, source, text, cancellation)
             except (duckdb.Error, sqlite3.Error, OverflowError) as problem:
                 # Told only when the query fails: it may mean another table.
                 unreadable.append(f"{source.label!r} cannot be read: {first_line(problem)}")
@@ -188,11 +194,13 @@ def engine(found: Sequence[Source], wanted: Sequence[Source], text: str) -> Iter
         yield Engine(connection, unreadable)
 
 
-def _add(connection: DuckDBPyConnection, source: Source, text: str) -> None:
+def _add(
+    connection: DuckDBPyConnection, source: Source, text: str, cancellation: Cancellation
+) -> None:
     spelled = [each for each in (source.label, f"./{source.label}") if each in text]
     views = [quoted(name) for name in (source.name, *spelled) if name]
     if source.table:
-        content = _copy_in(connection, source)
+        content = _copy_in(connection, source, cancellation)
         if source.name:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(source.schema)}")
             views.append(f"{quoted(source.schema)}.{quoted(source.table)}")
@@ -214,6 +222,12 @@ def quoted(name: str) -> str:
 def first_line(problem: BaseException) -> str:
     """The first line of an error's text; DuckDB adds a picture of the query below it."""
     return str(problem).strip().partition("\n")[0]
+
+
+def errors() -> type[Exception]:
+    """What DuckDB raises."""
+    kind: type[Exception] = _duckdb().Error
+    return kind
 
 
 def _duckdb() -> Any:
@@ -255,11 +269,11 @@ def _sqlite_tables(file: Path) -> list[str]:
         return []  # `.db` is also the ending of files that are no SQLite
 
 
-def _copy_in(connection: DuckDBPyConnection, source: Source) -> str:
+def _copy_in(connection: DuckDBPyConnection, source: Source, cancellation: Cancellation) -> str:
     """Copy one SQLite table into DuckDB, by way of a file: bound rows take 100 times as long."""
     import tempfile
 
-    with closing(_open_sqlite(source.file)) as lite:
+    with closing(_open_sqlite(source.file)) as lite, cancellation.interrupting(lite.interrupt):
         cursor = lite.execute(f"SELECT * FROM {quoted(source.table)} LIMIT {MAX_ROWS + 1}")  # noqa: S608
         columns = [str(each[0]) for each in cursor.description]
         rows = cursor.fetchall()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import ToolError, did_you_mean
+from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolCall, clean_text, picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
@@ -69,18 +70,21 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
         arguments = _arguments(tool, call)
     except ValueError as problem:
         return _failure(str(problem))
+    cancellation = Cancellation()
     if tool.context_parameter is not None:
-        arguments[tool.context_parameter] = context
+        arguments[tool.context_parameter] = dataclasses.replace(context, cancellation=cancellation)
     task = asyncio.ensure_future(_guarded(tool, arguments))
     try:
         done, _ = await asyncio.wait({task}, timeout=tool.timeout_s)
     except asyncio.CancelledError:
         task.cancel()
+        cancellation.cancel()
         raise
     if done:
         return task.result()
     # Not awaited: a task that swallows its cancellation would hang the run after all.
     task.cancel()
+    cancellation.cancel()
     return _failure(
         f"{tool.spec.name!r} did not finish within its time limit of {tool.timeout_s:g} s; "
         "it was given up and has no result"

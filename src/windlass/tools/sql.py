@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import ToolError
+from windlass.interrupting import Cancellation
 from windlass.tools import data
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 QUERY_S: Final = 50.0
-"""Seconds after which a query is interrupted: before the tool's own limit, so that its
-thread ends."""
+"""Seconds after which a query is interrupted: before the tool's own limit, so that what is said
+of it names a way out."""
 
 _MAX_ROWS: Final = 1_000
 _MAX_CELL: Final = 200
@@ -51,28 +52,26 @@ def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = 
     """The answer to `query` as a compact table; interrupted after `seconds`."""
     found = data.sources(context)
     wanted = [each for each in found if _CATALOGUE.search(query) or _is_named(each, query)]
-    with data.engine(found, wanted, query) as (connection, unreadable):
-        text = _checked(connection, query)
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            connection.interrupt()
-
-        timer = threading.Timer(seconds, stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            return _answer(connection, text, min(max(max_rows, 0), _MAX_ROWS))
-        except _errors() as problem:
-            if late.is_set():
-                raise ToolError(
-                    f"the query was stopped after {seconds:g} s: ask for less, or filter first"
-                ) from problem
-            reasons = "; ".join([data.first_line(problem), *unreadable, data.known(found)])
-            raise ToolError(reasons) from problem
-        finally:
-            timer.cancel()
+    cancellation = context.cancellation
+    timer = threading.Timer(seconds, cancellation.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        with data.engine(found, wanted, query, cancellation) as (connection, unreadable):
+            try:
+                text = _checked(connection, query)
+                return _answer(connection, text, min(max(max_rows, 0), _MAX_ROWS), cancellation)
+            except data.errors() as problem:
+                reasons = "; ".join([data.first_line(problem), *unreadable, data.known(found)])
+                raise ToolError(reasons) from problem
+    except (data.errors(), ToolError) as problem:
+        if cancellation.cancelled:
+            raise ToolError(
+                f"the query was stopped after {seconds:g} s: ask for less, or filter first"
+            ) from problem
+        raise
+    finally:
+        timer.cancel()
 
 
 def _is_named(source: data.Source, query: str) -> bool:
@@ -83,17 +82,11 @@ def _is_named(source: data.Source, query: str) -> bool:
     )
 
 
-def _errors() -> type[Exception]:
-    import duckdb
-
-    return duckdb.Error
-
-
 def _checked(connection: DuckDBPyConnection, query: str) -> str:
     """The one statement of `query`, which only reads."""
     try:
         statements = connection.extract_statements(query)
-    except _errors() as problem:
+    except data.errors() as problem:
         raise ToolError(data.first_line(problem)) from problem
     if len(statements) != 1:
         raise ToolError(f"expected one SQL statement, not {len(statements)}")
@@ -105,7 +98,9 @@ def _checked(connection: DuckDBPyConnection, query: str) -> str:
     return str(statements[0].query).strip().rstrip(";")
 
 
-def _answer(connection: DuckDBPyConnection, query: str, max_rows: int) -> str:
+def _answer(
+    connection: DuckDBPyConnection, query: str, max_rows: int, cancellation: Cancellation
+) -> str:
     connection.execute(query)
     described: Sequence[Any] = connection.description or ()
     if any("TIME ZONE" in str(each[1]) for each in described):
@@ -115,6 +110,8 @@ def _answer(connection: DuckDBPyConnection, query: str, max_rows: int) -> str:
     total = len(rows)
     while more := len(connection.fetchmany(_BATCH)):
         total += more
+        if cancellation.cancelled:  # rows that are there already take no interruption
+            raise ToolError("given up")
     return table_text([str(each[0]) for each in described], rows, total)
 
 
