@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import TaskFileError, UsageError, did_you_mean
+from windlass.fair import fair, preload
 from windlass.library import (
     Tools,
     check_models,
     in_a_loop,
+    load_engine,
     make_registry,
     modules_of,
     noted,
     open_store,
     prepare,
+    shared_store,
     waiting,
 )
 from windlass.prices import override
@@ -111,6 +114,8 @@ async def evaluate(
     fails. Failures of tasks, providers and limits are in the result's `error`, and what was
     finished by then in its `notes`.
     """
+    await preload(load_engine)
+    await fair()
     from windlass.engine.operators.job import Job
     from windlass.engine.operators.session import run_program, what_was_begun
     from windlass.operators.reading import read_task
@@ -133,7 +138,7 @@ async def evaluate(
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
-            keeper = closing.enter_context(open_store(settings, existing=True))
+            keeper = closing.enter_context(open_store(settings, existing=True, writing=True))
             start, finished = what_was_begun(keeper, resume)
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
@@ -157,7 +162,7 @@ async def evaluate(
                 Cluster(flags, tools=tools, providers=providers or {}, auto=auto)
             )
         if resume is None:
-            keeper = closing.enter_context(open_store(settings))
+            keeper = closing.enter_context(shared_store(settings))
         run = prepare(
             program.cascade,
             input or {},

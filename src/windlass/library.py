@@ -7,14 +7,16 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
+from importlib import import_module
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windlass.errors import CascadeError, UsageError
+from windlass.fair import fair, preload
 from windlass.modules import Modules
 from windlass.prices import override, split_model
 from windlass.settings import Settings
@@ -71,6 +73,8 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
+    await preload(load_engine)
+    await fair()
     from windlass.engine.carding.beside import check_cards
     from windlass.providers.at_hand import Providers
 
@@ -88,7 +92,7 @@ async def run(
         )
         check_models(loaded, settings, made.resolve)
         check_cards(loaded, settings, made.resolve)
-        keeper = closing.enter_context(open_store(settings))
+        keeper = closing.enter_context(shared_store(settings))
         prepared = prepare(
             loaded,
             input or {},
@@ -102,6 +106,27 @@ async def run(
         from windlass.engine.cascade import run_cascade
 
         return await run_cascade(prepared)
+
+
+def load_engine() -> None:
+    """Import what every run needs, and load the vocabulary by which most models are counted."""
+    for name in _MODULES:
+        import_module(name)
+    from windlass.tokens import FamilyCounter
+
+    FamilyCounter("").text("any")
+
+
+_MODULES = (
+    "windlass.cascade.check",
+    "windlass.cascade.load",
+    "windlass.engine.carding.beside",
+    "windlass.engine.cascade",
+    "windlass.engine.operators.session",
+    "windlass.history.sqlite",
+    "windlass.operators.reading",
+    "windlass.providers.at_hand",
+)
 
 
 def run_sync(
@@ -163,12 +188,23 @@ class Rows(list[dict[str, Any]]):
         return pd.DataFrame(list(self))
 
 
-def open_store(settings: Settings, *, existing: bool = False) -> Keeper:
-    """The store that the settings name; `existing`: raise UsageError where there is none."""
+def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Keeper:
+    """The store that the settings name; `existing`: raise UsageError where there is none.
+
+    One that cannot be written is opened for reading, unless `writing` is meant (StoreError).
+    """
     from windlass.history.places import open_place
 
     settings.check_trust("store")
-    return open_place(settings.store, environ, existing=existing)
+    return open_place(settings.store, environ, existing=existing, writing=writing)
+
+
+def shared_store(settings: Settings) -> AbstractContextManager[Keeper]:
+    """The store that the settings name, made where it is missing; one for all runs at a time."""
+    from windlass.history.places import shared_place
+
+    settings.check_trust("store")
+    return shared_place(settings.store, environ)
 
 
 def _ignore(event: Event) -> None:

@@ -15,7 +15,7 @@ from windlass.history.cards import mark_cards
 def callout_command(session: str, ref: str, name: str, store: str | None, *, as_json: bool) -> None:
     """Mark the message that `ref` names, and print it."""
     called = checked_name(name)
-    keeper = open_existing(store)
+    keeper = open_existing(store, writing=True)
     try:
         keeper.start(session)  # says which sessions there are, where this is none
         rows = list(keeper.rows(session))

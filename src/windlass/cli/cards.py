@@ -50,7 +50,8 @@ def cards_command(
 ) -> None:
     """Show the cards of a session; with `make` or `regenerate` make them first."""
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_marked(settings)
+    writing = make or regenerate or pin is not None or unpin is not None
+    keeper = open_marked(settings, writing=writing)
     told: Told | None = None
     try:
         keeper.start(session)  # says which sessions there are, where this is none

@@ -125,7 +125,7 @@ def prune_command(
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
     age = None if older_than is None else _age(older_than)
     settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
+    keeper = open_store(settings, existing=True, writing=True)
     try:
         pruned = keeper.prune(
             older_than_s=age, session_id=session, now=time.time(), dry_run=dry_run

@@ -24,14 +24,17 @@ _PREVIEW = 600
 _BEGINNING = 80
 
 
-def open_existing(store: str | None) -> Keeper:
-    """The store that the flag, the variable or the file names. Raises UsageError: none there."""
-    return open_marked(Settings.read({"store": store}, environ, Path.cwd()))
+def open_existing(store: str | None, *, writing: bool = False) -> Keeper:
+    """The store that the flag, the variable or the file names. Raises UsageError: none there.
+
+    Raises StoreError where it cannot be written and `writing` is meant.
+    """
+    return open_marked(Settings.read({"store": store}, environ, Path.cwd()), writing=writing)
 
 
-def open_marked(settings: Settings) -> Keeper:
+def open_marked(settings: Settings, *, writing: bool = False) -> Keeper:
     """A store to look into: a message that is lost hides itself, and is named."""
-    keeper = open_store(settings, existing=True)
+    keeper = open_store(settings, existing=True, writing=writing)
     keeper.mark_lost(note)
     return keeper
 

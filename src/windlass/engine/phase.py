@@ -27,6 +27,7 @@ from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
 from windlass.engine.windows import open_course
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
+from windlass.fair import fair
 from windlass.history.base import NodeType, Outcome, StateChange, Status
 from windlass.messages import Message, user
 from windlass.prompts import repair_text, retry_text
@@ -53,6 +54,7 @@ async def run_phase(run: Run, phase: Phase) -> Status:
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
+    await fair()
     return (await carry_out(run, phase.name, begin(run, phase)))[0]
 
 

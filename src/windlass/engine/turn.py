@@ -25,6 +25,7 @@ from windlass.engine.windows import (
     write_texts,
 )
 from windlass.errors import ContextTooLong
+from windlass.fair import fair
 from windlass.history.base import CallRecord, NodeType, Shown, request_hash
 from windlass.window.entries import Entry
 from windlass.window.expire import expired
@@ -37,6 +38,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
+    await fair()
     phase.turn += 1
     name, record, counter = phase.phase.name, run.record, phase.info.counter
 

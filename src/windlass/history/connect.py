@@ -8,11 +8,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError
@@ -137,10 +139,74 @@ def writing(
 
 
 def reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
-    """A connection that cannot write: it takes no write lock and sees what others commit."""
-    uri = f"{file.resolve().as_uri()}?mode=ro"
+    """A connection that cannot write: it takes no write lock and sees what others commit.
+
+    On a medium that cannot be written it sees what is there now.
+    """
+    db = _read_only(file, blobs, busy_s, "mode=ro")
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        if not is_unwritable(error):
+            return db  # damaged; whoever reads on says so
+        db.close()
+        return _frozen(file, blobs, busy_s)
+    except sqlite3.Error:
+        return db
+    return db
+
+
+def copied(file: Path, blobs: Blobs) -> sqlite3.Connection:
+    """A connection to a copy of the database, which is removed when it is closed."""
+    folder = TemporaryDirectory(prefix="windlass-")
+    try:
+        for name in (file.name, f"{file.name}-wal"):
+            if (part := file.with_name(name)).exists():
+                shutil.copyfile(part, Path(folder.name, name))
+        db = sqlite3.connect(
+            Path(folder.name, file.name),
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Copy,
+        )
+        db.folder = folder
+        _register(db, blobs)
+    except BaseException:
+        folder.cleanup()
+        raise
+    return db
+
+
+class _Copy(sqlite3.Connection):
+    folder: TemporaryDirectory[str]
+
+    def close(self) -> None:
+        super().close()
+        self.folder.cleanup()
+
+
+def is_unwritable(error: BaseException) -> bool:
+    """Whether SQLite failed because it may write neither the file nor beside it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+
+
+def _frozen(file: Path, blobs: Blobs, busy_s: float) -> sqlite3.Connection:
+    """A connection to a file beside which SQLite can keep no log of its own."""
+    log = file.with_name(f"{file.name}-wal")
+    if log.exists() and log.stat().st_size:
+        # A process was killed before it moved these commits into the file.
+        return copied(file, blobs)
+    return _read_only(file, blobs, busy_s, "mode=ro&immutable=1")
+
+
+def _read_only(file: Path, blobs: Blobs, busy_s: float, how: str) -> sqlite3.Connection:
     db = sqlite3.connect(
-        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
+        f"{file.resolve().as_uri()}?{how}",
+        uri=True,
+        timeout=busy_s,
+        isolation_level=None,
+        check_same_thread=False,
     )
     _register(db, blobs)
     return db

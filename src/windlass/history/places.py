@@ -9,7 +9,10 @@ The password never stands in an address: it is in the environment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,6 +34,10 @@ _OPTIONS: Final = {
 }
 _DATABASE: Final = "windlass"
 
+_SHARED: Final[dict[tuple[int, Path], tuple[Keeper, int]]] = {}
+"""Open stores by process and folder, with the number of those who use each."""
+_LOCK: Final = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -46,16 +53,25 @@ class Place:
 
 
 def open_place(
-    store: Path | StoreAddress, environ: Mapping[str, str], *, existing: bool = False
+    store: Path | StoreAddress,
+    environ: Mapping[str, str],
+    *,
+    existing: bool = False,
+    writing: bool = False,
 ) -> Keeper:
     """The keeper of a store; `existing`: raise UsageError where there is none.
+
+    A folder that exists and cannot be written is opened for reading, and not at all (StoreError)
+    where `writing` is meant.
 
     Raises UsageError for a wrong address, and for a library that is not installed.
     """
     if isinstance(store, Path):
         from windlass.history.sqlite import SqliteKeeper
 
-        return SqliteKeeper.open_existing(store) if existing else SqliteKeeper(store)
+        if not existing:
+            return SqliteKeeper(store)
+        return SqliteKeeper.open_existing(store, writing=writing)
     from windlass.history.blob_places import open_blobs
     from windlass.history.clickhouse.client import Client
     from windlass.history.clickhouse.keeper import ClickHouseKeeper
@@ -68,6 +84,37 @@ def open_place(
         shape=place.shape,
         existing=existing,
     )
+
+
+@contextmanager
+def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iterator[Keeper]:
+    """The keeper of a store for as long as it is needed.
+
+    Those who need a folder at the same time share one: each holds files open, and a process may
+    hold only so many. Raises what `open_place` raises.
+    """
+    if not isinstance(store, Path):
+        with open_place(store, environ) as own:
+            yield own
+        return
+    # Of this process: connections to SQLite must not be used by a fork.
+    key = os.getpid(), store.absolute()
+    with _LOCK:
+        if key in _SHARED:
+            keeper, users = _SHARED[key]
+        else:
+            keeper, users = open_place(store, environ), 0
+        _SHARED[key] = keeper, users + 1
+    try:
+        yield keeper
+    finally:
+        with _LOCK:
+            users = _SHARED[key][1] - 1
+            if users:
+                _SHARED[key] = keeper, users
+            else:
+                del _SHARED[key]
+                keeper.close()
 
 
 def read_address(store: StoreAddress) -> Place:

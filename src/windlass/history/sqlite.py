@@ -36,17 +36,17 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
-from windlass.history.connect import FILE, Synchronous, store_errors
+from windlass.history.connect import FILE, Synchronous, copied, is_unwritable, store_errors
 from windlass.history.connect import reading as open_reading
 from windlass.history.connect import writing as open_writing
 from windlass.history.lost import Lost, once_each
-from windlass.history.migrations import migrate
+from windlass.history.migrations import STEPS, migrate, version
 from windlass.history.numbering import Known
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
 from windlass.messages import Message
 
-_REMEMBERED: Final = 16
+_REMEMBERED: Final = 256
 """Sessions whose last numbers and window are kept at hand between appends."""
 
 
@@ -61,7 +61,12 @@ class SqliteKeeper:
     remote = False
 
     def __init__(
-        self, folder: Path, *, busy_s: float = 10.0, synchronous: Synchronous = "FULL"
+        self,
+        folder: Path,
+        *,
+        busy_s: float = 10.0,
+        synchronous: Synchronous = "FULL",
+        may_be_unwritable: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self.file = self.folder / FILE
@@ -76,24 +81,59 @@ class SqliteKeeper:
             fresh = not self.file.exists()
             if not fresh:
                 self._tighten()
-            self._db = open_writing(self.file, self._blobs, busy_s=busy_s, synchronous=synchronous)
             try:
-                migrate(self._db, str(self.file))
-                if fresh:
-                    sync_folder(self.folder)
-            except (sqlite3.Error, StoreError, OSError):
-                self._db.close()
-                raise
+                self._db = self._open_writing()
+            except sqlite3.Error as error:
+                if not (may_be_unwritable and is_unwritable(error)):
+                    raise
+                self._db = self._open_unwritable()
+            if fresh:
+                sync_folder(self.folder)
+
+    def _open_writing(self) -> sqlite3.Connection:
+        db = open_writing(
+            self.file, self._blobs, busy_s=self._busy_s, synchronous=self._synchronous
+        )
+        try:
+            migrate(db, str(self.file))
+        except (sqlite3.Error, StoreError):
+            db.close()
+            raise
+        return db
+
+    def _open_unwritable(self) -> sqlite3.Connection:
+        """A connection to a store on a medium that cannot be written; an older one is copied."""
+        db = open_reading(self.file, self._blobs, busy_s=self._busy_s)
+        if version(db) < len(STEPS):
+            db.close()
+            db = copied(self.file, self._blobs)
+            migrate(db, str(self.file))
+        db.execute("PRAGMA query_only = ON")
+        return db
 
     @classmethod
-    def open_existing(cls, folder: Path, *, busy_s: float = 10.0) -> SqliteKeeper:
-        """The store in `folder`. Raises UsageError where there is none."""
+    def open_existing(
+        cls, folder: Path, *, busy_s: float = 10.0, writing: bool = False
+    ) -> SqliteKeeper:
+        """The store in `folder`. Raises UsageError where there is none.
+
+        One that cannot be written is opened for reading: to append to it raises StoreError; with
+        `writing` to open it does.
+        """
         if not (folder / FILE).is_file():
             raise UsageError(
                 f"there is no store in {str(folder)!r}: run a cascade first, or name the store's "
                 "folder with --store"
             )
-        return cls(folder, busy_s=busy_s)
+        keeper = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
+        if writing:
+            try:
+                with keeper._transaction():
+                    pass
+            except StoreError:
+                keeper.close()
+                raise
+        return keeper
 
     def _tighten(self) -> None:
         """Close a store that an earlier version left open to others."""
@@ -115,6 +155,13 @@ class SqliteKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _open_reading(self) -> sqlite3.Connection:
+        reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
+        if version(reader) == len(STEPS):
+            return reader
+        reader.close()
+        return self._open_unwritable()  # older, and not brought up: it cannot be written
 
     @contextmanager
     def _use(self) -> Iterator[sqlite3.Connection]:
@@ -163,7 +210,8 @@ class SqliteKeeper:
                 raise
             known.settle()
             self._known.pop(prepared.session_id, None)
-            self._known[prepared.session_id] = known
+            if all(outcome.phase is not None for outcome in batch.outcomes):  # it goes on
+                self._known[prepared.session_id] = known
             if len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
             return ids
@@ -363,7 +411,7 @@ class SqliteKeeper:
         """
         with self._use() as db:
             if self._reader is None:
-                self._reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
+                self._reader = self._open_reading()
                 query.only_select(self._reader)
             reader = self._reader
 

@@ -13,7 +13,9 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary, ref
 
 import httpx
 
@@ -47,6 +49,9 @@ class Piece:
 class HttpClient:
     """Posts to one provider. Connections are made when they are needed and kept.
 
+    All of an event loop share one pool of them, which leaves half of the files that the process
+    may open to others; a request beyond waits for its turn.
+
     Args:
         origin: What error texts call the provider; its `url` is what paths are put behind.
         headers: Sent with each request; the key among them.
@@ -65,8 +70,7 @@ class HttpClient:
         self._headers = dict(headers)
         self._timeouts = timeouts
         self._asked = asked
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pool: _Pool | None = None
 
     async def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
         """The events of the answer, or its one object where the server does not stream.
@@ -92,15 +96,23 @@ class HttpClient:
 
     async def close(self) -> None:
         """Let go of the connections; the next request makes new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.aclose()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.leave(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def _respond(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
         """The response, its status a good one; whatever httpx raises becomes ours."""
         try:
-            async with self._here().stream("POST", self._origin.url + path, json=body) as response:
+            async with self._here().stream(
+                "POST",
+                self._origin.url + path,
+                json=body,
+                headers=self._headers,
+                timeout=httpx.Timeout(
+                    self._timeouts.read_s, connect=self._timeouts.connect_s, pool=None
+                ),
+            ) as response:
                 if not response.is_success:
                     text = (await response.aread()).decode("utf-8", "replace")
                     error, again = self._origin.failure(response.status_code, text)
@@ -149,13 +161,41 @@ class HttpClient:
     def _here(self) -> httpx.AsyncClient:
         """The client of this event loop: connections cannot be taken into another."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._loop = loop
-            self._client = httpx.AsyncClient(
-                headers=self._headers,
-                timeout=httpx.Timeout(
-                    self._timeouts.read_s, connect=self._timeouts.connect_s, pool=None
-                ),
-                limits=httpx.Limits(max_connections=None),
-            )
-        return self._client
+        if self._pool is None or self._pool.loop() is not loop:
+            self._pool = _POOLS.get(loop)
+            if self._pool is None:
+                self._pool = _POOLS[loop] = _Pool(loop)
+            self._pool.users += 1
+        return self._pool.client
+
+
+class _Pool:
+    """The connections of one event loop, and how many use them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = ref(loop)
+        self.users = 0
+        # No cookies: what one key was given must not be sent with another.
+        jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+        limits = httpx.Limits(max_connections=_most_connections())
+        self.client = httpx.AsyncClient(cookies=jar, limits=limits)
+
+    async def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let go of them; whoever is the last closes them."""
+        self.users -= 1
+        if not self.users and self.loop() is loop:
+            _POOLS.pop(loop, None)
+            await self.client.aclose()
+
+
+_POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]] = WeakKeyDictionary()
+
+
+def _most_connections() -> int | None:
+    """Half of the files that this process may open; None where there is no such limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if most == resource.RLIM_INFINITY else max(1, most // 2)

@@ -18,6 +18,7 @@ from windlass.engine.carding.maker import CardMaker, Summariser
 from windlass.engine.carding.queue import CardWorker, Queue, Told, wanted
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
+from windlass.fair import fair
 from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo
 from windlass.history.cards import Marks, mark_cards
 from windlass.settings import Settings
@@ -216,6 +217,7 @@ class Beside:
         failures = 0
         while True:
             self._queue.arrived.clear()
+            await fair()
             try:
                 await self._worker.work_off(self._queue, self._told)
                 await self._follow_marks()

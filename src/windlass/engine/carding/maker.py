@@ -18,6 +18,7 @@ from windlass.cards.index import embeddable
 from windlass.cards.kept import CardOptions
 from windlass.cards.making import mean_of, question, shared, summary_in, wants_model
 from windlass.errors import WindlassError
+from windlass.fair import fair
 from windlass.history.cards import Marks
 from windlass.messages import Message, user
 from windlass.prices import cost
@@ -132,7 +133,7 @@ class CardMaker:
             if same is not None:
                 card = shared(card, same)
             made.cards.append(card)
-            await asyncio.sleep(0)
+            await fair()
         for at, item in enumerate(items):
             card = made.cards[at]
             if self.summariser is not None and wants_model(item.message):

@@ -17,6 +17,7 @@ from windlass.engine.operators.job import Done, Job
 from windlass.engine.phase import carry_out, generation_of, open_phase
 from windlass.engine.state import PhaseRun
 from windlass.errors import NoContext
+from windlass.fair import fair
 from windlass.history.base import NodeType, Row
 from windlass.messages import Text, user
 from windlass.operators.model import Task
@@ -57,6 +58,7 @@ async def run_atomic(
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
+    await fair()
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})

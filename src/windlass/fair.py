@@ -1,0 +1,66 @@
+"""Many runs on one event loop: one piece of work for each of its rounds.
+
+Planning a call takes milliseconds and does not wait for anything. Two hundred runs that are due at
+once would keep the loop from everything else for as long as all of them take together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+_Queue: TypeAlias = deque["asyncio.Future[None]"]
+
+_QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue]] = WeakKeyDictionary()
+
+
+async def fair() -> None:
+    """Wait for a round of the event loop in which no other piece of work begins.
+
+    To be awaited before work of some milliseconds; those that wait are served in order.
+    """
+    loop = asyncio.get_running_loop()
+    queue = _QUEUES.setdefault(loop, deque())
+    place: asyncio.Future[None] = loop.create_future()
+    queue.append(place)
+    if len(queue) == 1:
+        loop.call_soon(_serve, loop, queue)
+    await place
+
+
+def _serve(loop: asyncio.AbstractEventLoop, queue: _Queue) -> None:
+    while queue:
+        place = queue.popleft()
+        if not place.done():  # else it was cancelled
+            place.set_result(None)
+            break
+    if queue:
+        loop.call_soon(_serve, loop, queue)
+
+
+_DONE: Final[dict[Callable[[], None], Future[None]]] = {}
+_LOCK: Final = threading.Lock()
+
+
+async def preload(work: Callable[[], None]) -> None:
+    """Do some work once in this process, in a thread: what it imports and loads takes seconds."""
+    with _LOCK:
+        first = work not in _DONE
+        done = _DONE.setdefault(work, Future())
+    if first:
+
+        def run() -> None:
+            with suppress(Exception):  # told where it is needed
+                work()
+            done.set_result(None)
+
+        done.set_running_or_notify_cancel()
+        threading.Thread(target=run, name="preparing", daemon=True).start()
+    if not done.done():
+        await asyncio.wrap_future(done)
