@@ -248,7 +248,8 @@ async def test_a_second_signal_waits_for_nothing_and_loses_nothing(site: Site) -
 async def test_a_pipe_that_nobody_reads_ends_a_run_in_order(site: Site, closed: str) -> None:
     reading, writing = os.pipe()
     ends = {"stdout": ["stdout"], "stderr": ["stderr"], "both": ["stdout", "stderr"]}[closed]
-    running = await site.start("run", "c.json", "--session", "s1", **dict.fromkeys(ends, writing))
+    given: dict[str, Any] = dict.fromkeys(ends, writing)
+    running = await site.start("run", "c.json", "--session", "s1", **given)
     os.close(writing)
     await running.asked()
     server = await running.until("server")

@@ -7,15 +7,32 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.history.builders import a_session
+import windlass
+from tests.engine.harness import cascade, phase
 from windlass.history import migrations
 from windlass.history.sqlite import SqliteKeeper
+from windlass.providers.scripted import Scripted
 
-MAIN = "import sys; sys.argv[0] = 'windlass'; from windlass.cli import main; main()"
+# All commands in one process: to start one for each would take most of the time.
+MAIN = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from windlass.cli import main
+
+done = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["windlass", *arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as left:
+            done.append([arguments, left.code or 0, out.getvalue(), err.getvalue()])
+print(json.dumps(done))
+"""
 
 
 class Medium:
@@ -28,11 +45,13 @@ class Medium:
         self.folder = folder
         self.store = folder / "disc"
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        told = [sys.executable, "-c", MAIN, *arguments, "--store", str(self.store)]
-        return self._run(told)
+    def commands(self, *commands: list[str]) -> list[tuple[list[str], int, str, str]]:
+        """Of each command its arguments, exit code, output and errors."""
+        done = self.run([sys.executable, "-c", MAIN, json.dumps(commands)])
+        assert done.returncode == 0, done.stderr
+        return [tuple(each) for each in json.loads(done.stdout)]
 
-    def _run(self, told: list[str]) -> subprocess.CompletedProcess[str]:
+    def run(self, told: list[str]) -> subprocess.CompletedProcess[str]:
         if os.geteuid() == 0:
             disc = str(self.store)
             mounts = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
@@ -64,13 +83,20 @@ class Medium:
 KILLED = """
 import os, sys
 from pathlib import Path
-from tests.history.builders import a_session
+from tests.history.test_unwritable import fill
 from windlass.history.sqlite import SqliteKeeper
 keeper = SqliteKeeper(Path(sys.argv[1]))
-for batch in a_session():
-    keeper.append(batch)
+fill(Path(sys.argv[1]))
 os._exit(0)  # what it wrote lies in the write-ahead log
 """
+
+
+def fill(store: Path) -> None:
+    """A session whose one call has a large answer, which lies in a file of its own."""
+    scripted = Scripted(lambda request: "said " * 2_000)
+    given = {"scripted": scripted}
+    told = cascade(phase("a"))
+    windlass.run_sync(told, model="scripted/x", store=store, providers=given, session_id="s1")
 
 
 @pytest.fixture(params=["closed", "killed", "killed and moved", "older"])
@@ -79,7 +105,7 @@ def medium(
 ) -> Medium:
     made = Medium(tmp_path)
     made.store.mkdir()
-    if os.geteuid() == 0 and made._run(["true"]).returncode:
+    if os.geteuid() == 0 and made.run(["true"]).returncode:
         pytest.skip("root, and not allowed to mount")
     if request.param.startswith("killed"):
         root = Path(__file__).parents[2]
@@ -89,59 +115,47 @@ def medium(
     else:
         if request.param == "older":
             monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:1])
-        with SqliteKeeper(made.store) as keeper:
-            for batch in a_session():
-                keeper.append(batch)
+        fill(made.store)
         monkeypatch.undo()
     return made
 
 
 def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
-    before = medium.digest()
-    (session,) = json.loads(medium.command("sessions", "--json").stdout)
-    name = session["session_id"]
-    for arguments in (
-        ["show", name],
-        ["show", name, "--call", "1"],
-        ["explain", name, "1"],
-        ["report", name],
-        ["query", "SELECT count(*) AS n FROM unified_logs"],
-        ["query", "SELECT count(*) AS n FROM context_cards"],
-        ["cards", name],
-        ["memory", "list"],
-        ["verify"],
-    ):
-        done = medium.command(*arguments)
-        assert done.returncode == 0, (arguments, done.stderr)
-        assert "Traceback" not in done.stderr
+    before, store = medium.digest(), ["--store", str(medium.store)]
+    looking = [
+        ["sessions", *store],
+        ["show", "s1", "--call", "1", *store],
+        ["explain", "s1", "1", *store],
+        ["report", "s1", *store],
+        ["query", "SELECT count(*) AS n FROM unified_logs, context_cards", *store],
+        ["cards", "s1", *store],
+        ["memory", "list", *store],
+        ["verify", *store],
+        ["migrate", str(medium.store), str(medium.folder / "copy")],
+    ]
+    for arguments, code, _, err in medium.commands(*looking):
+        assert (code, "Traceback" in err) == (0, False), (arguments, err)
     assert medium.digest() == before
-
-
-def test_it_can_be_copied_to_another(medium: Medium) -> None:
-    target = medium.folder / "copy"
-    told = [sys.executable, "-c", MAIN, "migrate", str(medium.store), str(target)]
-    done = medium._run(told)
-    assert done.returncode == 0, done.stderr
-    with SqliteKeeper.open_existing(target) as keeper:
-        assert len(keeper.sessions()) == 1
+    with SqliteKeeper.open_existing(medium.folder / "copy") as keeper:
+        assert [info.session_id for info in keeper.sessions()] == ["s1"]
 
 
 def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
-    (session,) = json.loads(medium.command("sessions", "--json").stdout)
-    name = session["session_id"]
-    cascade: dict[str, Any] = {"cascade_id": "c", "phases": [{"name": "a", "instructions": "Do."}]}
-    (medium.folder / "c.json").write_text(json.dumps(cascade))
-    for arguments in (
-        ["run", "c.json", "--model", "local/smollm2"],
-        ["callout", name, "1", "mark"],
-        ["cards", name, "--make"],
-        ["memory", "forget", "bank", "key"],
-        ["prune", "--older-than", "1d"],
-    ):
-        done = medium.command(*arguments)
-        assert done.returncode in (1, 2), (arguments, done.stderr)
-        told = [line for line in done.stderr.splitlines() if line.startswith("windlass: ")]
-        assert len(told) == 1, (arguments, done.stderr)
-        if arguments[0] != "memory":  # which looks for the bank first
-            assert "may not be written" in told[0], (arguments, told)
-        assert "Traceback" not in done.stderr
+    with SqliteKeeper.open_existing(medium.store) as keeper:
+        (said,) = [one.id for one in keeper.rows("s1") if one.row.node_type == "agent"]
+    assert said is not None
+    (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
+    before, store = medium.digest(), ["--store", str(medium.store)]
+    writing = [
+        ["run", "c.json", "--model", "local/smollm2", *store],
+        ["callout", "s1", said, "mark", *store],
+        ["cards", "s1", "--make", *store],
+        ["prune", "--older-than", "1d", *store],
+        ["migrate", str(medium.store), str(medium.store / "inside")],
+    ]
+    for arguments, code, _, err in medium.commands(*writing):
+        told = [line for line in err.splitlines() if line.startswith("windlass: ")]
+        assert (code, len(told)) == (1, 1), (arguments, err)
+        assert "written" in told[0], told
+        assert "Traceback" not in err
+    assert medium.digest() == before

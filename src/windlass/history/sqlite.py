@@ -128,8 +128,7 @@ class SqliteKeeper:
         keeper = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
         if writing:
             try:
-                with keeper._transaction():
-                    pass
+                keeper._check_writable()
             except StoreError:
                 keeper.close()
                 raise
@@ -155,6 +154,15 @@ class SqliteKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_writable(self) -> None:
+        with self._use() as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")  # which a database that cannot be written takes
+                db.execute(f"PRAGMA user_version = {version(db)}")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
 
     def _open_reading(self) -> sqlite3.Connection:
         reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
