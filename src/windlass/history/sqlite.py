@@ -36,12 +36,10 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
-from windlass.history.connect import FILE, Synchronous, copied, is_unwritable, store_errors
-from windlass.history.connect import reading as open_reading
-from windlass.history.connect import writing as open_writing
+from windlass.history.connect import FILE, Synchronous, is_unwritable, store_errors
 from windlass.history.lost import Lost, once_each
-from windlass.history.migrations import STEPS, migrate, version
 from windlass.history.numbering import Known
+from windlass.history.opening import check_writable, open_reading, open_writing
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
 from windlass.messages import Message
@@ -82,34 +80,15 @@ class SqliteKeeper:
             if not fresh:
                 self._tighten()
             try:
-                self._db = self._open_writing()
+                self._db = open_writing(
+                    self.file, self._blobs, busy_s=busy_s, synchronous=synchronous
+                )
             except sqlite3.Error as error:
                 if not (may_be_unwritable and is_unwritable(error)):
                     raise
-                self._db = self._open_unwritable()
+                self._db = open_reading(self.file, self._blobs, busy_s=busy_s)
             if fresh:
                 sync_folder(self.folder)
-
-    def _open_writing(self) -> sqlite3.Connection:
-        db = open_writing(
-            self.file, self._blobs, busy_s=self._busy_s, synchronous=self._synchronous
-        )
-        try:
-            migrate(db, str(self.file))
-        except (sqlite3.Error, StoreError):
-            db.close()
-            raise
-        return db
-
-    def _open_unwritable(self) -> sqlite3.Connection:
-        """A connection to a store on a medium that cannot be written; an older one is copied."""
-        db = open_reading(self.file, self._blobs, busy_s=self._busy_s)
-        if version(db) < len(STEPS):
-            db.close()
-            db = copied(self.file, self._blobs)
-            migrate(db, str(self.file))
-        db.execute("PRAGMA query_only = ON")
-        return db
 
     @classmethod
     def open_existing(
@@ -128,7 +107,8 @@ class SqliteKeeper:
         keeper = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
         if writing:
             try:
-                keeper._check_writable()
+                with keeper._use() as db:
+                    check_writable(db)
             except StoreError:
                 keeper.close()
                 raise
@@ -154,22 +134,6 @@ class SqliteKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _check_writable(self) -> None:
-        with self._use() as db:
-            try:
-                db.execute("BEGIN IMMEDIATE")  # which a database that cannot be written takes
-                db.execute(f"PRAGMA user_version = {version(db)}")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    def _open_reading(self) -> sqlite3.Connection:
-        reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
-        if version(reader) == len(STEPS):
-            return reader
-        reader.close()
-        return self._open_unwritable()  # older, and not brought up: it cannot be written
 
     @contextmanager
     def _use(self) -> Iterator[sqlite3.Connection]:
@@ -419,7 +383,7 @@ class SqliteKeeper:
         """
         with self._use() as db:
             if self._reader is None:
-                self._reader = self._open_reading()
+                self._reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
                 query.only_select(self._reader)
             reader = self._reader
 
