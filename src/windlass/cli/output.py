@@ -17,7 +17,6 @@ from rich.text import Text
 from windlass.cli.terminal import escaped, escaped_json
 from windlass.messages import Message, to_dict
 
-
 # A pipe has no width: its tables are as wide as they need to be.
 _WIDE = None if sys.stdout.isatty() else 200
 
