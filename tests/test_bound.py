@@ -189,7 +189,7 @@ class TestWindow:
         window = windlass.bound(loop(2))
         with pytest.raises(UsageError, match="'x' names no message here: none has it; known: res"):
             window.recall("x")
-        with pytest.raises(UsageError, match="is no regular expression"):
+        with pytest.raises(UsageError, match="is not a regular expression"):
             window.recall(window.entries[2].reference, grep="(")
         with pytest.raises(UsageError, match="must be a number or a range"):
             window.recall(window.entries[2].reference, lines="all")

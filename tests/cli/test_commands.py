@@ -376,3 +376,24 @@ class TestStores:
         assert (same.code, "are one store" in same.complaint) == (2, True)
         none = windlass("migrate", str(tmp_path / "c"), str(tmp_path / "b"))
         assert (none.code, "there is no store" in none.complaint) == (2, True)
+
+
+class TestPatterns:
+    def test_check_names_what_a_callouts_pattern_cannot_have_with_its_line(
+        self, windlass: CommandLine
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a", callouts={"decision": r"(?=D)(.)\1"})))
+        said = windlass("check", "c.json")
+        assert said.code == 2
+        assert "c.json:8: " in said.err
+        assert "lookahead" in said.err
+
+    def test_check_tells_which_patterns_are_searched_for_in_a_process_of_their_own(
+        self, windlass: CommandLine
+    ) -> None:
+        wanted = {"pattern": "(?<=A: )(.*)", "store_as": "x"}
+        windlass.write("c.json", cascade(phase("a", output_extraction=wanted)))
+        said = windlass("check", "c.json")
+        assert said.code == 0
+        assert "warning: c.json:8" in said.out.replace("\n", " ")
+        assert "has lookahead or lookbehind" in said.out.replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -31,6 +32,14 @@ async def looked(house: House, *replies: Message | str, **keys: Any) -> Ran:
     """A run of one phase that reads logs and calls out, with windows."""
     one = phase("a", tackle=["build_log", "callout"], **keys)
     return await house.run(cascade(one, auto_context={}), {"a": replies}, tools=[logs()])
+
+
+async def test_a_pattern_that_never_ends_on_pythons_engine_costs_no_time(house: House) -> None:
+    one = phase("a", callouts={"bomb": "(a+)+$", "decision": "^DECISION: (.*)$"})
+    began = time.process_time()
+    ran = await house.run(cascade(one), {"a": ["a" * 10_000 + "!\nDECISION: go\n"]})
+    assert [each.name for each in marked(ran)] == ["decision"]
+    assert time.process_time() - began < 5
 
 
 class TestTheTool:

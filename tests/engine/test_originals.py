@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,39 @@ def _ref(text: str) -> str | None:
 
 
 class TestOriginals:
+    @pytest.mark.parametrize(
+        ("part", "told"),
+        [
+            ("/(a+)+$/", "no line matches"),
+            ("/(?=a)b/", "has lookahead or lookbehind"),
+            (" / " * 3_000, "at most 4,000 characters"),
+        ],
+    )
+    async def test_a_models_pattern_holds_nothing_up(
+        self, house: House, part: str, told: str
+    ) -> None:
+        bomb = "a" * 10_000 + "!"
+
+        def build_log() -> str:
+            """The log of the build."""
+            return bomb
+
+        def script(request: Request) -> Message | str:
+            results = [message for message in request.messages if message.role == "tool"]
+            if not results:
+                return calls(call("build_log"))
+            if len(results) == 1:
+                ref = f"result_{request.messages[-1].content_hash}"
+                return calls(call("recall", json.dumps({"ref": ref, "part": part})))
+            return "ok"
+
+        began = time.process_time()
+        ran = await house.run(
+            cascade(phase("a", tackle=["build_log", "recall"])), script, tools=[build_log]
+        )
+        assert told in shown(ran, 3)[1]
+        assert time.process_time() - began < 5
+
     @pytest.mark.req("CE-31", "CE-32", "CE-33", "CE-47")
     async def test_lie_in_a_file_that_read_file_opens(self, house: House) -> None:
         said: list[str] = []
@@ -117,7 +151,7 @@ class TestOriginals:
             ({"part": "2-3"}, "2: b0: step 1 went as it always goes here\n3: b0: step 2"),
             ({"part": "lines 2-3 /step 2/"}, "3: b0: step 2"),
             ({"part": "x"}, "the original is no JSON"),
-            ({"part": "/(/"}, "is no regular expression"),
+            ({"part": "/(/"}, "is not a regular expression"),
         ],
     )
     async def test_come_back_in_parts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.engine.harness import House, asked_by, call, calls, cascade, phase
 from tests.strategies import png
+from windlass import searching
 from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
@@ -522,6 +524,42 @@ class TestExtraction:
         )
         assert isinstance(failed.result.error, PhaseFailed)
         assert failed.requests("b") == []
+
+    async def test_a_pattern_that_never_ends_on_pythons_engine_costs_no_time(
+        self, house: House
+    ) -> None:
+        wanted = {"pattern": "^((?:a+)+)$", "store_as": "found"}
+        bomb = "a" * 10_000 + "!"
+        began = time.thread_time()
+        ran = await house.run(cascade(phase("a", output_extraction=wanted)), {"a": [bomb]})
+        assert time.thread_time() - began < 2
+        (told,) = ran.decisions("extraction")
+        assert "no match" in told["text"]
+
+    async def test_a_search_that_takes_too_long_fails_the_phase_and_is_recorded(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "SECONDS", 0.5)
+        wanted = {"pattern": "(?=a)((?:a+)+)$", "store_as": "found"}
+        ran = await house.run(
+            cascade(phase("a", output_extraction=wanted), phase("b")), {"a": ["a" * 10_000 + "!"]}
+        )
+        assert isinstance(ran.result.error, PhaseFailed)
+        assert "output_extraction" in str(ran.result.error)
+        assert "was stopped" in str(ran.result.error)
+        assert ran.requests("b") == []
+        rows = [each.row for each in ran.keeper.rows(ran.session)]
+        assert any(row.node_type is NodeType.ERROR for row in rows)
+
+    async def test_a_schema_whose_pattern_takes_too_long_fails_the_phase(
+        self, house: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "SECONDS", 0.5)
+        schema = {"type": "object", "properties": {"x": {"pattern": "(?=a)(a+)+$"}}}
+        said = json.dumps({"x": "a" * 10_000 + "!"})
+        ran = await house.run(cascade(phase("a", output_schema=schema)), {"a": [said]})
+        assert isinstance(ran.result.error, PhaseFailed)
+        assert "output_schema" in str(ran.result.error)
 
     @pytest.mark.req("CI-48", "CI-47")
     async def test_context_ttl_extraction_and_retention_work_side_by_side(

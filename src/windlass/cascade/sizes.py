@@ -17,6 +17,9 @@ from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
 from windlass.injectors.values import looks_volatile
 from windlass.modules import UntrustedError
+from windlass.patterns import Unsupported, compiled
+from windlass.schemas import patterns_in
+from windlass.searching import SECONDS
 from windlass.tokens import Counter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
@@ -42,9 +45,12 @@ def warnings(
 ) -> Iterator[Warned]:
     """What is too long at the head of the phases that have injectors, and what looks volatile.
 
+    And which patterns are searched for slowly.
+
     Tools of MCP servers are known only in a run, and are told there. Raises UsageError for an
     injector that cannot be made.
     """
+    yield from _slow_patterns(cascade)
     told: set[str] = set()
     for at, phase in enumerate(cascade.phases):
         found = declared(cascade, phase)
@@ -55,6 +61,26 @@ def warnings(
             if str(warned) not in told:
                 told.add(str(warned))
                 yield warned
+
+
+def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
+    """What is searched for by an engine that may take for ever, and is stopped then."""
+    for at, phase in enumerate(cascade.phases):
+        patterns: list[tuple[str, str]] = []
+        if phase.output_extraction is not None:
+            place = f"phases[{at}].output_extraction.pattern"
+            patterns.append((place, phase.output_extraction.pattern))
+        schema = cascade.settings_for(phase).output_schema
+        patterns += [(f"phases[{at}].output_schema", each) for each in patterns_in(schema)]
+        for path, pattern in patterns:
+            try:
+                compiled(pattern)
+            except Unsupported as error:
+                text = (
+                    f"the pattern {pattern!r} {error}; it is searched for in a process of its own,"
+                    f" and the phase fails where that takes more than {SECONDS:g} s"
+                )
+                yield Warned(cascade.where(path), text, mended=True)
 
 
 def _of_phase(

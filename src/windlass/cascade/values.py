@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator
 
 from windlass.parts import Text, refuse
+from windlass.patterns import BadPattern, compiled, groups_of
+from windlass.schemas import checker, patterns_in
 
 
 def working_pattern(pattern: str) -> str:
-    """A regular expression that compiles and has exactly one group."""
+    """A regular expression that has exactly one group."""
     try:
-        with warnings.catch_warnings():
-            # Python warns of patterns whose meaning may change; that is no mistake today.
-            warnings.simplefilter("ignore")
-            groups = re.compile(pattern, re.DOTALL).groups
-    except (re.error, OverflowError, RecursionError) as error:
-        raise refuse(f"{pattern!r} is not a regular expression: {error}") from error
+        groups = groups_of(pattern, re.DOTALL)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
     if groups != 1:
         found = "none" if groups == 0 else str(groups)
         raise refuse(
@@ -31,25 +29,30 @@ def working_pattern(pattern: str) -> str:
     return pattern
 
 
-def working_patterns(patterns: dict[str, str]) -> dict[str, str]:
-    """Regular expressions that compile, by the name of what they mark."""
-    for name, pattern in patterns.items():
-        if not name.strip():
-            raise refuse("a callout needs a name, such as 'decision'")
-        try:
-            re.compile(pattern, re.MULTILINE)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise refuse(f"{name!r}: {pattern!r} is not a regular expression: {error}") from error
+def fast_pattern(pattern: str) -> str:
+    """A regular expression that is searched for in linear time."""
+    try:
+        compiled(pattern, re.MULTILINE)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
+    return pattern
+
+
+def named_patterns(patterns: dict[str, str]) -> dict[str, str]:
+    """Patterns by the name of what they mark."""
+    if not all(name.strip() for name in patterns):
+        raise refuse("a callout needs a name, such as 'decision'")
     return patterns
 
 
-Callouts: TypeAlias = Annotated[dict[str, Text], AfterValidator(working_patterns)]
+Callouts: TypeAlias = Annotated[
+    dict[str, Annotated[Text, AfterValidator(fast_pattern)]], AfterValidator(named_patterns)
+]
 """Regular expressions by the name that a message gets in which they are found."""
 
 
 def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """A JSON Schema (draft 2020-12) of an object that needs no other document."""
-    from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
     try:
@@ -57,12 +60,17 @@ def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse(f"the schema cannot be written as JSON: {error}") from error
     try:
-        Draft202012Validator.check_schema(schema)
+        checker(schema)
     except SchemaError as error:
         place = "/".join(str(step) for step in error.absolute_path)
         raise refuse(
             f"not a valid JSON Schema{f' at {place!r}' if place else ''}: {error.message}"
         ) from error
+    for pattern in patterns_in(schema):
+        try:
+            groups_of(pattern)
+        except BadPattern as error:
+            raise refuse(f"the pattern {pattern!r} of the schema {error}") from error
     if schema.get("type") != "object":
         raise refuse("the schema must describe an object: write 'type': 'object' at its top")
     for reference in _references(schema):

@@ -18,6 +18,7 @@ from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callouts import By, called_out, checked_name, find_message, mark_of
 from windlass.messages import Message
+from windlass.patterns import compiled
 from windlass.tools.base import ToolContext
 from windlass.window.assemble import assemble
 from windlass.window.entries import Item
@@ -90,7 +91,7 @@ def mark_matches(run: Run, work: PhaseRun, items: Sequence[Item]) -> None:
         if item.message.name in _COPIES:
             continue
         for name, pattern in work.phase.callouts.items():
-            if re.search(pattern, item.message.text, re.MULTILINE):
+            if compiled(pattern, re.MULTILINE).search(item.message.text):
                 _mark(run, work, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
 

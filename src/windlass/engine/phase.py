@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -71,7 +72,7 @@ async def carry_out(
     try:
         work = await beginning
         status, output = await _attempts(run, work)
-        changes = _extracted(run, work, output)
+        changes = await _extracted(run, work, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except WindlassError as error:
@@ -313,12 +314,15 @@ async def _turns(run: Run, work: PhaseRun) -> bool:
     return False
 
 
-def _extracted(run: Run, work: PhaseRun, output: Item | None) -> list[StateChange]:
+async def _extracted(run: Run, work: PhaseRun, output: Item | None) -> list[StateChange]:
     wanted = work.phase.output_extraction
     if wanted is None:
         return []
     text = output.message.text if output else ""
-    found, why = extract(wanted, text)
+    try:
+        found, why = await asyncio.to_thread(extract, wanted, text)
+    except TimeoutError as error:
+        raise PhaseFailed(f"phase {work.phase.name!r}: output_extraction: {error}") from error
     if why is None:
         return [StateChange(work.phase.name, wanted.store_as, found)]
     if wanted.required:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import PhaseFailed
 from windlass.messages import ToolCall
+from windlass.schemas import checker
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
 
@@ -33,7 +35,10 @@ async def judge(run: Run, phase: PhaseRun, output: str) -> Verdict | None:
     """
     schema = phase.generation.output_schema
     if schema is not None:
-        verdict = matches_schema(output, schema)
+        try:
+            verdict = await asyncio.to_thread(matches_schema, output, schema)
+        except TimeoutError as error:
+            raise PhaseFailed(f"phase {phase.phase.name!r}: output_schema: {error}") from error
         if not verdict.valid:
             return verdict
     validator = phase.phase.rules.loop_until
@@ -71,14 +76,17 @@ def _arguments(tool: Tool, given: dict[str, Any], phase: str) -> dict[str, Any]:
 
 
 def matches_schema(output: str, schema: Any) -> Verdict:
-    """Whether the text is JSON that the schema accepts; the reason says where it is not."""
-    from jsonschema import Draft202012Validator
+    """Whether the text is JSON that the schema accepts; the reason says where it is not.
 
+    Raises TimeoutError with a sentence where a pattern of the schema takes too long.
+    """
     try:
         value = json.loads(output)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
-    problems = sorted(Draft202012Validator(schema).iter_errors(value), key=lambda e: e.json_path)
+    except RecursionError:
+        return _refused("The output must be JSON that is not nested so deeply.")
+    problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     if not problems:
         return Verdict(valid=True)
     told = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
@@ -93,7 +101,7 @@ def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
     """A validator's answer, `{valid, reason}` or a bare true or false, as a verdict."""
     try:
         value = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     match value:
         case bool():

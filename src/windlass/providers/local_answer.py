@@ -11,7 +11,6 @@ the schema as the tool declares it, and made again where it does not hold.
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,12 @@ from typing import Any, Final, TypeAlias
 
 from windlass.errors import BadRequest, ProviderError, did_you_mean
 from windlass.messages import ToolSpec
+from windlass.patterns import BadPattern
 from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, read_call
 from windlass.providers.local_prompt import prompt_ids
 from windlass.providers.local_runtime import WINDOW, Completion, Engine, too_long
 from windlass.providers.local_vocab import Vocabulary
+from windlass.schemas import checker
 from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)
@@ -268,15 +269,12 @@ def _before_call(text: str) -> int:
 
 
 def _validator(schema: Mapping[str, Any], what: str) -> Any:
-    from jsonschema import Draft202012Validator, SchemaError
-    from jsonschema.validators import validator_for
+    from jsonschema import SchemaError
 
-    kind = validator_for(schema, default=Draft202012Validator)
     try:
-        kind.check_schema(dict(schema))
+        return checker(schema)
     except SchemaError as error:
         raise BadRequest(f"{what} are no valid JSON Schema: {error.message}") from error
-    return kind(dict(schema))
 
 
 def _problem(text: str, schema: Mapping[str, Any], what: str) -> str:
@@ -285,10 +283,10 @@ def _problem(text: str, schema: Mapping[str, Any], what: str) -> str:
 
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"no JSON ({error})"
     try:
         wrong = next(_validator(schema, what).iter_errors(value), None)
-    except (Unresolvable, re.error) as error:
+    except (Unresolvable, BadPattern, TimeoutError) as error:
         raise BadRequest(f"{what} cannot be checked: {error}") from error
     return "" if wrong is None else str(wrong.message)

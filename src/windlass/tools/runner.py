@@ -19,6 +19,8 @@ from typing import Any, Final
 from windlass.errors import ToolError, did_you_mean
 from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolCall, clean_text, picture
+from windlass.patterns import BadPattern
+from windlass.schemas import checker
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
 
@@ -67,7 +69,11 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
     as a task and must not block the event loop.
     """
     try:
-        arguments = _arguments(tool, call)
+        # By a schema, because that may search for patterns that others wrote, and wait.
+        if tool.parse is None:
+            arguments = await asyncio.to_thread(_arguments, tool, call)
+        else:
+            arguments = _arguments(tool, call)
     except ValueError as problem:
         return _failure(str(problem))
     cancellation = Cancellation()
@@ -109,15 +115,15 @@ def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
 
 def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
     from referencing.exceptions import Unresolvable
 
-    schema = dict(tool.spec.parameters)
-    kind = validator_for(schema)
     try:
-        kind.check_schema(schema)
-        errors = [each.message for each in kind(schema).iter_errors(given)]
-    except (SchemaError, Unresolvable) as error:
+        errors = [each.message for each in checker(tool.spec.parameters).iter_errors(given)]
+    except TimeoutError as error:
+        raise ValueError(
+            f"the arguments of {tool.spec.name!r} cannot be checked: {error}"
+        ) from error
+    except (SchemaError, Unresolvable, BadPattern) as error:
         # The tool's own fault, and its result: a run must not end by it.
         raise ValueError(f"the parameters of {tool.spec.name!r} are no valid schema") from error
     if errors:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
+from windlass.patterns import BadPattern, compiled
 
 REF: Final = "result_"
 """What a reference begins with; the content hash of the message follows, or its beginning."""
@@ -22,9 +23,14 @@ MOST_CHARS: Final = 32_000
 """Characters given back at once; 8,000 tokens, as much as a window shows of a new result."""
 
 _MOST_LINE: Final = 2_000
-_SPAN: Final = re.compile(r"(\d+)\s*(?:-\s*(\d+))?")
-_GREP: Final = re.compile(r"(?:(?P<before>.*?\S)\s+)??/(?P<grep>.+)/(?P<fold>i?)", re.DOTALL)
-_LINES: Final = re.compile(r"(?:(?P<before>.*?\S)\s+)??(?:lines?\s+)?(?P<lines>\d+(?:\s*-\s*\d+)?)")
+_NO_LINE: Final = "[no line matches]"
+_MOST_SHOWN: Final = 80
+_SPAN: Final = re.compile(r"(\d{1,9})\s*(?:-\s*(\d{1,9}))?")
+_GREP: Final = re.compile(r"(?:^|\s)/")
+_ENDS: Final = ("/", "/i")
+_LINES: Final = re.compile(r"(?:^|(?<=\s))(?:lines?\s+)?(\d{1,9}(?:\s{0,9}-\s{0,9}\d{1,9})?)$")
+_MOST_PART: Final = 4_000
+"""Characters of what may be asked for at once."""
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -76,12 +82,15 @@ def asked_for(part: str) -> Mapping[str, str]:
     """
     asked: dict[str, str] = {}
     left = part.strip()
-    if found := _GREP.fullmatch(left):
-        asked["grep"] = f"(?i){found['grep']}" if found["fold"] else found["grep"]
-        left = found["before"] or ""
-    if found := _LINES.fullmatch(left):
-        asked["lines"] = found["lines"]
-        left = found["before"] or ""
+    ends = next((end for end in _ENDS if left.endswith(end)), None)
+    if ends and (found := _GREP.search(left)):
+        grep = left[found.end() : len(left) - len(ends)]
+        if grep:
+            asked["grep"] = grep if ends == "/" else f"(?i){grep}"
+            left = left[: found.start()].rstrip()
+    if found := _LINES.search(left):
+        asked["lines"] = found[1]
+        left = left[: found.start()].rstrip()
     if left:
         asked["path"] = left
     return asked
@@ -100,6 +109,8 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
     A part is at most `MOST_CHARS` characters and ends by saying how to read on.
     Raises ValueError with one sentence where what is asked for cannot be found.
     """
+    if len(part) > _MOST_PART:
+        raise ValueError(f"a part is asked for in at most {_MOST_PART:,} characters")
     asked = asked_for(part)
     grep, lines, path = (
         said or asked.get(name, "")
@@ -109,23 +120,41 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         text = _at_path(text, path)
     if not grep and not lines:
         return _cut(text)
-    numbered = list(enumerate(text.split("\n"), start=1))
+    first = 1
     if lines:
         span = _SPAN.fullmatch(lines.strip())
         if span is None:
             raise ValueError(f"lines {lines!r} must be a number or a range such as 10-40")
         first, last = int(span[1]), int(span[2] or span[1])
-        numbered = [(number, line) for number, line in numbered if first <= number <= last]
+        among = text.split("\n")[max(first - 1, 0) : last]
+        if not among:
+            return _NO_LINE
+        first, text = max(first, 1), "\n".join(among)
     if grep:
-        try:
-            pattern = re.compile(grep)
-        except re.error as error:
-            raise ValueError(f"grep {grep!r} is no regular expression: {error}") from error
-        found = [(number, line, pattern.search(line)) for number, line in numbered]
-        told = [f"{n}: {_around(line, hit.start())}" for n, line, hit in found if hit]
-    else:
-        told = [f"{number}: {line}" for number, line in numbered]
-    return _cut("\n".join(told)) if told else "[no line matches]"
+        return _matching_lines(text, grep, first)
+    told = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
+    return _cut("\n".join(told))
+
+
+def _matching_lines(text: str, grep: str, first: int) -> str:
+    """The lines of a text, the first of which has this number, in which the pattern is found."""
+    try:
+        pattern = compiled(grep, in_lines=True)
+    except BadPattern as error:
+        raise ValueError(f"grep {_short(grep)!r} {error}") from error
+    told: list[str] = []
+    chars = 0
+    for found in pattern.lines(text):
+        if chars > MOST_CHARS:
+            told.append(f"[more lines match, from line {found.number + first - 1} on]")
+            break
+        told.append(f"{found.number + first - 1}: {_around(found.text, found.at)}")
+        chars += len(told[-1]) + 1
+    return "\n".join(told) or _NO_LINE
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 
 def _cut(text: str) -> str:
@@ -149,7 +178,7 @@ def _around(line: str, at: int) -> str:
 def _at_path(text: str, path: str) -> str:
     try:
         value: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"path {path!r}: the original is no JSON ({error})") from error
     walked = ""
     for step in _STEP.finditer(path.removeprefix("$")):
@@ -160,7 +189,10 @@ def _at_path(text: str, path: str) -> str:
             place = walked or "the top"
             raise ValueError(f"path {path!r}: no {key!r} at {place}, {_known(value)}") from None
         walked += step[0]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    except RecursionError:
+        raise ValueError(f"path {path!r}: what stands there is nested too deeply") from None
 
 
 def _known(value: Any) -> str:
