@@ -16,17 +16,14 @@ from typing import Any, Final
 import jinja2
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from windlass.errors import ContextError, did_you_mean
+from windlass.sandbox import LONGEST, Environment, begin, bound, weigh
 
 NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
 MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
-
-LONGEST: Final = 4_000_000
-"""Characters a template may render to: more than any model's window holds."""
 
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
@@ -169,35 +166,6 @@ class _MaybeState(dict[str, Any]):
         return jinja2.ChainableUndefined(name=key)
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, with what belongs to prompts in place of what belongs to web pages."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        # `input.items` means the key, not the method that every mapping has.
-        if isinstance(obj, Mapping) and attribute in obj:
-            return obj[attribute]
-        return super().getattr(obj, attribute)
-
-    def call_binop(
-        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
-    ) -> Any:
-        # One multiplication can fill the memory before any output could be measured.
-        if operator == "*":
-            for text, times in ((left, right), (right, left)):
-                if isinstance(times, int) and hasattr(text, "__len__"):
-                    _bound(len(text) * times)
-        elif isinstance(left, int) and isinstance(right, int):
-            _bound(left.bit_length() * right)
-        return super().call_binop(context, operator, left, right)
-
-
-def _bound(length: int) -> None:
-    if length > LONGEST:
-        raise ValueError(f"the result would be longer than {LONGEST:,} characters")
-
-
 def _to_json(value: Any, indent: int | None = None) -> str:
     def other(item: Any) -> Any:
         if isinstance(item, PhaseOutput):
@@ -208,7 +176,20 @@ def _to_json(value: Any, indent: int | None = None) -> str:
             return list(item)
         raise TypeError(f"{type(item).__name__} is no JSON value")
 
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=other)
+    weigh(value)
+    if indent is None:
+        return json.dumps(value, ensure_ascii=False, default=other)
+    pieces: list[str] = []
+    length = 0
+    bound(indent)
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, default=other).iterencode(
+        value
+    ):
+        length += len(piece)
+        if length > LONGEST:
+            bound(length)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _finalize(value: Any) -> Any:
@@ -216,15 +197,11 @@ def _finalize(value: Any) -> Any:
     return _to_json(value) if isinstance(value, dict | list | MutableMapping) else value
 
 
-def _make_environment() -> _Environment:
-    made = _Environment(
+def _make_environment() -> Environment:
+    made = Environment(
         undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=_finalize
     )
     made.filters["tojson"] = _to_json
-    # Chance and markup for web pages have no place in a prompt.
-    for name in ("random", "xmlattr", "urlize"):
-        del made.filters[name]
-    del made.globals["lipsum"]
     return made
 
 
@@ -286,10 +263,12 @@ def render(
     values = {"input": input, "state": known, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
+    begin()
     try:
         for piece in _compile(template).generate(values):
             length += len(piece)
-            _bound(length)
+            if length > LONGEST:
+                bound(length)
             pieces.append(piece)
     except TemplateError as error:
         raise ContextError(f"{where}: {error}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -191,6 +193,117 @@ class TestHarm:
         given: dict[str, Any] = {"items": [1]}
         fault(template, given=given)
         assert given == {"items": [1]}
+
+
+BIG = "x" * 3_000_000
+NS = "{% set ns = namespace(x='x', l=[1]) %}"
+BOMBS = [
+    "{{ 'x'.ljust(2000000000) }}",
+    "{{ 'x'.rjust(2000000000) }}",
+    "{{ 'x'.center(2000000000) }}",
+    "{{ '1'.zfill(2000000000) }}",
+    "{{ 'x'|attr('ljust')(2000000000) }}",
+    "{{ '\t'.expandtabs(2000000000) }}",
+    "{{ 'x'|center(2000000000) }}",
+    "{{ 'x'|indent(2000000000, true) }}",
+    "{{ input.lines|indent(3000000) }}",
+    "{{ 'x'|format }}{{ '%2000000000d' % 1 }}",
+    "{{ '%.2000000000f' % 1 }}",
+    "{{ '%*d' % (2000000000, 1) }}",
+    "{{ '%2000000000d'|format(1) }}",
+    "{{ '{:2000000000}'.format(1) }}",
+    "{{ '{:{}}'.format(1, 2000000000) }}",
+    "{{ '{x:>2000000000}'.format_map({'x': 1}) }}",
+    "{{ '{0}{0}{0}{0}'.format(input.big) }}",
+    "{{ '%(x)s%(x)s' % {'x': input.big} }}",
+    "{{ input.big ~ input.big }}",
+    "{{ input.big + input.big }}",
+    "{{ [input.big, input.big]|join }}",
+    "{{ 'x'.join([input.big, input.big]) }}",
+    "{{ input.big.join(['a', 'b', 'c']) }}",
+    "{{ input.big|replace('x', 'xx') }}",
+    "{{ input.big.replace('x', 'xx') }}",
+    "{{ input.big.replace('', 'xx') }}",
+    "{{ [input.big] * 1000 }}",
+    "{{ ([input.big] * 1000)|string|length }}",
+    "{{ ([input.big] * 1000)|tojson|length }}",
+    "{{ ([input.big] * 1000)|upper|length }}",
+    "{{ '%s' % ([input.big] * 1000) }}",
+    "{{ ('a' ~ [input.big] * 1000)|length }}",
+    "{{ [1]|tojson(2000000000) }}",
+    "{{ [[1] * 100000] * 100000 }}",
+    "{{ 2 ** 100000000 }}",
+    "{{ (1).to_bytes(2000000000, 'big') }}",
+    "{{ 'x'.translate({120: input.big}) }}",
+    "{{ 'x'.encode().ljust(2000000000) }}",
+    "{{ range(3)|batch(2000000000, 'x')|list }}",
+    "{{ range(3)|slice(2000000000)|list|length }}",
+    "{{ ([[1] * 3000000] * 1000)|sum(start=[])|length }}",
+    "{{ input.lines|wordwrap(1, wrapstring=input.big) }}",
+    NS + "{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x|length }}",
+    NS + "{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x|length }}",
+    NS + "{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l|length }}",
+    NS + "{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+    NS + "{% for i in range(9999) %}{% set ns.l = ns.l + [input.big ~ i] %}{% endfor %}",
+    "{% set x %}{% for i in range(9999) %}{{ input.big }}{% endfor %}{% endset %}{{ x|length }}",
+    "{% macro m() %}{% for i in range(9999) %}{{ input.big }}{% endfor %}{% endmacro %}{{ m()|e }}",
+    "{% filter length %}{% for i in range(9999) %}{{ input.big }}{% endfor %}{% endfilter %}",
+    "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+]
+
+
+class TestBombs:
+    @pytest.mark.parametrize("template", BOMBS)
+    def test_no_template_makes_more_than_the_limit(self, template: str) -> None:
+        """Not even on its way: what is made would be far more than the process may have."""
+        lines = "x\n" * 10_000
+        tracemalloc.start()
+        try:
+            with pytest.raises(ContextError):
+                rendered(template, given={"big": BIG, "lines": lines})
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 500_000_000
+
+    @pytest.mark.parametrize(
+        ("template", "text"),
+        [
+            ("{{ 'ab'.ljust(5) ~ '|' }}", "ab   |"),
+            ("{{ '7'.zfill(3) }}", "007"),
+            ("{{ '%-5s|%05.2f|%d%%' % ('a', 1.5, 3) }}", "a    |01.50|3%"),
+            ("{{ '%s and %s'|format('a', 2) }}", "a and 2"),
+            ("{{ '{:>4}|{a!r}|{b[0]}'.format(7, a='x', b=[1]) }}", "   7|'x'|1"),
+            ("{{ 'a,b'.split(',')|join('-') }}", "a-b"),
+            ("{{ [{'n': 1}, {'n': 2}]|join(', ', attribute='n') }}", "1, 2"),
+            ("{{ 'a\nb'|indent(2) }}", "a\n  b"),
+            ("{{ 'aXbX'|replace('X', '--', 1) }}", "a--bX"),
+            ("{{ 'aXbX'.replace('X', '--') }}", "a--b--"),
+            ("{{ [3, 1, 2]|sort|map('string')|join }}", "123"),
+            ("{{ [1, 2, 3]|sum }}", "6"),
+            ("{{ [[1, 2], [3]]|map('length')|list }}", "[2, 1]"),
+            ("{{ range(5)|batch(2, 0)|list }}", "[[0, 1], [2, 3], [4, 0]]"),
+            ("{% for x in [1, 2] %}{{ loop.index }}/{{ loop.length }} {% endfor %}", "1/2 2/2 "),
+            ("{% for x in [1, 2]|map('string') %}{{ x }}{% endfor %}", "12"),
+            ("{% for x in [] %}{% else %}none{% endfor %}", "none"),
+            ("{% set x %}a{{ 1 }}{% endset %}{{ x * 2 }}", "a1a1"),
+            ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}{{ m('b') }}", "<1><b>"),
+            ("{{ '<b>x</b><!-- y --> z'|striptags }}", "x z"),
+            ("{{ 'aa bb cc'|wordwrap(5) }}", "aa bb\ncc"),
+            ("{{ {'a': 1}|tojson(2) }}", '{\n  "a": 1\n}'),
+            ("{{ 'a' ~ 1 ~ [2] ~ none }}", "a1[2]None"),
+            ("{{ {'b': 1, 'a': 2}|dictsort }}", '[["a", 2], ["b", 1]]'),
+        ],
+    )
+    def test_what_people_write_stays_as_it_was(self, template: str, text: str) -> None:
+        assert rendered(template) == text
+
+    def test_striptags_and_wordwrap_take_a_time_that_grows_with_the_text(self) -> None:
+        began = time.process_time()
+        rendered("{{ input.a|striptags|length }}", given={"a": "<!---->" * 300_000})
+        rendered("{{ input.a|wordwrap(80)|length }}", given={"a": "-" * 1_000_000})
+        assert time.process_time() - began < 20
 
 
 class TestConditions:
