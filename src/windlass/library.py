@@ -280,6 +280,7 @@ def prepare(
 
     `resumed`: the session is there already and is taken up again.
     """
+    from windlass.cascade.source import TOO_DEEP, is_too_deep
     from windlass.engine.record import Recorder
     from windlass.engine.state import Run
     from windlass.history.base import BANK
@@ -294,8 +295,12 @@ def prepare(
         )
     try:
         json.dumps(input)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(f"the input must be an object of JSON values ({error})") from error
+    except RecursionError as error:
+        raise UsageError(f"the input: {TOO_DEEP}") from error
+    if is_too_deep(input):
+        raise UsageError(f"the input: {TOO_DEEP}")
     session = session_id or new_session_id()
     record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
     root = settings.root.resolve()

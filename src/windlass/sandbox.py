@@ -26,6 +26,8 @@ _MOST_MADE: Final = 16 * LONGEST
 """Characters and items that one rendering may make on its way."""
 _MOST_STEPS: Final = 1_000_000
 """Steps of one rendering: items that loops go over and filters are called with, and calls."""
+_BRACKETS: Final = 6
+"""Characters of an object or a list beside its values, about."""
 _CALL: Final = 10
 """Steps that a call counts for."""
 _MOST_BITS: Final = 100_000
@@ -115,7 +117,7 @@ def weigh(*values: Any) -> int:
         value = waiting.pop()
         if isinstance(value, Mapping):
             value = [*value.keys(), *value.values()]
-        total += len(value)
+        total += len(value) if isinstance(value, str) else len(value) + _BRACKETS
         if total > LONGEST:
             raise ValueError(_TOO_LONG)
         if not isinstance(value, str):

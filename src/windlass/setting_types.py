@@ -404,6 +404,8 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         line = re.search(r"at line (\d+)", str(error))
         where = int(line[1]) if line else None
         raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: the values are nested too deeply") from error
     return text, values
 
 

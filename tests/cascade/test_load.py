@@ -130,7 +130,7 @@ class TestBrokenText:
                 "c:2: not valid YAML at column 1: a tab; YAML is indented with spaces",
             ),
             ("a: [1, 2\nb: 3", "not valid YAML at column"),
-            ("a: 1\n---\nb: 2", "a second document begins here; one file holds one cascade"),
+            ("a: 1\n---\nb: 2", "a second document begins here; one file holds one"),
             ("a: *b", "c:1: not valid YAML at column 4: found undefined alias 'b'"),
             (
                 "a: !!python/object:os.system x",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import resource
 import time
-import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -258,14 +258,10 @@ class TestBombs:
     def test_no_template_makes_more_than_the_limit(self, template: str) -> None:
         """Not even on its way: what is made would be far more than the process may have."""
         lines = "x\n" * 10_000
-        tracemalloc.start()
-        try:
-            with pytest.raises(ContextError):
-                rendered(template, given={"big": BIG, "lines": lines})
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 500_000_000
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(ContextError):
+            rendered(template, given={"big": BIG, "lines": lines})
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # in kB
 
     @pytest.mark.parametrize(
         ("template", "text"),

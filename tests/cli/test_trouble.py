@@ -93,12 +93,20 @@ class TestTheUsersMistakes:
             ("nowhere.json", "neither JSON, key=value nor a file"),
             ("list.json", "must be an object, not list"),
             ("bad.json", "bad.json: not JSON"),
-            ("bad.yaml", "bad.yaml: not YAML"),
+            ("bad.yaml", "bad.yaml:2: not valid YAML"),
             ("latin.json", "is not UTF-8"),
             ("x=@nowhere", "'nowhere' is neither"),
             (".", "neither JSON, key=value nor a file"),
             ("a\0b", "neither JSON, key=value nor a file"),
-            ("{" + '"a":[' * 100_000, "--input: not JSON"),
+            ("{" + '"a":[' * 100_000, "--input: the values are nested more than 100 levels deep"),
+            (
+                '{"a":' + "[" * 150 + "]" * 150 + "}",
+                "the values are nested more than 100 levels deep",
+            ),
+            ("a=" + "[" * 150 + "]" * 150, "the values are nested more than 100 levels deep"),
+            ("bomb.yaml", "bomb.yaml:1: the file holds more than 100,000 values"),
+            ("merged.yaml", "merged.yaml:1: the file holds more than 100,000 values"),
+            ("deep.yaml", "the values are nested more than 100 levels deep"),
         ],
         ids=lambda text: text[:20].replace("\0", "0"),
     )
@@ -107,6 +115,13 @@ class TestTheUsersMistakes:
         windlass.write("list.json", "[1]")
         windlass.write("bad.json", "{'a': 1}")
         windlass.write("bad.yaml", "a: [1\nb: 2\n")
+        bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+        bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+        windlass.write("bomb.yaml", "\n".join(bomb))
+        merged = ["a0: &a0 {x: 1}"]
+        merged += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
+        windlass.write("merged.yaml", "\n".join(merged))
+        windlass.write("deep.yaml", "a: " + "[" * 300 + "]" * 300)
         Path("latin.json").write_bytes('{"a": "Größe"}'.encode("latin-1"))
         said = windlass("run", "c.json", "--input", given)
         assert said.code == 2

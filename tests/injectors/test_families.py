@@ -271,3 +271,16 @@ class TestErrors:
         line = line_of(Failure("read", "{\n" + "x" * 900 + "}", "a\nb " + "y" * 900))
         assert "\n" not in line
         assert len(line) < 400
+
+
+def test_front_matter_with_aliases_is_refused(tmp_path: Path) -> None:
+    """A few lines of them can stand for more than any memory holds."""
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    page = tmp_path / "SKILL.md"
+    page.write_text("\n".join(["---", *bomb, "name: *a11", "---", "text"]))
+    with pytest.raises(UsageError, match=r"SKILL.md'.*aliases"):
+        read_page(page)
+    page.write_text("---\na: " + "[" * 5_000 + "\n---\ntext")
+    with pytest.raises(UsageError, match=r"SKILL.md'.*no YAML"):
+        read_page(page)

@@ -23,6 +23,9 @@ BY_RULE: Final = "rule"
 CHUNK_TOKENS: Final = 500
 SHORTEST: Final = 20
 """Messages of fewer characters get a card only for an identifier in them."""
+INDEXED_HEAD: Final = 75_000
+INDEXED_TAIL: Final = 25_000
+"""Characters of a text from its beginning and to its end that keywords and vectors are made of."""
 _OWN_KINDS: Final = frozenset({"context_selection", "decision", "recall"})
 """Kinds of rows that repeat what other rows hold."""
 
@@ -75,11 +78,16 @@ def card_of(
     The summary has at most `chars` characters.
     """
     message = item.message
+    text = searched_text(message)
+    head, middle, tail = indexed(text)
+    note = ""
+    if middle:
+        note = f" [indexed: {len(head) + len(tail):,} of {len(text):,} characters]"
     return Card(
         id=item.id,
         content_hash=message.content_hash,
-        summary=summary_of(message, tool, chars),
-        keywords=keywords(searched_text(message)),
+        summary=summary_of(message, tool, max(chars - len(note), 1)) + note,
+        keywords=keywords(f"{head}\n{tail}" if middle else text),
         tokens=tokens,
         role=message.role,
         phase=item.phase,
@@ -98,7 +106,7 @@ def wants_card(item: Item) -> bool:
     message = item.message
     if message.is_system or item.node in _OWN_KINDS:
         return False
-    text = searched_text(message)
+    text = searched_text(message)[:INDEXED_HEAD]
     return bool(message.pictures) or len(text) >= SHORTEST or bool(whole_names(text))
 
 
@@ -107,6 +115,17 @@ def searched_text(message: Message) -> str:
     calls = (f"{call.name} {call.arguments}" for call in message.tool_calls)
     pictures = (picture.describe() for picture in message.pictures)
     return "\n".join(part for part in (message.text, *calls, *pictures) if part)
+
+
+def indexed(text: str) -> tuple[str, str, str]:
+    """What of a text is indexed, its beginning and its end, and between them what is not.
+
+    Of most texts all is beginning. The work on one message has a bound so; in the middle words are
+    looked for as they are asked for.
+    """
+    if len(text) <= INDEXED_HEAD + INDEXED_TAIL:
+        return text, "", ""
+    return text[:INDEXED_HEAD], text[INDEXED_HEAD:-INDEXED_TAIL], text[-INDEXED_TAIL:]
 
 
 def chunks(text: str, tokens: int = CHUNK_TOKENS) -> Iterator[str]:

@@ -22,9 +22,9 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.cards.card import BY_RULE, Card, card_of, chunks, searched_text
+from windlass.cards.card import BY_RULE, Card, card_of, chunks, indexed, searched_text
 from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
-from windlass.cards.words import counted, surfaces
+from windlass.cards.words import SHORTEST_KEYWORD, counted, surfaces
 from windlass.messages import Message
 from windlass.window.entries import Item
 from windlass.window.rank import Mentions, Scores, Units
@@ -90,6 +90,8 @@ class Index:
         self._means: dict[str, dict[int, Sequence[float]]] = {}
         """The same for every row of a message: of its chunks the mean."""
         self._vectors: dict[str, Vectors] = {}
+        self._middles: dict[int, str] = {}
+        """What of long messages is not indexed, case folded."""
         self._said: list[str] = []
         """What each unit says, or nothing where that is short: equal ones are chosen once."""
 
@@ -108,7 +110,10 @@ class Index:
         fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
         row = len(self._lengths)
         self._firsts.append(row)
-        pieces = list(chunks(text))
+        beginning, middle, end = indexed(text)
+        pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
+        if middle:
+            self._middles[len(self.items)] = middle.casefold()
         if card is not None:
             self._cards[len(self.items)] = card
             if card.is_callout:
@@ -195,9 +200,20 @@ class Index:
                 continue
             rows = np.array(found.rows)
             counts = np.array(found.counts, dtype=np.float32)
-            weight = np.float32(self._rarity(found) * (_SATURATION + 1))
+            weight = np.float32(self._rarity(len(found.rows)) * (_SATURATION + 1))
             scores[rows] += weight * counts / (counts + least[rows])
-        return self._best_chunk(scores)
+        best = self._best_chunk(scores)
+        for place, middle in self._middles.items():
+            best[place] = max(best[place], self._score_of_middle(middle, task, float(least.mean())))
+        return best
+
+    def _score_of_middle(self, middle: str, task: Task, least: float) -> float:
+        """What a text scores whose words are looked for one by one: each counts once."""
+        score = 0.0
+        for term in _said_in(middle, task):
+            rarity = self._rarity(len(self._postings[term].rows) if term in self._postings else 0)
+            score += rarity * (_SATURATION + 1) / (1 + least)
+        return score
 
     def mentions(self, task: Task) -> Mentions:
         """Where the task's words are said; of a long task's the rarest."""
@@ -243,11 +259,13 @@ class Index:
                 continue
             at = bisect_left(postings.rows, first)
             if at < len(postings.rows) and postings.rows[at] < last:
-                found.append((-self._rarity(postings), word))
+                found.append((-self._rarity(len(postings.rows)), word))
+        if middle := self._middles.get(place):
+            found += [(0.0, task.terms[term]) for term in _said_in(middle, task)]
         return list(dict.fromkeys(word for _, word in sorted(found)))[:most]
 
-    def _rarity(self, postings: _Postings) -> float:
-        count, seen = len(self._lengths), len(postings.rows)
+    def _rarity(self, seen: int) -> float:
+        count = len(self._lengths)
         return math.log(1 + (count - seen + 0.5) / (seen + 0.5))
 
     def _best_chunk(self, rows: Scores) -> Scores:
@@ -282,7 +300,18 @@ class Index:
 def embeddable(message: Message) -> list[str]:
     """What of a message an embedding model sees: its chunks, each with who speaks."""
     head, text = _speaker(message)
-    return [f"{head}: {piece}" if head else piece for piece in chunks(text)]
+    beginning, middle, end = indexed(text)
+    pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
+    return [f"{head}: {piece}" if head else piece for piece in pieces]
+
+
+def _said_in(middle: str, task: Task) -> list[str]:
+    """The terms of a task whose words stand in a text that is not indexed."""
+    return [
+        term
+        for term, word in task.terms.items()
+        if len(word) >= SHORTEST_KEYWORD and word.casefold() in middle
+    ]
 
 
 def _speaker(message: Message) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -22,8 +23,21 @@ if TYPE_CHECKING:
 DEPTH: Final = 100
 """How deep values may be nested: deeper ones are a slip, and would exhaust the stack."""
 
+TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
+
 VALUES: Final = 100_000
 """How many values a file may hold, YAML's aliases written out."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether values are nested more than `DEPTH` levels deep."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        held = (each.values() if isinstance(each, Mapping) else each for each in level)
+        level = [one for each in held for one in each if isinstance(one, (Mapping, list, tuple))]
+        if not level:
+            return False
+    return True
 
 
 class Repeated(NamedTuple):
@@ -57,7 +71,7 @@ class Reading:
         # Counted, not len(lines): what YAML merges is written to one place many times.
         self.count += 1
         if len(path) > DEPTH:
-            self.stop(line, f"the values are nested more than {DEPTH} levels deep")
+            self.stop(line, TOO_DEEP)
         if self.count > VALUES:
             self.stop(line, f"the file holds more than {VALUES:,} values")
         self.lines[path] = line
@@ -83,7 +97,7 @@ def read_json(text: str, file: str) -> Reading:
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         reading.stop(line, f"not valid JSON at column {column}: {fault}")
     except RecursionError:
-        reading.stop(None, f"the values are nested more than {DEPTH} levels deep")
+        reading.stop(None, TOO_DEEP)
     except ValueError as error:  # a number with thousands of digits
         reading.stop(None, f"not valid JSON: {error}")
     _Places(text, reading).value(0, ())
@@ -203,7 +217,7 @@ def read_yaml(text: str, file: str) -> Reading:
             line, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML"
         )
     except RecursionError:
-        reading.stop(None, f"the values are nested more than {DEPTH} levels deep")
+        reading.stop(None, TOO_DEEP)
     try:
         if node is not None:
             reading.data = _Nodes(reading).value(node, ())
@@ -217,7 +231,7 @@ def _yaml_fault(error: Any) -> str:
     if r"'\t'" in problem:
         return "a tab; YAML is indented with spaces"
     if error.context == "expected a single document in the stream":
-        return "a second document begins here; one file holds one cascade"
+        return "a second document begins here; one file holds one"
     return f"{error.context}, {problem}" if error.context else problem
 
 

@@ -9,6 +9,7 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
@@ -77,17 +78,14 @@ def _file(name: str) -> str:
 
 def _object(text: str, where: str) -> dict[str, Any]:
     if where.endswith((".yaml", ".yml")):
-        import yaml
-
-        try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as error:
-            raise UsageError(f"{where}: not YAML: {' '.join(str(error).split())}") from error
+        value = read_yaml(text, where).data
     else:
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
+        except RecursionError as error:
+            raise UsageError(f"{where}: {TOO_DEEP}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{where}: the input must be an object, not {type(value).__name__}")
     return value

@@ -39,9 +39,13 @@ def read_page(path: Path) -> Page:
     end = next((at for at, line in enumerate(lines[1:], 1) if line.strip() == FENCE), None)
     if end is None:
         raise UsageError(f"{str(path)!r}: its front matter begins with --- and has no end")
+    front = "".join(lines[1:end])
     try:
-        keys = yaml.safe_load("".join(lines[1:end])) or {}
-    except yaml.YAMLError as error:
+        # A few lines of aliases can stand for more values than any memory holds.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(front, yaml.SafeLoader)):
+            raise UsageError(f"{str(path)!r}: its front matter may have no aliases (*name)")
+        keys = yaml.safe_load(front) or {}
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         told = " ".join(str(error).split())
         raise UsageError(f"{str(path)!r}: its front matter is no YAML: {told}") from error
     if not isinstance(keys, dict):

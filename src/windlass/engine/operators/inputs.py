@@ -148,7 +148,7 @@ def _expression(
     if apart and isinstance(value, str):
         try:
             value = json.loads(value)  # the output of an earlier task may be a list
-        except ValueError:
+        except (ValueError, RecursionError):
             value = [value]
     if value is None or value in ("", [], {}):
         raise NoContext(f"{where}: the expression {expression!r} comes to nothing")
