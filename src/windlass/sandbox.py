@@ -18,7 +18,8 @@ from typing import Any, Final
 import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
 
 LONGEST: Final = 4_000_000
 """Characters a template may render to: more than any model's window holds."""
@@ -298,7 +299,7 @@ def _batch(value: Iterable[Any], linecount: int, fill_with: Any = None) -> Itera
 
 def _slice(value: Any, slices: int, fill_with: Any = None) -> Iterator[Any]:
     bound(slices)
-    return jinja2.filters.do_slice(value, slices, fill_with)
+    yield from jinja2.filters.do_slice(value, slices, fill_with)
 
 
 def _striptags(value: Any) -> str:

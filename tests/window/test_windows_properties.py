@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from tests.window.conversations import conversation, policies, seeds
 from windlass.messages import Message, Opaque, ToolSpec, to_dict
+from windlass.window import names
 from windlass.window.course import Course, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
+from windlass.window.memo import Recent
 from windlass.window.options import Policy
 from windlass.window.size import size
 from windlass.window.steps import steps
@@ -74,6 +76,19 @@ def test_every_call_is_valid(provider: str, numbers: list[int], options: dict[st
 
 
 @pytest.mark.req("AC-2")
+@given(seeds(), policies())
+def test_every_call_is_valid_where_texts_are_read_in_part(
+    numbers: list[int], options: dict[str, Any]
+) -> None:
+    said = items(conversation(numbers))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "MOST_READ", 40)
+        patch.setattr(names, "_LOOKED", Recent(names._look, most=8, chars=1_000))
+        for window, _ in walked(made(options), said):
+            check_sequence(window.messages)
+            assert problems(window.messages, "openai") == []
+
+
 @given(seeds(), policies())
 def test_nothing_vanishes_and_nothing_grows(numbers: list[int], options: dict[str, Any]) -> None:
     messages = conversation(numbers)

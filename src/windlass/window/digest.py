@@ -16,7 +16,7 @@ from itertools import accumulate, compress
 from operator import not_
 from typing import Final
 
-from windlass.window.names import MIN_CHARS, words_said
+from windlass.window.names import MIN_CHARS, looked_at, words_said
 
 _FILES: Final = (
     "py|rs|[jt]sx?|mjs|md|json|to?ml|txt|[ch](?:pp)?|go|java|rb|php|sh|ya?ml|lock|html?|css|png"
@@ -197,7 +197,7 @@ def _told_and_kept(
     order: tuple[str, ...],
     task: frozenset[str],
 ) -> tuple[str, Sequence[str]]:
-    told = error_lines(text, min(errors, room), words_said(text)) if errors else ""
+    told = error_lines(looked_at(text), min(errors, room), words_said(text)) if errors else ""
     room -= len(told)
     if chars_of(left) > room:
         return told, _chosen(left, room, told, order, task)

@@ -23,6 +23,8 @@ from windlass.window.references import without_references
 MIN_CHARS: Final = 4
 MAX_CHARS: Final = 200
 """Longer runs are data (base64, minified code), which nobody quotes."""
+MOST_READ: Final = 1_000_000
+"""Characters of a text that are read for names: the longest that was recorded has 890,000."""
 _SEPARATORS: Final = "\"'`(){}[]<>,;|&=$!*?\\^~%+"
 # As bytes, because translating and splitting bytes is twice as fast as matching words.
 _SPACED: Final = bytes.maketrans(_SEPARATORS.encode(), b" " * len(_SEPARATORS))
@@ -131,7 +133,19 @@ def _told(text: str) -> str:
     return unescaped(text) if text[:1] in ("{", "[") else text
 
 
+def looked_at(text: str) -> str:
+    """What of a text is read for names and for errors.
+
+    Of one beyond a million characters it is the beginning and the end, so that no text takes
+    longer than that. `recall` reads all of it.
+    """
+    if len(text) <= MOST_READ:
+        return text
+    return f"{text[: MOST_READ * 3 // 4]}\n{text[-MOST_READ // 4 :]}"
+
+
 def _look(text: str) -> _Looked:
+    text = looked_at(text)
     if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
         words = _words(without_references(text))
         values = dict.fromkeys(map(_of_pair, words))

@@ -18,7 +18,7 @@ from windlass.cards.strategies import selecting
 from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
 from windlass.engine.choosing.going_on import Base, base_of, missing
-from windlass.engine.choosing.known import Remembering, embedder_for, known_of
+from windlass.engine.choosing.known import Remembering, embedder_for, known_beside, known_of
 from windlass.engine.choosing.outline import outline_of
 from windlass.engine.choosing.picking import (
     Choice,
@@ -87,6 +87,7 @@ async def choose(
     made = work.rule.choosing
     assert made is not None
     work.whole = snowball
+    await known_beside(run, work.info)
     ground, onward = _ground(run, work, made, brought), base_of(run, work, snowball)
     scene = _Scene(run, work, made, ground, brought, snowball, onward)
     base = _anchored(scene)

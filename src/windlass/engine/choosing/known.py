@@ -6,6 +6,7 @@ is no hindrance: the index makes a card by rule where one is wanted.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -25,6 +26,10 @@ from windlass.window.entries import Item
 
 REPEATING: Final = frozenset({"callout", "recall", "remember", "search_context", "search_memory"})
 """Tools whose results repeat what stands elsewhere: nobody chooses them."""
+
+
+_AT_ONCE: Final = 20_000
+"""Characters that are taken in at once, which takes less than a tenth of a second."""
 
 
 class Known:
@@ -66,6 +71,17 @@ class Known:
             return True
         names = {call.name for call in first.tool_calls}
         return bool(names) and names <= REPEATING
+
+
+async def known_beside(run: Run, info: ModelInfo) -> Known:
+    """The same as `known_of`; long messages are taken in beside the event loop."""
+    known = run.known.setdefault(info.name, Known(info.counter.message))
+    record = run.record
+    born = list(record.born)
+    if sum(item.message.chars for item in born[len(known.index) :]) > _AT_ONCE:
+        cards = cards_of(record.keeper, record.session_id)
+        await asyncio.to_thread(known.grow, born, lambda: cards)
+    return known_of(run, info)
 
 
 def known_of(run: Run, info: ModelInfo) -> Known:
