@@ -69,6 +69,7 @@ PURE_IMPORTS = {
     "unicodedata",
     "windlass.errors",
     "windlass.messages",
+    "windlass.patterns",
     "windlass.prices",
     "windlass.prompts",
     "windlass.tokens",

@@ -4,6 +4,8 @@ A template may be a user's, its values are a model's: neither may fill the memor
 Only methods and filters that are known to be harmless can be called; of those that make a text
 longer the length is worked out before the text is made; and all that one rendering makes and does
 is counted.
+
+510 lines because what may be called, what it may make and where both are asked are one rule.
 """
 
 from __future__ import annotations
