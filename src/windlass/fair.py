@@ -1,7 +1,8 @@
-"""Many runs on one event loop: one piece of work for each of its rounds.
+"""Many runs on one event loop: one piece of work for each of its rounds, and none that is long.
 
 Planning a call takes milliseconds and does not wait for anything. Two hundred runs that are due at
-once would keep the loop from everything else for as long as all of them take together.
+once would keep the loop from everything else for as long as all of them take together, and so
+would one text of millions of characters.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
+
+LONG: Final = 100_000
+"""Characters of one text from which on work with it leaves the event loop."""
+
+T = TypeVar("T")
 
 _Queue: TypeAlias = deque["asyncio.Future[None]"]
 
@@ -46,6 +52,23 @@ def _serve(loop: asyncio.AbstractEventLoop, queue: _Queue) -> None:
 
 _DONE: Final[dict[Callable[[], None], Future[None]]] = {}
 _LOCK: Final = threading.Lock()
+
+
+async def beside(chars: int, work: Callable[[], T]) -> T:
+    """What `work` comes to; in a thread where it is about a text of many characters.
+
+    The work must not touch what others use meanwhile. Whoever cancels waits for its end.
+    """
+    if chars < LONG:
+        return work()
+    thread = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait([thread])
+        with suppress(Exception):  # nobody waits for it any more
+            thread.result()
+        raise
 
 
 async def preload(work: Callable[[], None]) -> None:

@@ -173,6 +173,12 @@ def family_of(model: str) -> Family:
     return _OTHER
 
 
+_COUNTED: Final = 1_000_000
+"""Characters of a text that are counted; it takes a fifth of a second of processor time."""
+_SAMPLES: Final = 50
+"""Pieces of a longer text, evenly spread, that are counted in its place."""
+
+
 @cache
 def _encoding(name: str) -> Callable[[str], int]:
     import quicktok  # the vocabulary takes 0.2 to 0.9 s to load
@@ -206,8 +212,14 @@ class FamilyCounter:
         return 3
 
     def text(self, text: str) -> int:
-        """Tokens of a bare text."""
-        return math.ceil(_encoding(self.family.encoding)(text) * self.family.factor)
+        """Tokens of a bare text; of one above a million characters by a sample of it."""
+        share, sample = 1.0, text
+        if len(text) > _COUNTED:
+            step, size = len(text) / _SAMPLES, _COUNTED // _SAMPLES
+            starts = [int(number * step) for number in range(_SAMPLES)]
+            sample = "".join([text[start : start + size] for start in starts])
+            share = len(text) / len(sample)
+        return math.ceil(_encoding(self.family.encoding)(sample) * share * self.family.factor)
 
     def message(self, message: Message) -> int:
         """Tokens a message adds to a request, its frame included."""

@@ -94,6 +94,20 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
     return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, snow, details, bare)
 
 
+def longest_of(phase: PhaseRun) -> int:
+    """Characters of the longest message that the phase may see."""
+    blocks, course = phase.blocks, phase.course
+    entries = assemble(blocks, show(phase.own, ""))
+    items = course.items if course is not None else [entry.item for entry in entries]
+    return max((item.message.chars for item in items), default=0)
+
+
+def count_all(run: Run, phase: PhaseRun) -> None:
+    """Count the tokens of all messages that a plan weighs; the counter remembers them."""
+    for item in (*run.record.born, *phase.own):
+        phase.info.counter.message(item.message)
+
+
 def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """A new plan after the provider counted more tokens than we did: the newest whole turns.
 

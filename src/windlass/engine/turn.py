@@ -8,12 +8,21 @@ of a tool is ever without its record.
 
 from __future__ import annotations
 
+from functools import partial
+
 from windlass.engine.answer import answer_calls
 from windlass.engine.cache import begin_call, count_on, take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import lay, note_sent
-from windlass.engine.plan import Plan, plan_call, request_of, shorter_plan
+from windlass.engine.plan import (
+    Plan,
+    count_all,
+    longest_of,
+    plan_call,
+    request_of,
+    shorter_plan,
+)
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import (
@@ -25,7 +34,7 @@ from windlass.engine.windows import (
     write_texts,
 )
 from windlass.errors import ContextTooLong
-from windlass.fair import fair
+from windlass.fair import beside, fair
 from windlass.history.base import CallRecord, NodeType, Shown, request_hash
 from windlass.window.entries import Entry
 from windlass.window.expire import expired
@@ -54,10 +63,13 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         committed=phase.edits,
     )
     phase.edits.update((edit.id, edit) for edit in edits)
+    longest = longest_of(phase)
     if phase.course is not None:
         for edit in edits:
             phase.course.settle(edit)
+        await beside(longest, phase.course.window)  # kept until something is said
         await write_texts(run, phase)
+    await beside(longest, partial(count_all, run, phase))
 
     # Never send what cannot be accepted; what is refused as too long is planned anew, once.
     plan = plan_call(run, phase)
@@ -125,7 +137,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     said = record.append(rows, calls=[call], edits=changes)
     phase.own += said
     mark_matches(run, phase, said)
-    keep_originals(run, phase, made)
+    await beside(longest, partial(keep_originals, run, phase, made))
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
     run.emit(CallEnded(name, phase.turn, *told))

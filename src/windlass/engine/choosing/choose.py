@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from windlass.cards.index import Task
@@ -34,6 +35,7 @@ from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs
 from windlass.engine.sources import Gathered
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
+from windlass.fair import beside
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
 from windlass.prompts import CHOSEN_HEADER, input_text
@@ -90,7 +92,8 @@ async def choose(
     await known_beside(run, work.info)
     ground, onward = _ground(run, work, made, brought), base_of(run, work, snowball)
     scene = _Scene(run, work, made, ground, brought, snowball, onward)
-    base = _anchored(scene)
+    longest = max((item.message.chars for item in run.record.born), default=0)
+    base = await beside(longest, partial(_anchored, scene))
     embedder = embedder_for(run)
     wanted = wanted_of(made, scene.ground, base, Task.of(instructions), embedder)
     selector, base.note = _selector(scene, base)
@@ -100,7 +103,7 @@ async def choose(
     if wanted is not None:
         wanted, picked = await _by_score(scene, base, wanted)
         choice = with_picked(base, scene.ground, wanted, picked)
-    choice.outline = _outline(scene, choice)
+    choice.outline = await beside(longest, partial(_outline, scene, choice))
     asks, question = _question(made, wanted) if selector and wanted else (None, "")
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
@@ -113,7 +116,7 @@ async def choose(
         else:
             picked = answered(asks, asked.text)
             choice = with_picked(base, scene.ground, wanted, picked)
-            choice.outline = _outline(scene, choice)
+            choice.outline = await beside(longest, partial(_outline, scene, choice))
     if why_kept:
         _go_on(scene, choice)
     else:
