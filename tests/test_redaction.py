@@ -62,7 +62,7 @@ class TestLooks:
     @pytest.mark.parametrize(
         "command",
         [
-            ["npx", "-y", "@scope/server", "--port", "8080", "data/files"],
+            ["npx", "-y", "@scope/server", "--port", "8080", "/srv/files"],
             ["srv", "--token", "${TOKEN}", "--api-key=${API_KEY}"],
             ["srv", "--author", "Ann", "--compass", "north"],
         ],
