@@ -72,9 +72,9 @@ _WORD: Final = re.compile(r"\w+")
 
 @cache
 def _stems() -> Callable[[str], str]:
-    from snowballstemmer import stemmer
+    import Stemmer
 
-    return cache(stemmer("english").stemWord)
+    return cache(Stemmer.Stemmer("english").stemWord)
 
 
 @cache

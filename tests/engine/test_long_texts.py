@@ -88,8 +88,8 @@ async def test_a_long_result_holds_nothing_up_and_is_found(
     watching.cancel()
     assert ran.result.status == "completed"
     assert sum(counted_chars) < 150_000
-    assert spent < 20, "about 2 s on a machine that does nothing else"
-    assert silent < 5, "of processor time, on a machine that does much else"
+    assert spent < 5, "at most 2 s on a machine that does nothing else"
+    assert silent < 0.5, "seconds of processor time; at most 0.2 on a machine that does nothing else"
     results = [stored.row.message for stored in ran.rows(NodeType.TOOL_RESULT, phase="b")]
     found, recalled = (message.text for message in results if message is not None)
     assert "indexed: 100,000 of" in found
@@ -105,7 +105,7 @@ def test_select_is_bounded_and_finds_what_stands_in_the_middle(counted_chars: li
     ]
     began = time.process_time()
     chosen = windlass.select(messages, f"What is {NEEDLE}?", max_tokens=5_000_000, max_messages=1)
-    assert time.process_time() - began < 15
+    assert time.process_time() - began < 4, "at most 1 s on a machine that does nothing else"
     assert [entry.position for entry in chosen.entries] == [1]
     assert sum(counted_chars) < 150_000
 
