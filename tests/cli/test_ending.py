@@ -22,6 +22,7 @@ from tests.providers.server import Answer, Server, serving, streamed
 from tests.tools.mcp_running import COMMAND, PROGRAM, ROOT, is_alive
 from windlass.history.base import Keeper
 from windlass.history.sqlite import SqliteKeeper
+from windlass.trust import trust
 from windlass.wire.openai import check_sequence
 
 TOOLS = '''
@@ -155,6 +156,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         declared = "\n[mcp_servers.demo]\ncommand = " + json.dumps(COMMAND)
         declared += '\nenv = {PID_FILE = "${MCP_PID_FILE}", PYTHONPATH = "${TESTS_ROOT}"}\n'
         made.write("windlass.toml", toml + declared)
+        trust(tmp_path)
         made.write("my_tools.py", TOOLS)
         names = ["demo.echo", "start_child", "swallow", "block"]
         made.write("c.json", cascade(phase("a", tackle=names), tools=["my_tools"]))

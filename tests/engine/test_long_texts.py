@@ -88,8 +88,8 @@ async def test_a_long_result_holds_nothing_up_and_is_found(
     watching.cancel()
     assert ran.result.status == "completed"
     assert sum(counted_chars) < 150_000
-    assert spent < 5, "at most 2 s on a machine that does nothing else"
-    assert silent < 0.5, "seconds of processor time; at most 0.2 on a machine that does nothing else"
+    assert spent < 12, "about 3 s for three phases on a machine that does nothing else"
+    assert silent < 0.5, "seconds of processor time; at most 0.2 on a quiet machine"
     results = [stored.row.message for stored in ran.rows(NodeType.TOOL_RESULT, phase="b")]
     found, recalled = (message.text for message in results if message is not None)
     assert "indexed: 100,000 of" in found
