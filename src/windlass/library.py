@@ -1,4 +1,7 @@
-"""The library door: makes the concrete store, providers and tools, and hands them in."""
+"""The library door: makes the concrete store, providers and tools, and hands them in.
+
+More than 400 lines because runs and tasks are prepared in one place.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from windlass.messages import Message, ToolSpec, assistant, tool, user
 from windlass.providers.scripted import Scripted
 from windlass.tools import mcp
 from windlass.tools.base import ToolContext
+from windlass.trust import trust
 from windlass.wire.base import Request
 
 SAY = call("demo__echo", '{"text": "hello"}')
@@ -145,6 +146,7 @@ class TestOfTheSettings:
             f"[mcp_servers.demo]\ncommand = {json.dumps(COMMAND)}\nenv = {env}\n"
             "[mcp_servers.never]\ncommand = ['no-such-program']\n"
         )
+        trust(house.folder)
 
     async def test_one_that_a_phase_names_is_started_and_stopped(
         self, house: House, pid_file: Path

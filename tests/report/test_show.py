@@ -96,7 +96,7 @@ class TestSessions:
         assert "used up its 1 attempts" in texts[2]
 
     async def test_that_made_no_call(self, house: House) -> None:
-        ran = await house.run(cascade({"name": "a", "instructions": "{{ input.x }}"}))
+        ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
         session = view_session(ran.keeper, ran.session)
         assert session.calls == ()
         with pytest.raises(UsageError, match="it made none"):

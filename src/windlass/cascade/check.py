@@ -1,8 +1,6 @@
 """What can be known to go wrong before a run: names, order, templates, tools, contradictions.
 
 `check` says everything at once, together with the mistakes of form that `load` found.
-
-More than 400 lines because all that is asked of a cascade stands here, and in this order.
 """
 
 from __future__ import annotations

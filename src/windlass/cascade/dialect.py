@@ -87,9 +87,10 @@ def _instructions(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
 
 def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
     bank = spots.written(path)
-    tools = {name for phase in phases for name in tool_names(phase.tackle)}
-    if REMEMBER in tools or any(phase.tackle == _ANY for phase in phases):
+    everywhere = spots.cascade.phases
+    if any(each.tackle == _ANY or REMEMBER in tool_names(each.tackle) for each in everywhere):
         return
+    tools = {name for phase in phases for name in tool_names(phase.tackle)}
     injectors = [declared(spots.cascade, phase) for phase in phases]
     reads = any(each is not None and "user_memory" in each.wanted for each in injectors)
     text = (
