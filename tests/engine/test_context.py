@@ -382,7 +382,7 @@ class TestSelective:
         file.write_text(
             "cascade_id: c\nphases:\n- {name: a, instructions: Do a.}\n"
             "- name: b\n  instructions: Do b.\n  context:\n    from:\n"
-            "    - phase: a\n      if: '{{ state.nothing.at_all }}'\n",
+            "    - phase: a\n      if: '{{ 1 // (state.nothing | length) }}'\n",
             encoding="utf-8",
         )
         ran = await house.run(file)
