@@ -36,8 +36,9 @@ _ANYWHERE: Final = _compiled(
     r"\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{8,})",
     # What vendors' keys look like.
     r"\b(?P<secret>(?:sk|pk|rk)-[\w-]{16,}|gh[opsur]_\w{20,}|github_pat_\w{20,}"
-    r"|glpat-[\w-]{16,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|a[ks]ia[a-z0-9]{16}|aiza[\w-]{30,}"
-    r"|eyj[\w-]{1,2000}\.[\w-]{1,4000}\.[\w-]*)",
+    r"|glpat-[\w-]{16,}|hf_\w{20,}|xox[a-z]-[\w-]{10,}|a[ks]ia[a-z0-9]{16}|aiza[\w-]{30,})",
+    # A run that begins so and is none is passed over whole: not tried again from within.
+    r"\b(?:(?P<secret>eyj[\w-]++\.[\w-]++\.[\w-]*+)|eyj[\w-]*+)",
 )
 _IN_COMMANDS: Final = (
     *_ANYWHERE,
@@ -45,7 +46,7 @@ _IN_COMMANDS: Final = (
         rf"{_NAME}[\"']?\s*[=:]\s*[\"']?{_VALUE}",
         rf"(?<!\S)(?=--?){_NAME}\s+[\"']?(?!-){_VALUE}",
         r"\A(?P<name>[\w.-]+)\s*[=:](?P<secret>[^$].*)\Z",  # a value of several words
-        r"https?://[^\s?#\"']+\?(?P<secret>[^\s#\"']+)",
+        r"https?://[^\s?#\"']++(?:\?(?P<secret>[^\s#\"']+))?",
         # A part of a path that nobody would make up: a key that stands in an address.
         r"/(?P<secret>(?=[a-z_-]*\d)(?=[\d_-]*[a-z])[\w-]{32,200})(?![\w.-])",
     ),
@@ -107,7 +108,8 @@ def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, in
     spans = [
         match.span("secret")
         for match in found
-        if (name := match.groupdict().get("name")) is None or _SECRET.search(name)
+        if match["secret"]
+        and ((name := match.groupdict().get("name")) is None or _SECRET.search(name))
     ]
     return list(_joined(sorted(spans)))
 
@@ -127,6 +129,9 @@ def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    for start, end in reversed(spans):
-        text = text[:start] + HIDDEN + text[end:]
-    return text
+    parts: list[str] = []
+    last = 0
+    for start, end in spans:
+        parts += (text[last:start], HIDDEN)
+        last = end
+    return "".join([*parts, text[last:]])

@@ -185,7 +185,7 @@ def _wire(value: Any, _: Path) -> str:
 
 
 def _address(value: Any, _: Path) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#@]+[^\s?#@]*", value):
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", value):
         raise _SecretError("an address such as http://localhost:8000/v1, without name or password")
     return value.rstrip("/")
 
@@ -412,7 +412,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
 def line_of(keys: tuple[str, ...], text: str) -> int | None:
     """The line on which the key or table, named by its keys from the top, first stands."""
     name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
-    key = re.compile(rf"\s*\[{{0,2}}\s*{name}\s*[=.\]]")
+    key = re.compile(rf"\s*+\[{{0,2}}\s*+{name}\s*[=.\]]")
     for number, line in enumerate(text.splitlines(), start=1):
         if key.match(line):
             return number

@@ -119,7 +119,7 @@ class Threshold:
         return self.value if self.is_cosine else floor + self.value * (1 - floor)
 
 
-_COSINE: Final = re.compile(r"\s*cosine\s*>=\s*(-?\d*\.?\d+)\s*")
+_COSINE: Final = re.compile(r"\s*cosine\s*>=\s*(-?(?:\d+(?:\.\d+)?|\.\d+))\s*")
 
 
 def threshold(value: Any) -> Threshold:

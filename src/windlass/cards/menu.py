@@ -8,7 +8,6 @@ choose, and the reason is recorded. Nobody is asked here: the question is yielde
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,7 +23,6 @@ _SHORT: Final = 8
 _TRUSTED: Final = 2
 """Where a model names what is not on its menu, its other picks that the scores would not have
 chosen get one part in so many of the budget: who reads one line wrong reads others wrong."""
-_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 _SHOWN: Final = 5
 
 
@@ -79,9 +77,8 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
     """
     if not isinstance(answer, str):
         return f"the selector answered {type(answer).__name__} where a text was asked"
-    found = _OBJECT.search(answer)
     try:
-        told = json.loads(found[0]) if found else None
+        told = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
     except (ValueError, RecursionError):
         told = None
     named = told.get("selected") if isinstance(told, Mapping) else None

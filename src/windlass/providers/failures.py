@@ -56,6 +56,8 @@ _NUMBERS: Final = (
     r"\((?P<counted>\d+) tokens\) exceeds the available context size \((?P<limit>\d+)",  # llama.cpp
 )
 """Where the texts have the tokens that were counted, and the most that fit."""
+_NUMBERED_CHARS: Final = 4_000
+"""Characters within which they have them."""
 
 _HOPELESS: Final = ("insufficient_quota", "billing_hard_limit_reached")
 """Codes of 429 that no patience helps against."""
@@ -171,7 +173,7 @@ def _told(body: str) -> tuple[str, tuple[str, ...]]:
 
 def _too_long(said: str, told: str) -> ContextTooLong:
     """The error with the numbers that the provider's text holds."""
-    plain = told.replace(",", "")
+    plain = told[:_NUMBERED_CHARS].replace(",", "")
     for pattern in _NUMBERS:
         if found := re.search(pattern, plain, re.IGNORECASE):
             numbers = {name: int(text) for name, text in found.groupdict().items() if text}

@@ -30,7 +30,7 @@ _NAMES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?:
 """The names of its own classes that litellm puts before what a provider said."""
 
 _TAIL: Final = re.compile(
-    r"\s*(?:Traceback \(most recent call last\)|LiteLLM Retried:|, LiteLLM Max Retries"
+    r"(?<!\s)\s*+(?:Traceback \(most recent call last\)|LiteLLM Retried:|, LiteLLM Max Retries"
     r"|To drop (?:these|unsupported params),? set `litellm\.drop_params"
     r"|If you want to use these params dynamically"
     r"|Received Model Group=).*",

@@ -21,7 +21,7 @@ from windlass.tools.base import ToolContext
 Kind: TypeAlias = Literal["date", "number", "text"]
 _INLINE: Final = "the given rows"
 _MONTH: Final = re.compile(r"\d{4}-\d{2}")
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 class Column(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NUMBER: Final = re.compile(r"( *)(\d+)(?=[→\t:|])")
+_NUMBER: Final = re.compile(r"( *+)(\d{1,18}+)(?=[→\t:|])")
 _ENDS: Final = re.compile(r"\n(?: *+\d++[→\t:|])?+")
 """The end of a line, with the number before the next one."""
 _NUMBERED: Final = re.compile(r"\n *+\d++[→\t:|]")

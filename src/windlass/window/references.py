@@ -9,14 +9,15 @@ import re
 from typing import Final
 
 REFERENCE: Final = re.compile(
-    r"\[(\d+) lines: lines (\d+)-(\d+) of .* above, (result_\w+)"
-    r"(?:, numbered (\d+)-\d+)?\]"
+    r"\[(\d{1,9}) lines: lines (\d{1,9})-(\d{1,9}) of .{0,300} above, (result_\w++)"
+    r"(?:, numbered (\d{1,18})-\d{1,18})?\]"
 )
 """A line that stands for lines of another result: how many, the first, the last, which.
 
 The fifth: the number before the first of them, where those before the lines are others here.
+What stands for the call has a bound: a text full of beginnings would be read anew from each.
 """
-SAME: Final = re.compile(r"\[Same as .* above, (result_\w+)\]")
+SAME: Final = re.compile(r"\[Same as .{0,300} above, (result_\w++)\]")
 """A text that stands for another result's whole text."""
 
 

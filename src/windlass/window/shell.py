@@ -39,10 +39,8 @@ _HEREDOC: Final = re.compile(
     r"\s*cat\s+(?:<<-?\s*['\"]?\w+['\"]?\s*(>>?)\s*([^\s;|&<>]+)"
     r"|(>>?)\s*([^\s;|&<>]+)\s*<<-?\s*['\"]?\w+['\"]?)\s*\n"
 )
-_BODY: Final = re.compile(
-    r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)^\s*\1\s*$", re.DOTALL | re.MULTILINE
-)
-"""A here-document: the word that ends it, and its text."""
+_BEGINNING: Final = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n")
+"""The beginning of a here-document: the word that ends it, to the end of the line."""
 _SED: Final = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 _COUNT: Final = re.compile(r"-(?:n\s*)?(\d+)|--lines=(\d+)")
 _KINDS: Final[dict[str, ShellKind]] = {
@@ -89,10 +87,18 @@ def read_shell(command: str) -> Shell:
 
 def with_body(command: str, told: Callable[[str], str]) -> str:
     """The command with what `told` makes of the text of the here-document it begins with."""
-    body = _BODY.search(command) if _HEREDOC.match(command) else None
-    if body is None:
+    here = _BEGINNING.search(command) if _HEREDOC.match(command) else None
+    if here is None:
         return command
-    return f"{command[: body.start(2)]}{told(body[2])}\n{command[body.end(2) :]}"
+    start = end = at = here.end()
+    for line in command[start:].split("\n"):
+        bare = line.strip()
+        if bare == here[1]:
+            return f"{command[:start]}{told(command[start:end])}\n{command[end:]}"
+        at += len(line) + 1
+        if bare:
+            end = at  # blank lines before the word that ends it are no part of the text
+    return command
 
 
 def _jobs(command: str) -> list[list[list[str]]] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -28,8 +27,6 @@ NOTES_TOKENS: Final = 300
 
 _REFERENCE_TOKENS: Final = 40
 """What the reference to the full output takes of them, at most."""
-
-_NOTES: Final = re.compile(r"<notes>(.*?)</notes>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +156,9 @@ def declared_notes(text: str) -> str | None:
     >>> declared_notes("Four.<notes>two and two</notes>")
     'two and two'
     """
-    found = _NOTES.search(text)
-    if found is not None:
-        return found[1].strip()
+    declared, closed, _ = text.partition("<notes>")[2].partition("</notes>")
+    if closed:
+        return declared.strip()
     if text.lstrip()[:1] != "{":
         return None
     try:

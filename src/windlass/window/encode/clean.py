@@ -42,9 +42,9 @@ def _last_state(line: str) -> str:
 
     A shorter one leaves an end of the other in sight; such a line stays as it is.
     """
-    states: list[str] = []
+    states: list[tuple[str, int]] = []  # each with its characters that can be seen
     for state in line.split("\r"):
-        while states and len(state) >= len(states[-1].rstrip()):
+        while states and len(state) >= states[-1][1]:
             states.pop()
-        states.append(state)
-    return "\r".join(states)
+        states.append((state, len(state.rstrip())))
+    return "\r".join(state for state, _ in states)

@@ -22,7 +22,7 @@ _SHAPES: Final = (
     rf"(?:\[gw\d+\] )?(?:\[ *\d+%\] )?PASS(?:ED)? +{_TEST}(?:{_TIME}| - .*)",  # pytest -rA, jest
     r"--- PASS: \S+ \([\d.]+s\)",  # go
     r"\[ +OK \] \S+.*",  # googletest
-    r"\d+/\d+ +Test +#\d+: .* +Passed +[\d.]+ +sec",  # ctest
+    r"\d+/\d+ +Test +#\d+: .* Passed +[\d.]+ +sec",  # ctest
 )
 _PASSED: Final = re.compile(rf"\s*(?:{'|'.join(_SHAPES)})\s*")
 _BY_SUM: Final = (

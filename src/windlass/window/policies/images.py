@@ -15,7 +15,7 @@ from windlass.window.survive import first_sentence, said_at
 
 DESCRIPTION_CHARS: Final = 120
 _ABOUT: Final = re.compile(
-    r"[^.!?\n]*\b(?:image|picture|screen(?:shot)?|chart|plot|diagram|photo|page|window|shows?)\b",
+    r"(?<![^.!?\n])[^.!?\n]*\b(?:image|picture|screen(?:shot)?|chart|plot|diagram|photo|page|window|shows?)\b",
     re.IGNORECASE,
 )
 

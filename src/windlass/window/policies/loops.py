@@ -36,7 +36,7 @@ INVALID: Final = "[Output Invalid]"
 SAME: Final = "For the same reason as attempt #{}."
 """Stands for the reason of a refusal that a newer one in view tells in the same words."""
 FIRST_RETRY: Final = 2
-_AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d+)\)\.[^\n]*\s*\Z")
+_AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d{1,9})\)\.[^\n]*+\s*+\Z")
 _REASON_CHARS: Final = 120
 _SAID_CHARS: Final = 160
 
