@@ -90,10 +90,11 @@ def with_body(command: str, told: Callable[[str], str]) -> str:
     here = _BEGINNING.search(command) if _HEREDOC.match(command) else None
     if here is None:
         return command
+    word = here[1]
     start = end = at = here.end()
     for line in command[start:].split("\n"):
         bare = line.strip()
-        if bare == here[1]:
+        if bare == word:
             return f"{command[:start]}{told(command[start:end])}\n{command[end:]}"
         at += len(line) + 1
         if bare:
