@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 HIDDEN: Final = "***"
 _SHORTEST: Final = 4
@@ -77,7 +77,8 @@ def credentials(command: Sequence[str] = (), url: str = "") -> tuple[str, ...]:
         for start, end in spans
     ]
     found += [url[start:end] for start, end in _spans(url, _IN_COMMANDS)]
-    found += [value for _, value in parse_qsl(urlsplit(url).query)] if url else []
+    # Not urlsplit: it refuses some addresses, and these may hold credentials, too.
+    found += [value for _, value in parse_qsl(url.partition("?")[2].partition("#")[0])]
     found += [word for text in found for word in text.split()]
     return tuple(
         dict.fromkeys(each for each in (*found, *map(unquote, found)) if _is_telling(each))
