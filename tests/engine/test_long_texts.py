@@ -8,12 +8,15 @@ import json
 import random
 import time
 
+import numpy as np
 import pytest
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.cards import index, words
+from windlass.cards.embeddings import Vectors
 from windlass.cards.index import Index
+from windlass.cards.wordllama import WordLlamaEmbedder
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
 from windlass.window.entries import Item
@@ -119,3 +122,19 @@ def test_the_card_tells_how_much_is_indexed(chars: int) -> None:
     assert len(card.summary) <= 300
     found = made.matched(index.Task.of(NEEDLE), 0)
     assert (NEEDLE in found) is (chars > 2_500_000)
+
+
+def test_data_without_words_is_not_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def embedded(embedder: object, texts: list[str]) -> Vectors:
+        seen.extend(texts)
+        return np.ones((len(texts), 256), dtype=np.float32)
+
+    monkeypatch.setattr(index, "embedded", embedded)
+    made = Index()
+    data = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
+    for at, text in enumerate((data, f"Look at this:\n{data}", "Plain words.", "語" * 900)):
+        made.append(Item(f"m{at}", user(text), "user"), 10)
+    made.by_vectors(index.Task.of("words"), WordLlamaEmbedder())
+    assert sorted({text[:5] for text in seen} - {"words"}) == ["Plain", "語語語語語"]

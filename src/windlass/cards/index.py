@@ -39,6 +39,8 @@ _SPEAKER: Final = 3.0
 _HEAD: Final = re.compile(r"\s*(?:<([^<>\s]{1,32})>|([^\s:][^:\n]{0,31}):)\s")
 """A speaker at the head of a text: `<ann> yes`, `Ann Lee: yes`."""
 _HEAD_WORDS: Final = 4
+_LONGEST_RUN: Final = 500
+"""Characters without a blank from which on a run is data."""
 _MENTIONED: Final = 24
 """Words of a task that are looked for around a message."""
 _REPEATED: Final = 200
@@ -288,7 +290,7 @@ class Index:
                 vector = given.get(row, ())
                 if len(vector) == width:
                     new[row - done] = vector
-                else:
+                elif not _is_data(self._texts[row]):
                     missing.append(row)
             if missing:
                 places = np.array(missing) - done
@@ -303,6 +305,12 @@ def embeddable(message: Message) -> list[str]:
     beginning, middle, end = indexed(text)
     pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
     return [f"{head}: {piece}" if head else piece for piece in pieces]
+
+
+def _is_data(text: str) -> bool:
+    """Whether a text is mostly one run without blanks, such as base64, which has no meaning."""
+    longest = max(map(len, text.split()), default=0)
+    return longest > _LONGEST_RUN and longest > len(text) / 2 and text.isascii()
 
 
 def _said_in(middle: str, task: Task) -> list[str]:
