@@ -404,7 +404,8 @@ async def test_a_run_leaves_no_key_behind(tmp_path: Path, monkeypatch: pytest.Mo
     async with serving(EXCHANGES["openai"].streamed) as server:
         (tmp_path / "windlass.toml").write_text(f'[providers.litellm]\nbase_url = "{server.url}"')
         store = tmp_path / "s"
-        result = await windlass.run(cascade, model="litellm/openai/gpt-4o", store=store)
+        model = "litellm/openai/gpt-4o"
+        result = await windlass.run(cascade, model=model, store=store, trust=True)
         (asked,) = server.asked
     assert (result.status, result.output) == ("completed", TEXT)
     assert result.cost is not None
