@@ -67,6 +67,8 @@ _SIGN_WORDS: Final = dict(
 finding none of them there takes a fiftieth of the time."""
 LINE_CHARS: Final = 200
 """An error line of more characters is cut to what stands around its error."""
+_AROUND: Final = 200_000
+"""Characters before and behind the last sign of an error in which a line is looked through."""
 _BEFORE: Final = 60
 _WORD: Final = re.compile(r"[a-z]{4,}|\d{3,}")
 _RUN: Final = re.compile(r"[a-z]+|\d+")
@@ -109,9 +111,11 @@ def error_lines(text: str, room: int, words: str = "") -> str:
     `words` are those of the text, where they are known.
     """
     kept: dict[str, None] = {}
-    for start, end in _lines_with_signs(text, words or text):
+    for start, end, sign in _lines_with_signs(text, words or text):
         match = None
-        for match in _ERROR.finditer(text, start, end):  # noqa: B007 - the last one is meant
+        # A line may be all of a text of millions of characters.
+        first, last = max(start, sign - _AROUND), min(end, sign + _AROUND)
+        for match in _ERROR.finditer(text, first, last):  # noqa: B007 - the last one is meant
             pass
         if match is None:
             continue
@@ -128,14 +132,14 @@ def error_lines(text: str, room: int, words: str = "") -> str:
     return "\n".join(reversed(kept))
 
 
-def _lines_with_signs(text: str, words: str) -> Iterator[tuple[int, int]]:
-    """Where lines begin and end that may report an error, the last line first."""
+def _lines_with_signs(text: str, words: str) -> Iterator[tuple[int, int, int]]:
+    """Where lines begin and end that may report an error, and their last sign; the last first."""
     signs = [sign for sign, word in _SIGN_WORDS.items() if word in words]
     last = {sign: text.rfind(sign) for sign in signs if sign in text}
     while last:
         place = max(last.values())
         start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-        yield start, end if end >= 0 else len(text)
+        yield start, end if end >= 0 else len(text), place
         for sign, at in tuple(last.items()):
             if at >= start:
                 last[sign] = text.rfind(sign, 0, start)
