@@ -281,6 +281,6 @@ def test_front_matter_with_aliases_is_refused(tmp_path: Path) -> None:
     page.write_text("\n".join(["---", *bomb, "name: *a11", "---", "text"]))
     with pytest.raises(UsageError, match=r"SKILL.md'.*aliases"):
         read_page(page)
-    page.write_text("---\na: " + "[" * 5_000 + "\n---\ntext")
+    page.write_text("---\na: " + "[" * 50_000 + "\n---\ntext")
     with pytest.raises(UsageError, match=r"SKILL.md'.*no YAML"):
         read_page(page)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from windlass.errors import UsageError
 
 FENCE: Final = "---"
+_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,15 @@ def read_page(path: Path) -> Page:
         raise UsageError(f"{str(path)!r}: its front matter begins with --- and has no end")
     front = "".join(lines[1:end])
     try:
-        # A few lines of aliases can stand for more values than any memory holds.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(front, yaml.SafeLoader)):
-            raise UsageError(f"{str(path)!r}: its front matter may have no aliases (*name)")
+        depth = 0
+        for event in yaml.parse(front, yaml.SafeLoader):
+            # A few lines of aliases can stand for more values than any memory holds.
+            if isinstance(event, yaml.AliasEvent):
+                raise UsageError(f"{str(path)!r}: its front matter may have no aliases (*name)")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEPTH:
+                raise ValueError(f"the values are nested more than {_DEPTH} levels deep")
         keys = yaml.safe_load(front) or {}
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         told = " ".join(str(error).split())
