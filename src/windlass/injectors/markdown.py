@@ -50,7 +50,8 @@ def read_page(path: Path) -> Page:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEPTH:
-                raise ValueError(f"the values are nested more than {_DEPTH} levels deep")
+                told = f"the values are nested more than {_DEPTH} levels deep"
+                raise UsageError(f"{str(path)!r}: its front matter is no YAML for keys: {told}")
         keys = yaml.safe_load(front) or {}
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         told = " ".join(str(error).split())
