@@ -231,21 +231,21 @@ class TestProperties:
         holder: Any = data
         for step in draw.draw(st.sampled_from(objects)):
             holder = holder[step]
-        holder["zzz"] = 1
+        holder["no_such"] = 1
         lines = dump(data, form).splitlines()
-        line = 1 + next(i for i, text in enumerate(lines) if "zzz" in text)
+        line = 1 + next(i for i, text in enumerate(lines) if "no_such" in text)
         (mistake,) = loaded(data, form).mistakes
         assert mistake.line == line
-        assert "unknown key 'zzz'" in mistake.text
+        assert "unknown key 'no_such'" in mistake.text
 
     @given(cascades(), st.data(), st.sampled_from(["json", "yaml"]))
     def test_a_wrong_value_is_told_with_its_line(
         self, data: dict[str, Any], draw: st.DataObject, form: Format
     ) -> None:
         index = draw.draw(st.integers(0, len(data["phases"]) - 1))
-        data["phases"][index]["context_retention"] = "zzz"
+        data["phases"][index]["context_retention"] = "no_such"
         lines = dump(data, form).splitlines()
-        line = 1 + next(i for i, text in enumerate(lines) if "zzz" in text)
+        line = 1 + next(i for i, text in enumerate(lines) if "no_such" in text)
         (mistake,) = loaded(data, form).mistakes
         assert (mistake.file, mistake.line) == (f"c.{form}", line)
 

@@ -48,11 +48,11 @@ def choose(
         """
         SELECT s.session_no, s.session_id FROM sessions s
         WHERE max(s.started, coalesce(
-            (SELECT max(timestamp) FROM log l WHERE l.session_no = s.session_no), 0)) < ?1
-            AND substr(s.session_id, 1, length(?2)) <> ?2
+            (SELECT max(timestamp) FROM log l WHERE l.session_no = s.session_no), 0)) < :before
+            AND substr(s.session_id, 1, length(:bank)) <> :bank
         ORDER BY s.session_no
         """,
-        (now - older_than_s, BANK),
+        {"before": now - older_than_s, "bank": BANK},
     ).fetchall()
 
 

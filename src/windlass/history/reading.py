@@ -274,12 +274,12 @@ def endings(db: sqlite3.Connection, sessions: int) -> list[Outcome | None]:
     """How the last so many sessions ended, newest first; None: there is no word of it."""
     stored = db.execute(
         "SELECT o.status, o.timestamp, o.error, o.details_json "
-        "FROM (SELECT session_no FROM sessions WHERE substr(session_id, 1, length(?1)) <> ?1 "
-        "ORDER BY session_no DESC LIMIT ?2) s "
+        "FROM (SELECT session_no FROM sessions WHERE substr(session_id, 1, length(:bank)) <> :bank "
+        "ORDER BY session_no DESC LIMIT :sessions) s "
         "LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = ("
         "SELECT max(p.number) FROM outcomes p WHERE p.session_no = s.session_no "
         "AND p.phase IS NULL) ORDER BY s.session_no DESC",
-        (BANK, sessions),
+        {"bank": BANK, "sessions": sessions},
     )
     return [
         None if status is None else Outcome(status, at, error=error, details=json.loads(details))
