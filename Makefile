@@ -14,7 +14,7 @@ LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strate
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 OF_WINDOWS := tests/window tests/wire tests/test_bound.py tests/test_bound_blocks.py tests/test_bound_objects.py tests/test_reports.py tests/test_messages.py
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench peers nightly pythons lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench same peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -24,6 +24,7 @@ help:
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
+	@echo "make same          compare all windows, marks and bills over the recordings with written hashes"
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
@@ -81,6 +82,10 @@ examples: $(STAMP)
 
 bench: $(STAMP)
 	@for table in bench/bench_*.py; do $(BIN)/python -m bench.$$(basename $$table .py); done
+
+# Before and after a change that must not change windows; `bench/same.json` is written on purpose.
+same: $(STAMP)
+	@$(BIN)/python -m bench.same
 
 # Other packages to be measured beside Windlass, each in an environment of its own.
 peers: $(PEERS:%=$(VENV)/peers/%/.ready)

@@ -33,11 +33,13 @@ class Recorded(Session):
     task: str
 
 
-def sessions_in(recording: Recording, calls: int, phases: int = PHASES) -> list[Recorded]:
+def sessions_in(
+    recording: Recording, calls: int, phases: int = PHASES, least: int = LEAST_TOKENS
+) -> list[Recorded]:
     """The stretches of a recording with the most to read, each a cascade of ten phases.
 
-    No two share a call. None: it has no `phases` times `calls` calls, or their results are too
-    short for anything to be saved by choosing.
+    No two share a call. None: it has no `phases` times `calls` calls, or their results have less
+    than `least` tokens.
     """
     turns = list(_turns(recording.messages))
     count = phases * calls
@@ -48,7 +50,7 @@ def sessions_in(recording: Recording, calls: int, phases: int = PHASES) -> list[
     starts: list[int] = []
     for start in sorted(brought, key=lambda at: (-brought[at], at)):
         apart = all(abs(start - other) >= count for other in starts)
-        if apart and brought[start] >= LEAST_TOKENS:
+        if apart and brought[start] >= least:
             starts.append(start)
     several = len(starts) > 1
     return [

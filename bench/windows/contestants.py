@@ -99,7 +99,7 @@ class Windlass:
     """
 
     def __init__(self, profile: str, options: dict[str, Any], vector: Vector) -> None:
-        self._context: Any = None
+        self.context: Any = None
         self._keywords: dict[str, Any] = {
             key: options.pop(key) for key in ("model", "max_input_tokens") if key in options
         }
@@ -119,7 +119,7 @@ class Windlass:
         if self._tools and recording.tools:
             keywords["tools"] = list(recording.tools)
         vector = self._vector
-        self._context = make(
+        self.context = make(
             policy=self._policy,
             prices=prices(
                 read=vector.read,
@@ -134,8 +134,8 @@ class Windlass:
     def window(self, messages: Sequence[Chat], new_from: int) -> list[Chat]:
         """Append what is new; the window's messages."""
         for chat in messages[new_from:]:
-            self._context.append(chat)
-        chats: list[Chat] = self._context.window().messages
+            self.context.append(chat)
+        chats: list[Chat] = self.context.window().messages
         return chats
 
     def close(self) -> None:
