@@ -38,7 +38,6 @@ SHIPPED = (
 
 PINNED = sorted((ROOT / "requirements").rglob("*.txt"))
 
-LONGEST = 400
 LONGEST_STORY = 200
 """Lines of `turn.py`: the whole story of one call must be readable in one sitting."""
 
@@ -145,14 +144,6 @@ class TestEveryModule:
             name for name, node in public_definitions(tree.body) if not ast.get_docstring(node)
         ]
         assert not silent, f"{name_of(path)}: no docstring on {', '.join(silent)}"
-
-    def test_is_short_or_says_why_not(self, path: Path) -> None:
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        said = ast.get_docstring(tree_of(path)) or ""
-        assert lines <= LONGEST or "lines because" in said, (
-            f"{name_of(path)} has {lines} lines: what wants to leave? If nothing does, its"
-            f" docstring has a line '{lines} lines because ...'"
-        )
 
     def test_is_finished(self, path: Path) -> None:
         assert not found(UNFINISHED, path)

@@ -219,8 +219,8 @@ class WindlassTold(Windlass):
     def window(self, messages: Sequence[Chat], new_from: int) -> list[Chat]:
         """Append what is new; the window's messages, with this block and those that stay."""
         for chat in messages[new_from:] if new_from else self._told.head(messages):
-            self._context.append(chat)
-        chats: list[Chat] = self._context.window(block=self._told.next(messages)).messages
+            self.context.append(chat)
+        chats: list[Chat] = self.context.window(block=self._told.next(messages)).messages
         return chats
 
 
