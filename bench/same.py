@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, closing
 from dataclasses import asdict, is_dataclass
 from inspect import Parameter, Signature
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,6 +115,12 @@ def by_cascade(session: Recorded, vector: Vector) -> str:
     return str(ledger)
 
 
+def _can_be_played(session: Recorded) -> bool:
+    """Whether every argument has a name that a Python function can have."""
+    names = {key for _, text in session.results for key in json.loads(text)}
+    return all(key.isidentifier() and not iskeyword(key) for key in names)
+
+
 def _tool(name: str, left: Mapping[tuple[str, str], Iterator[str]]) -> Callable[..., str]:
     """A function that gives what the recording's tool of that name gave, call by call."""
 
@@ -135,7 +142,8 @@ def hashes(task: tuple[Recording, Vector]) -> tuple[str, dict[str, str]]:
     """The name of a recording at a vector, and its hashes."""
     recording, vector = task
     found = by_context(recording, vector)
-    for session in sessions_in(recording, CALLS_A_PHASE, PHASES, least=LEAST_TOKENS)[:1]:
+    sessions = sessions_in(recording, CALLS_A_PHASE, PHASES, least=LEAST_TOKENS)
+    for session in filter(_can_be_played, sessions[:1]):
         found["ledger"] = by_cascade(session, vector)
     return f"{recording.source}/{recording.id}/{vector.name}", found
 
