@@ -209,6 +209,7 @@ def messages(draw: st.DrawFn, *, foreign: bool = False, role: Role | None = None
         tuple(calls),
         draw(names()) if chosen == "tool" else None,
         draw(st.none() | names()),
+        chosen == "tool" and draw(st.booleans()),
     )
 
 

@@ -94,11 +94,20 @@ class TestIdentity:
             {"tool_call_id": "c9"},
             {"name": None},
             {"name": "eve"},
+            {"failed": True},
         ],
         ids=str,
     )
     def test_each_field_takes_part(self, change: dict[str, Any]) -> None:
         assert dataclasses.replace(FULL, **change).key != FULL.key
+
+    def test_the_key_of_a_result_that_did_not_fail_is_as_before_there_was_a_flag(self) -> None:
+        result = tool("c1", "done", name="run")
+        text = '{"content":"done","name":"run","role":"tool","tool_call_id":"c1"}'
+        assert result.canonical == text
+        assert dataclasses.replace(result, failed=True).canonical == (
+            '{"content":"done","failed":true,"name":"run","role":"tool","tool_call_id":"c1"}'
+        )
 
     @pytest.mark.req("AC-9")
     @pytest.mark.parametrize(

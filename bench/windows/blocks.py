@@ -24,7 +24,7 @@ from windlass.injectors.orchestrate import blocks_of
 from windlass.injectors.plan import MOST_STEPS, Plan, Step
 from windlass.memory.banks import Memory
 from windlass.modules import Modules
-from windlass.window.survive import failed
+from windlass.window.failures import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."
 """What the files are about, beside the task, so that they are found."""
@@ -167,7 +167,7 @@ class Injected:
         line = result.strip().partition("\n")[0]
         self._steps.append(Step(f"{name} {arguments}"[:SAID], "done", line[:SAID]))
         now = Failure(name, arguments, line)
-        failures = with_result(self._now.failures, now, failed=failed(result))
+        failures = with_result(self._now.failures, now, failed=looks_failed(result))
         self._now = replace(self._now, failures=failures)
 
     def _blocks(self, tier: Tier) -> list[str]:

@@ -156,7 +156,8 @@ class ToolSpec:
 class Message:
     """One message, frozen and equal by content.
 
-    A lone empty text is dropped, but not beside tool calls: there `""` is not null.
+    `failed` marks the result of a tool call that failed. A lone empty text is dropped, but not
+    beside tool calls: there `""` is not null.
     """
 
     role: Role
@@ -164,6 +165,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
+    failed: bool = False
 
     def __post_init__(self) -> None:
         if self.tool_call_id is not None or self.name is not None:
@@ -212,7 +214,7 @@ class Message:
 
     def with_parts(self, *parts: Part) -> Message:
         """The same message saying something else; calls and ids stay."""
-        return Message(self.role, parts, self.tool_calls, self.tool_call_id, self.name)
+        return Message(self.role, parts, self.tool_calls, self.tool_call_id, self.name, self.failed)
 
 
 # ---- storage form -------------------------------------------------------------------
@@ -242,7 +244,7 @@ def to_dict(message: Message) -> dict[str, Any]:
     """The message as the JSON object that is hashed and stored.
 
     Keys: role, content (a string where the message is one piece of text, else a
-    list of parts), tool_calls, tool_call_id, name; empty ones are left out.
+    list of parts), tool_calls, tool_call_id, name, failed; empty ones are left out.
     """
     parts = message.parts
     content: str | list[dict[str, Any]] | None = None
@@ -260,6 +262,8 @@ def to_dict(message: Message) -> dict[str, Any]:
         result["tool_call_id"] = message.tool_call_id
     if message.name is not None:
         result["name"] = message.name
+    if message.failed:
+        result["failed"] = True
     return result
 
 
@@ -302,6 +306,7 @@ def from_dict(stored: Mapping[str, Any]) -> Message:
         ),
         tool_call_id=stored.get("tool_call_id"),
         name=stored.get("name"),
+        failed=stored.get("failed", False),
     )
 
 
@@ -324,11 +329,13 @@ def assistant(*content: str | Part, calls: Sequence[ToolCall] = ()) -> Message:
     return Message("assistant", _parts(content), tool_calls=tuple(calls))
 
 
-def tool(call: ToolCall | str, *content: str | Part, name: str | None = None) -> Message:
+def tool(
+    call: ToolCall | str, *content: str | Part, name: str | None = None, failed: bool = False
+) -> Message:
     """The result of a tool call; `call` is the call or its id."""
-    if isinstance(call, ToolCall):
-        return Message("tool", _parts(content), tool_call_id=call.id, name=name or call.name)
-    return Message("tool", _parts(content), tool_call_id=call, name=name)
+    ident = call if isinstance(call, str) else call.id
+    name = name if isinstance(call, str) else name or call.name
+    return Message("tool", _parts(content), tool_call_id=ident, name=name, failed=failed)
 
 
 _PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"

@@ -14,6 +14,7 @@ import pytest
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.engine.windows import STRATEGIES
+from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.connect import FILE
 from windlass.messages import Message
@@ -52,6 +53,28 @@ class TestDigests:
         assert shown(ran, 4)[0] == first  # what was sent stays as it was
         for request in ran.model.requests:
             check_sequence(request.messages, {tool.name for tool in request.tools})
+
+    async def test_a_write_that_was_refused_replaces_nothing(self, house: House) -> None:
+        written: list[str] = []
+
+        def create_file(path: str, text: str) -> str:
+            """Write a file once."""
+            if path in written:
+                raise ToolError("the medium takes no second version")
+            written.append(path)
+            return "done"
+
+        old, new = "old line of the script\n" * 200, "new line of the script\n" * 200
+        said = [
+            calls(call("create_file", json.dumps({"path": "a.sh", "text": text})))
+            for text in (old, new)
+        ]
+        given = cascade(phase("a", tackle=["create_file"]), auto_context={"commit": "at_once"})
+        ran = await house.run(given, {"a": [*said, "one", "two"]}, tools=[create_file])
+        seen = [call for message in ran.request("a", -1).messages for call in message.tool_calls]
+        assert [call.parsed()["text"] for call in seen] == [old, new]
+        results = [row.row.message for row in ran.rows(NodeType.TOOL_RESULT)]
+        assert [result.failed for result in results if result] == [False, True]
 
     @pytest.mark.req("AC-38", "AC-39", "CA-16")
     async def test_system_task_and_last_turn_are_always_whole(self, house: House) -> None:

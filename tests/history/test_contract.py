@@ -100,9 +100,9 @@ class TestRoundTrip:
             (ToolCall("c1", "run_sql", '{"sql": "ü"}'),),
             name="lamp",
         )
-        answer = tool("c1", text, name="run_sql")
-        keeper.append(Batch("s", start=start(), rows=[row(said), row(answer)]))
-        assert [stored.row.message for stored in keeper.rows("s")] == [said, answer]
+        answers = [tool("c1", text, name="run_sql", failed=failed) for failed in (False, True)]
+        keeper.append(Batch("s", start=start(), rows=[row(said), *map(row, answers)]))
+        assert [stored.row.message for stored in keeper.rows("s")] == [said, *answers]
         assert keeper.message(said.key) == said
 
     def test_a_picture_that_brings_its_own_bytes_is_kept(self, keeper: Keeper) -> None:
@@ -192,9 +192,10 @@ class TestIdentity:
             tool("c1", "a"),
             tool("c2", "a"),
             tool("c1", "a", name="n"),
+            tool("c1", "a", failed=True),
         ]
         ids = keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
-        assert len(set(ids)) == 5
+        assert len(set(ids)) == len(said)
 
     def test_an_edit_names_an_occurrence_that_is_there(self, keeper: Keeper) -> None:
         keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -55,6 +56,13 @@ def test_a_file_written_anew_leaves_a_line_of_what_was_written_before() -> None:
     shown = windows(spoken, Rewrites())[-1].messages
     assert shown[1].text == "Step 0."
     assert json.dumps(OLD) in said(spoken[1])  # the reference brings it back
+
+
+def test_what_failed_by_its_flag_wrote_nothing() -> None:
+    spoken = talk([write("a.sh", OLD), write("a.sh", NEW, "no space left")])
+    spoken[-1] = replace(spoken[-1], failed=True)
+    shown = windows(spoken, Rewrites())[-1].messages
+    assert [message.tool_calls for message in shown] == [message.tool_calls for message in spoken]
 
 
 def test_edits_of_what_is_gone_go_with_it() -> None:

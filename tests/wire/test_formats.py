@@ -279,6 +279,21 @@ def test_a_late_system_message_is_the_users_where_no_place_is_for_it() -> None:
     assert {"text": "Late."} in told["contents"][0]["parts"]
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_failed_result_is_told_in_each_providers_words(failed: bool) -> None:
+    call = ToolCall("c1", "save", "{}")
+    request = ask(user("Hi"), assistant(calls=[call]), tool(call, "disk full", failed=failed))
+    (block,) = anthropic.body(request)["messages"][-1]["content"]
+    assert block.get("is_error") == (True if failed else None)
+    anthropic_takes(anthropic.body(request))
+    (part,) = gemini.body(request)["contents"][-1]["parts"]
+    key = "error" if failed else "output"
+    assert part["functionResponse"]["response"] == {key: "disk full"}
+    gemini_takes(gemini.body(request))
+    spoken = openai_chat.body(request)["messages"]
+    assert spoken[-1] == {"role": "tool", "tool_call_id": "c1", "content": "disk full"}
+
+
 def test_tool_choices_in_each_providers_words() -> None:
     def chosen(wire: str, choice: str) -> Any:
         body = FORMATS[wire].body(ask(user("Hi"), tools=(LOOK,), tool_choice=choice))

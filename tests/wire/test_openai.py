@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ def data_url(data: bytes) -> str:
 class TestThereAndBack:
     @given(some.messages())
     def test_a_message_comes_back_equal(self, message: Message) -> None:
-        assert from_openai(to_openai(message)) == message
+        # The form has no word for a failed result.
+        assert from_openai(to_openai(message)) == replace(message, failed=False)
 
     @given(some.chat_dicts())
     def test_a_chat_dict_comes_back_equal(self, chat: dict[str, Any]) -> None:

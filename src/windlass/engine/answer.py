@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from windlass.engine.callouts import mark_matches
@@ -67,7 +66,7 @@ def _record(
     rows = [
         run.record.row(
             NodeType.TOOL_RESULT,
-            replace(tool(call), parts=(Text(output.text), *output.pictures)),
+            tool(call, Text(output.text), *output.pictures, failed=output.error),
             phase=phase.phase.name,
             turn=phase.turn,
             attempt=phase.attempt,

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
+from windlass.window.failures import has_failed
 from windlass.window.gutters import bare_lines, moved, number_of, shift_between
-from windlass.window.kinds import Lines, has_failed, touched
+from windlass.window.kinds import Lines, touched
 from windlass.window.references import REFERENCE
 
 RUN: Final = 4
@@ -297,7 +298,7 @@ class Wrote(NamedTuple):
 def write_at(draft: Draft, at: int) -> Wrote | None:
     """What the call wrote whose result this is, if it did and shows no failure."""
     call = draft.call(at)
-    if call is None or has_failed(draft.item(at).message.text):
+    if call is None or has_failed(draft.item(at).message):
         return None
     told = touched(call, draft.facts(call.name))
     return Wrote(told.writes, told.whole) if told.writes else None

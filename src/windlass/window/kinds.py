@@ -132,11 +132,6 @@ _KEPT_CHARS: Final = 50_000
 _JOINT: Final = re.compile(r"__|\.|/|:")
 _COMMANDS: Final = ("command", "cmd", "script")
 """Arguments that hold a shell command."""
-_FAILED: Final = re.compile(
-    r"\s*(?:<tool_use_error>|Error\b|ERROR\b|error:|<returncode>[1-9]|[Ee]xit code:? [1-9]"
-    r"|EXIT CODE: [1-9]|Traceback \(|(?:bash|sh|cat|sed|head|nl|tee|cp|mv): )"
-)
-_FAILED_CHARS: Final = 200
 _EDITOR_VERBS: Final = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 
 
@@ -206,11 +201,6 @@ def _touched(tool: str, argued: str, facts: Facts | None) -> Touched:
 def plain_name(name: str) -> str:
     """A tool's name without its server (`mcp__files__read_file`: `read_file`), in small letters."""
     return _JOINT.split(name)[-1].casefold().replace("-", "_")
-
-
-def has_failed(text: str) -> bool:
-    """Whether a result begins as those of calls that failed do."""
-    return _FAILED.match(text, 0, _FAILED_CHARS) is not None
 
 
 def is_command(argument: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from windlass.messages import Message, Opaque, Part, Text, ToolCall
 from windlass.window.digest import digest, error_lines
 from windlass.window.draft import Draft
+from windlass.window.failures import has_failed
 from windlass.window.names import names_said
 
 ARGUMENT_CHARS: Final = 60
@@ -28,10 +29,6 @@ _TOLD_ITEMS: Final = 3
 _SENTENCE: Final = re.compile(r"[.!?…][\"')\]]*(?=\s)|\n")
 _JSON_CHARS: Final = 200_000
 """Longer results are told by their lines: reading them as JSON would take milliseconds."""
-_FAILED: Final = re.compile(
-    r"""\W{0,3}(?:error|traceback|exception|failed|fatal|["']?error["']?\s*:)""", re.IGNORECASE
-)
-_EXITED: Final = re.compile(r"(?:returncode>|[Ee]xit code:? )\s*[1-9-]")
 _NO_SUMMARY: Final = re.compile(
     r"\W{0,3}(?:error\b|traceback\b|exception\b|internal server error|rate limit"
     r"|i(?:'m| am) sorry|sorry\b|i can(?:no|')t|i am unable|i'm unable|as an ai)",
@@ -109,12 +106,6 @@ def first_sentence(text: str, chars: int) -> str:
     return flat(text[:end], chars)
 
 
-def failed(text: str) -> bool:
-    """Whether a tool result reports a failure, by how it begins or by its exit code."""
-    head = text[:200]
-    return bool(_FAILED.match(head.lstrip('{[< \n"')) or _EXITED.search(head))
-
-
 # ---- tool pairs in a line ---------------------------------------------------------------
 
 
@@ -139,15 +130,15 @@ def outcome(message: Message) -> str:
     """What came out of a call, in a line: an error, a count with the first names, a line."""
     text = message.text
     shown = "; ".join(f"[Image: {picture.describe()}]" for picture in message.pictures)
-    told = _outcome(text) if text.strip() or not shown else ""
+    told = _outcome(text, failed=has_failed(message)) if text.strip() or not shown else ""
     return f"{told}; {shown}" if told and shown else told or shown
 
 
-def _outcome(text: str) -> str:
+def _outcome(text: str, *, failed: bool) -> str:
     stripped = text.strip()
     if not stripped:
         return "no output"
-    if failed(stripped):
+    if failed:
         # The last error says what ended it.
         last = error_lines(stripped, 2 * OUTCOME_CHARS).rpartition("\n")[2]
         return flat(last or stripped, OUTCOME_CHARS)

@@ -205,6 +205,8 @@ def _result(message: Message, request: Request) -> dict[str, Any]:
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id}
     if content := _blocks(message.parts, request):
         result["content"] = content
+    if message.failed:
+        result["is_error"] = True
     return result
 
 

@@ -205,7 +205,7 @@ def _response(
     response = {
         "id": id_,
         "name": called.get(id_, message.name or "unknown"),
-        "response": {"output": "\n".join(words(told))},
+        "response": {"error" if message.failed else "output": "\n".join(words(told))},
     }
     return [{"functionResponse": response}, *(_image(part, request) for part in shown)]
 

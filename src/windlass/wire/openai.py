@@ -73,7 +73,9 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
     if keys:
         parts += tuple(keys)
     call_id, name = _text(chat, "tool_call_id", where), _text(chat, "name", where)
-    return Message(cast("Role", role), parts, calls, call_id, name)
+    # The API has no word for a failed result; agents and gateways write Anthropic's.
+    failed = role == "tool" and chat.get("is_error") is True
+    return Message(cast("Role", role), parts, calls, call_id, name, failed)
 
 
 def _opaque(kind: str, value: Any) -> Opaque:

@@ -14,6 +14,7 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.draft import Draft
+from windlass.window.failures import has_failed
 from windlass.window.policies.folding import folded
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
@@ -21,7 +22,6 @@ from windlass.window.survive import (
     call_text,
     ends_within,
     exchange,
-    failed,
     first_sentence,
     flat,
     is_whole,
@@ -307,7 +307,7 @@ def _same(draft: Draft, at: int, other: int) -> bool:
     results, others = draft.results(at), draft.results(other)
     return len(results) == len(others) and all(
         (a := draft.item(x).message).parts == (b := draft.item(y).message).parts
-        or (failed(a.text) and failed(b.text))
+        or (has_failed(a) and has_failed(b))
         for x, y in zip(results, others, strict=True)
     )
 

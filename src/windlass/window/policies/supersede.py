@@ -12,8 +12,9 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.draft import Draft
+from windlass.window.failures import has_failed
 from windlass.window.index import ReadIndex
-from windlass.window.kinds import END, Lines, has_failed, touched
+from windlass.window.kinds import END, Lines, touched
 from windlass.window.proposals import Proposal
 
 _SAME: Final = 0.6
@@ -93,7 +94,7 @@ def _is_whole(draft: Draft, at: int) -> bool:
     entry = draft.entry(at)
     if entry is None or entry.because not in (None, "encode"):
         return False
-    return not has_failed(entry.message.text)
+    return not has_failed(entry.message)
 
 
 def _shows(later: str, earlier: str) -> bool:

@@ -1,0 +1,32 @@
+"""Whether a tool result tells of a failure: by its flag, or by its words where nobody set one.
+
+Results of our own tools and of providers whose format has a flag carry `Message.failed`. Lists that
+come from elsewhere, and rows that older versions recorded, do not: there the beginning decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from windlass.messages import Message
+
+_CHARS: Final = 200
+"""Characters of a result in which its failure stands."""
+_BEGINS: Final = re.compile(
+    r"""[\s\[{(<'"]*(?:(?i:error|exception|fatal|failed)\b"""
+    r"""(?!["']?\s*:\s*(?:null|false|none|""|\[\]|\{\}|0\b))"""
+    r"""|Traceback\b|tool_use_error>|(?:bash|sh|cat|sed|head|nl|tee|cp|mv): )""",
+)
+"""A document's heading (`# Error handling`) is none, nor is a field that says `"error": null`."""
+_EXITED: Final = re.compile(r"(?:returncode>|[Ee]xit code:?|EXIT CODE:)\s*(?:[1-9]|-)")
+
+
+def has_failed(message: Message) -> bool:
+    """Whether this tool result tells of a failure."""
+    return message.failed or looks_failed(message.text)
+
+
+def looks_failed(text: str) -> bool:
+    """Whether a result begins as those of failed calls do, or names an exit code that is not 0."""
+    return bool(_BEGINS.match(text, 0, _CHARS) or _EXITED.search(text, 0, _CHARS))
