@@ -33,7 +33,7 @@ from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.cards import Marks
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message, assistant, tool
-from windlass.window.size import size_up
+from windlass.tokens import size_up
 
 WAIT_S = 0.02
 _WORDS = [f"word{number}" for number in range(2_000)] + [f"src/m{n}.py:{n}" for n in range(200)]

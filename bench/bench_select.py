@@ -39,8 +39,8 @@ from windlass.cards.strategies import selecting
 from windlass.cards.wordllama import WordLlamaEmbedder, installed
 from windlass.errors import UsageError
 from windlass.messages import assistant, user
+from windlass.tokens import size_up
 from windlass.window.entries import Item
-from windlass.window.size import size_up
 
 NAMES = {("qmsum", "all"): "qmsum", ("irc", "far"): "irc far", ("irc", "all"): "irc all"}
 SIZES = (1_000, 10_000, 100_000)

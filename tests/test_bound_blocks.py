@@ -12,7 +12,7 @@ import windlass
 from tests.test_bound import lookup, loop
 from tests.window.conversations import chats, policies
 from tests.window.test_intake import problems
-from windlass.prices import Prices
+from windlass.caching.prices import Prices
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.caching.rates import Override
 from windlass.cards.kept import CardOptions
 from windlass.cascade.model import Cascade
 from windlass.errors import UsageError
-from windlass.prices import Override
 from windlass.setting_types import ProviderSettings
 from windlass.settings import Setting, Settings
 

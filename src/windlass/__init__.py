@@ -25,7 +25,7 @@ _HOMES = {
     "Context": "windlass.loop.context",
     "Phase": "windlass.cascade.model",
     "Policy": "windlass.window.options",
-    "Prices": "windlass.prices",
+    "Prices": "windlass.caching.prices",
     "WindlassError": "windlass.errors",
     "bound": "windlass.loop.bound",
     "evaluate": "windlass.evaluation",
@@ -37,6 +37,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
     from windlass.evaluation import evaluate, evaluate_sync
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
     from windlass.loop.select import select
-    from windlass.prices import Prices
     from windlass.window.options import Policy
 
 

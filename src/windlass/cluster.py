@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from windlass.caching.rates import override
 from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.operators.frame import Frame
 from windlass.engine.operators.inputs import Given
@@ -25,7 +26,6 @@ from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.evaluation import load_program
 from windlass.imports import logging_unchanged
 from windlass.library import open_store, prepare
-from windlass.prices import override
 from windlass.settings import Settings
 from windlass.wire.base import Usage
 

@@ -8,6 +8,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from windlass.caching.rates import override
 from windlass.errors import TaskFileError, UsageError, did_you_mean
 from windlass.fair import fair, preload
 from windlass.library import (
@@ -23,7 +24,6 @@ from windlass.library import (
     shared_store,
     waiting,
 )
-from windlass.prices import override
 from windlass.settings import Settings
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windlass.caching.rates import override, split_model
 from windlass.errors import CascadeError, UsageError
 from windlass.fair import fair, preload
 from windlass.modules import Modules
-from windlass.prices import override, split_model
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 

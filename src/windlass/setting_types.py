@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from windlass.caching.rates import Override
 from windlass.cards.kept import NONE, WORDLLAMA
 from windlass.errors import Mistake, UsageError, did_you_mean
-from windlass.prices import Override
 from windlass.redaction import redacted
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windlass import setting_types as types
 from windlass import trust as trusting
+from windlass.caching.rates import Override
 from windlass.cards.kept import NONE
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.modules import SETTINGS
-from windlass.prices import Override
 from windlass.redaction import redacted_url
 from windlass.setting_types import ProviderSettings, StoreAddress, TableError
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
+from windlass.caching.rates import table_date
 from windlass.cli.output import Screen
 from windlass.cli.progress import Progress
 from windlass.engine.events import Waiting
-from windlass.prices import table_date
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 

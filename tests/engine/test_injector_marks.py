@@ -9,9 +9,9 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.test_cache import Reporting, honest
+from windlass.caching.breakpoints import mark
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
-from windlass.window.marks import mark
 from windlass.wire import anthropic
 from windlass.wire.validators import anthropic as rules
 

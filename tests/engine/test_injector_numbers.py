@@ -12,11 +12,11 @@ from bench.bench_injectors import BLOCK, measured, recorded, usage_of
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import logs, lookup, reading
 from tests.engine.test_planning import set_prices
-from windlass.engine.prefix import weigh
+from windlass.caching.meter import Meter, weigh
+from windlass.caching.prices import Prices
 from windlass.history.sqlite import SqliteKeeper
 from windlass.memory.banks import Banks
 from windlass.messages import Message
-from windlass.prices import Meter, Prices
 from windlass.tokens import FamilyCounter
 
 SUM = 7_900

@@ -13,10 +13,10 @@ from tests.engine.harness import House, call, calls, cascade, phase
 from tests.providers.exchanges import SAID, SENT
 from tests.providers.searches import FAILED_INSIDE, FOUND, QUERY, REFUSED, routed
 from tests.providers.server import Answer, Server, serving
+from windlass.caching.rates import cost
 from windlass.engine.events import SessionStarted
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Row
-from windlass.prices import cost
 from windlass.report.costs import session_cost
 from windlass.tools.base import ToolContext
 from windlass.trust import trust

@@ -11,8 +11,8 @@ import pytest
 import windlass
 from tests.providers.exchanges import EXCHANGES, TEXT
 from tests.providers.server import serving
+from windlass.caching.rates import rate
 from windlass.errors import UsageError
-from windlass.prices import rate
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find, sees_pictures, window_of
 from windlass.providers.scripted import Scripted

@@ -30,6 +30,7 @@ from tests.providers.exchanges import (
     openai_stream,
 )
 from tests.providers.server import Answer, Server, serving, streamed, whole
+from windlass.caching.breakpoints import mark
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
 from windlass.messages import Message, Text, ToolSpec, picture, system, user
@@ -40,7 +41,6 @@ from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
-from windlass.window.marks import mark
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"

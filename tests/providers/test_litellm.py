@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from windlass.caching.rates import cost, rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
-from windlass.prices import cost, rate
 from windlass.providers import litellm as module
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find

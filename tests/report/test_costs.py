@@ -11,9 +11,9 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.strategies import png
+from windlass.caching.rates import cost, rate
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
-from windlass.prices import cost, rate
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost

@@ -14,8 +14,8 @@ from windlass.cards.options import Selection
 from windlass.cards.scoring import Picked, Wanted
 from windlass.cards.strategies import selecting
 from windlass.messages import Message
+from windlass.tokens import size_up
 from windlass.window.entries import Item
-from windlass.window.size import size_up
 
 OTHERS = 16
 

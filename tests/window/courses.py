@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.wire.test_formats import FORMATS, problems, spec
 from windlass.messages import Message
+from windlass.tokens import size
 from windlass.window.course import Course, Window
 from windlass.window.entries import Item
 from windlass.window.names import names_in
-from windlass.window.size import size
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 

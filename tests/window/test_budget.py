@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.courses import holds_for_every_window, refusals, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
+from windlass.tokens import size
 from windlass.window.course import Course, Window
 from windlass.window.entries import Item
 from windlass.window.policies.arguments import Arguments
@@ -21,7 +22,6 @@ from windlass.window.policies.masking import Masking
 from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.sliding import Sliding
 from windlass.window.policies.subtasks import Subtasks
-from windlass.window.size import size
 from windlass.wire.openai import check_sequence
 
 

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.window.conversations import chats
+from windlass.caching.meter import bill_stream
+from windlass.caching.prices import Prices
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.prices import Prices, bill_stream
 from windlass.window.course import Course, Window
 from windlass.window.decision import Decision, Offer
 from windlass.window.draft import Draft

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from tests.window.conversations import conversation, policies, seeds
 from windlass.messages import Message, Opaque, ToolSpec, to_dict
+from windlass.tokens import size
 from windlass.window import names
 from windlass.window.course import Course, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
 from windlass.window.memo import Recent
 from windlass.window.options import Policy
-from windlass.window.size import size
 from windlass.window.steps import steps
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request

@@ -21,7 +21,7 @@ from windlass.history.clickhouse.client import Client, LostConnectionError
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
 from windlass.history.clickhouse.tables import CARDS
 from windlass.messages import user
-from windlass.window.size import size_up
+from windlass.tokens import size_up
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])

@@ -33,7 +33,9 @@ def test_what_is_listed_is_compiled(name: str) -> None:
     assert file.endswith(tuple(EXTENSION_SUFFIXES))
 
 
-@pytest.mark.parametrize("name", ["windlass.messages", "windlass.prices", "windlass.loop.context"])
+@pytest.mark.parametrize(
+    "name", ["windlass.messages", "windlass.settings", "windlass.loop.context"]
+)
 def test_what_is_not_listed_is_not(name: str) -> None:
     assert str(importlib.import_module(name).__file__).endswith(".py")
 

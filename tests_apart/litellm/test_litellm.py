@@ -28,16 +28,16 @@ from tests.providers.server import Answer, Server, serving, streamed, whole
 from tests.providers.test_hosted import PNG, TOOL
 
 import windlass
+from windlass.caching.breakpoints import mark
+from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
 from windlass.messages import Message, Text, picture, system, user
-from windlass.prices import rate
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog
 from windlass.providers.hosted import Key
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
-from windlass.window.marks import mark
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"

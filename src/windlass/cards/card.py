@@ -14,9 +14,9 @@ from typing import Final
 from windlass.cards.summary import SUMMARY_CHARS, summary_of
 from windlass.cards.words import keywords
 from windlass.messages import Message
+from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.entries import Item
 from windlass.window.names import whole_names
-from windlass.window.size import CHARS_A_TOKEN
 
 BY_RULE: Final = "rule"
 """The `generator_model` of a summary that no model wrote."""

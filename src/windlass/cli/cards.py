@@ -10,6 +10,7 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.caching.rates import override
 from windlass.cards.card import Card
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, print_json, print_table, progress
@@ -20,7 +21,6 @@ from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import find_message
 from windlass.history.cards import cards_of, mark_cards, pin_of
-from windlass.prices import override
 from windlass.providers.at_hand import Providers
 from windlass.settings import Settings
 

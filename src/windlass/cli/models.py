@@ -6,14 +6,14 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.caching.rates import cache_of, override, prices_of, rate, table_date
+from windlass.caching.rules import NO_CACHE, CacheRules
 from windlass.cli.output import out, print_json, print_table
-from windlass.economics import cache_of, prices_of
-from windlass.prices import override, rate, table_date
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, Entry, catalog, find
 from windlass.redaction import redacted_url
 from windlass.settings import Settings
-from windlass.wire.rules import NO_CACHE, SEQUENCES, CacheRules, SequenceRules
+from windlass.wire.base import SEQUENCES, SequenceRules
 
 _LOCAL = "in process"
 

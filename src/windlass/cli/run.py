@@ -9,6 +9,7 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.caching.rates import override, rate
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
@@ -20,7 +21,6 @@ from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.library import check_models, load_cascade, open_store, prepare
 from windlass.library import run as run_cascade
-from windlass.prices import override, rate
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import Forecast, forecast_cost
@@ -149,7 +149,7 @@ def _print_result(result: Result, settings: Settings, *, as_json: bool) -> None:
 
 def print_costs(costs: SessionCost) -> None:
     """Print what each phase sent, beside what a snowball would have."""
-    from windlass.prices import table_date
+    from windlass.caching.rates import table_date
 
     money_columns = ["cost", "snowball's cost"]
     if costs.billed:

@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from windlass.caching.breakpoints import mark_rules
+from windlass.caching.meter import Weighed, pieces, weigh
+from windlass.caching.trust import Trust
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.meters import ModelCache, cache_of
 from windlass.engine.plan import Plan
-from windlass.engine.prefix import Weighed, pieces, weigh
 from windlass.engine.state import PhaseRun, Run
 from windlass.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import show
-from windlass.window.marks import mark_rules
 from windlass.window.planner import Planner
-from windlass.window.trust import Trust, without_cache
 from windlass.wire.base import Reply
 from windlass.wire.usage import contradiction, possible
 
@@ -32,7 +32,7 @@ def count_on(run: Run, phase: PhaseRun) -> None:
     if phase.course is None or phase.planner is None:
         return
     trust = cache_of(run, phase.info).trust
-    phase.course.planner = without_cache(phase.planner) if trust.absent else phase.planner
+    phase.course.planner = phase.planner.without_cache() if trust.absent else phase.planner
     if trust.cold:
         phase.course.cool()
 

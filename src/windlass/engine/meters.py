@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from windlass.economics import UNCACHED, input_dollars, is_local, prices_of
-from windlass.prices import Billed, Meter, Prices, Rate, cost, rate
-from windlass.window.pauses import Lifetime, Pauses
-from windlass.window.trust import Trust
+from windlass.caching.meter import Billed, Meter
+from windlass.caching.pauses import Lifetime, Pauses
+from windlass.caching.prices import UNCACHED, Prices
+from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_of, rate
+from windlass.caching.trust import Trust
 
 if TYPE_CHECKING:
     from windlass.engine.state import Run

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from windlass.caching.breakpoints import cache_key, mark
+from windlass.caching.meter import prefix_report, weigh
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.events import Noted
 from windlass.engine.injecting.blocks import inject
 from windlass.engine.meters import cache_of
-from windlass.engine.prefix import prefix_report, weigh
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import in_record, narrow
 from windlass.errors import ContextTooLong
@@ -20,7 +21,6 @@ from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.decision import Decision
 from windlass.window.entries import Entry, apply, show
-from windlass.window.marks import cache_key, mark
 from windlass.window.seams import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence

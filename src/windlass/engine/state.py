@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windlass.caching.breakpoints import Sent
+from windlass.caching.rates import cost, search_fee
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
 from windlass.engine.injecting.injected import Injected, PhaseInjected
@@ -22,7 +24,6 @@ from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
-from windlass.prices import cost, search_fee
 from windlass.providers.base import ModelInfo, Provider
 from windlass.rules import Rule
 from windlass.settings import Settings
@@ -32,7 +33,6 @@ from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.course import Course
 from windlass.window.entries import Edit, Entry, Item
-from windlass.window.marks import Sent
 from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 

@@ -13,17 +13,18 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
+from windlass.caching.meter import pieces, weigh
+from windlass.caching.prices import Prices
+from windlass.caching.trust import SHARE
 from windlass.engine.callouts import pin
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.meters import cache_of
-from windlass.engine.prefix import pieces, weigh
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import Message, ToolSpec, system, user
-from windlass.prices import Prices
 from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble, says_nothing
@@ -35,7 +36,6 @@ from windlass.window.originals import file_name, reference
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.proposals import Facts, Want
 from windlass.window.steps import planner_of, steps
-from windlass.window.trust import SHARE
 from windlass.wire.base import Request, Usage
 
 READ: Final = "read_file"

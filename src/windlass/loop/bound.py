@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
+from windlass.caching.prices import Prices
 from windlass.errors import UsageError
 from windlass.loop.chats import copied
 from windlass.loop.context import Context
 from windlass.loop.window import Chat, ChatWindow
-from windlass.prices import Prices
 from windlass.window.options import Policy
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from windlass.caching.prices import Prices
 from windlass.errors import SequenceError, UsageError
 from windlass.loop.blocks import Blocks
 from windlass.loop.chats import Chats
@@ -18,17 +19,14 @@ from windlass.loop.marking import Marking
 from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, Made, spec
 from windlass.messages import Message, ToolCall, tool, user
-from windlass.prices import Prices
-from windlass.tokens import FamilyCounter, request_tokens
+from windlass.tokens import FamilyCounter, request_tokens, size
 from windlass.window.course import Course
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
 from windlass.window.policies.budget import TokenBudget
-from windlass.window.size import size
 from windlass.window.steps import planner_of, steps
-from windlass.window.trust import without_cache
 from windlass.wire.base import Usage
 
 _NO_MODEL: Final = "openai/gpt-4o"
@@ -233,7 +231,7 @@ class Context:
         self._heard = False
         if self._planner is not None:
             trust = self.reports.trust
-            self.course.planner = without_cache(self._planner) if trust.absent else self._planner
+            self.course.planner = self._planner.without_cache() if trust.absent else self._planner
             if trust.cold:
                 self.course.cool()
         self._last = None

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from windlass.caching.breakpoints import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
+from windlass.caching.pauses import Lifetime, Pauses
+from windlass.caching.prices import Prices
 from windlass.loop.blocks import Blocks
 from windlass.messages import Message, ToolSpec
-from windlass.prices import Prices
 from windlass.window.course import Course
-from windlass.window.marks import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
-from windlass.window.pauses import Lifetime, Pauses
 from windlass.window.planner import Planner
 from windlass.window.standing import merged
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.economics import UNCACHED, prices_of
-from windlass.prices import Prices
-from windlass.window.trust import Trust
+from windlass.caching.prices import UNCACHED, Prices
+from windlass.caching.rates import prices_of
+from windlass.caching.trust import Trust
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, counted
 

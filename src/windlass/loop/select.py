@@ -30,9 +30,8 @@ from windlass.errors import UsageError
 from windlass.loop.chats import copied
 from windlass.loop.window import Chat
 from windlass.messages import Message
-from windlass.tokens import FamilyCounter
+from windlass.tokens import FamilyCounter, size_up
 from windlass.window.intake import Intake, Taken
-from windlass.window.size import size_up
 from windlass.wire.openai import to_openai
 
 

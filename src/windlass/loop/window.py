@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
+from windlass.caching.breakpoints import Place, cache_key
 from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import Asked
 from windlass.messages import ToolSpec
@@ -18,11 +19,11 @@ from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
 from windlass.window.entries import Edit, Entry, Fold
 from windlass.window.intake import Taken
-from windlass.window.marks import Place, cache_key, in_chat
 from windlass.window.originals import reference
 from windlass.window.proposals import Want
 from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
+from windlass.wire.marks import in_chat
 
 if TYPE_CHECKING:
     from windlass.loop.context import Context

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from os import environ
 
+from windlass.caching.rates import split_model
 from windlass.errors import UsageError
-from windlass.prices import split_model
 from windlass.providers.base import ModelInfo, Provider, Wait
 from windlass.settings import Settings
 

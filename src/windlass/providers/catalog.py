@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from windlass.caching.rates import Rate, split_model
 from windlass.errors import UsageError, did_you_mean
-from windlass.prices import Rate, split_model
 from windlass.setting_types import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from windlass.caching.rates import split_model
 from windlass.cards.embeddings import Vectors
 from windlass.errors import ProviderError, UsageError
-from windlass.prices import split_model
 from windlass.providers.catalog import LITELLM, Entry, catalog, find
 from windlass.providers.failures import Origin
 from windlass.providers.hosted import timeouts
@@ -24,7 +24,7 @@ from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
-from windlass.window.size import CHARS_A_TOKEN
+from windlass.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96
 """Texts of one request: every server known here takes so many."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import Message, Picture, Text, user
-from windlass.prices import rate
 from windlass.prompts import search_text
 from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of

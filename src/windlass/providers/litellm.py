@@ -22,9 +22,9 @@ from weakref import WeakSet
 
 import httpx
 
+from windlass.caching.rates import rate
 from windlass.errors import ProviderError, UsageError
 from windlass.imports import logging_unchanged
-from windlass.prices import rate
 from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
 from windlass.providers.failures import Origin

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.economics import input_dollars, is_local, priced_as, prices_of
+from windlass.caching.meter import bill_stream
+from windlass.caching.rates import cost, input_dollars, is_local, priced_as, prices_of, rate
 from windlass.engine.breaker import KEY
 from windlass.engine.record import BORN
 from windlass.history.base import Keeper, NodeType, Row
 from windlass.messages import Message, ToolSpec, canonical_json
-from windlass.prices import bill_stream, cost, rate
 from windlass.tokens import FamilyCounter
 
 Weighed = list[tuple[str, int]]

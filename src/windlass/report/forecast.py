@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass.caching.rates import cost, priced_as
 from windlass.cascade.choosing import asked_by
 from windlass.cascade.compile import compile_rule
-from windlass.economics import priced_as
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
@@ -15,7 +15,6 @@ from windlass.engine.injecting.blocks import inject
 from windlass.engine.phase import begin, generation_of
 from windlass.engine.state import Run
 from windlass.messages import Message
-from windlass.prices import cost
 from windlass.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import show

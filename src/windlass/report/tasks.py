@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from windlass.caching.rates import cost
 from windlass.history.base import Keeper, NodeType
-from windlass.prices import cost
 
 _NUMBER = re.compile(r"\[[\d-]+\]")
 

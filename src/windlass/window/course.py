@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from windlass.messages import Message, ToolCall
+from windlass.tokens import size
 from windlass.window.decision import Decision, Ledger
 from windlass.window.draft import Draft
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
@@ -22,7 +23,6 @@ from windlass.window.laid import NOTHING, Laid
 from windlass.window.originals import RECALL, reference
 from windlass.window.planner import Plan, Planner, carry_out
 from windlass.window.proposals import Facts, Proposal, Want
-from windlass.window.size import size
 from windlass.window.standing import Standing
 
 

@@ -36,8 +36,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from windlass.caching.prices import UNCACHED, Prices
 from windlass.messages import Message
-from windlass.prices import Prices
 from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
 from windlass.window.draft import Draft
 from windlass.window.entries import Entry
@@ -94,6 +94,10 @@ class Planner:
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
         return Plan(self, draft, ledger, sizes, whole, laid=laid, cold=cold)
+
+    def without_cache(self) -> Planner:
+        """The planner for a provider that caches nothing, at the same tiers."""
+        return replace(self, prices=replace(UNCACHED, tiers=self.prices.tiers))
 
     def calls(self, turn: int) -> float:
         """N at the call with this number: it and those still to come."""

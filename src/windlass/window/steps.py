@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from windlass.prices import Prices
+from windlass.caching.prices import Prices
 from windlass.window import course
 from windlass.window.entries import Item
 from windlass.window.options import Policy, plain

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from windlass.messages import Message, ToolSpec
 
@@ -147,3 +148,64 @@ class Format(Protocol):
     def Reader(self, request: Request) -> StreamReader:  # noqa: N802 - a class of the module
         """A reader of the streamed answer to `request`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRules:
+    """What a provider asks of the order of messages; the validators tell it in full.
+
+    `longest_id` is 0 where there is no limit; `text_results`: a tool result takes
+    no picture; `signed_calls`: a model's own calls go back with what it signed.
+    """
+
+    first_user: bool
+    alternate: bool
+    results_together: bool
+    results_before_text: bool
+    unique_ids: bool
+    empty_text: bool
+    prefill: bool
+    text_results: bool
+    signed_calls: bool
+    longest_id: int = 0
+
+
+SEQUENCES: Final[Mapping[str, SequenceRules]] = MappingProxyType(
+    {
+        "openai": SequenceRules(
+            first_user=False,
+            alternate=False,
+            results_together=True,
+            results_before_text=True,
+            unique_ids=False,
+            empty_text=True,
+            prefill=True,
+            text_results=True,
+            signed_calls=False,
+            longest_id=40,
+        ),
+        "anthropic": SequenceRules(
+            first_user=True,
+            alternate=True,
+            results_together=True,
+            results_before_text=True,
+            unique_ids=True,
+            empty_text=False,
+            prefill=False,  # taken before 4.6 only
+            text_results=False,
+            signed_calls=True,
+        ),
+        "gemini": SequenceRules(
+            first_user=True,
+            alternate=True,
+            results_together=True,
+            results_before_text=True,
+            unique_ids=True,
+            empty_text=False,
+            prefill=False,
+            text_results=False,
+            signed_calls=True,
+        ),
+    }
+)
+"""By wire format. `alternate` is what is written; the APIs themselves merge repeats."""

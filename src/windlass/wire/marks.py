@@ -3,20 +3,21 @@
 Anthropic takes `cache_control` on a block, but not on thinking, and with `ttl` for an hour; those
 for an hour stand before the others. OpenAI since GPT-5.6
 `prompt_cache_breakpoint` on a part of a system, user or tool message's content, and routers
-`cache_control` there for the models of vendors who want that. Which it is says `rules.py`.
+`cache_control` there for the models of vendors who want that. Which it is says `caching/rules.py`.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from windlass.caching.rules import Mark, cache_rules
 from windlass.messages import Message, Opaque, Part, Picture, Text
 from windlass.wire.base import Request
 from windlass.wire.calls import CALL, is_foreign
-from windlass.wire.rules import Mark, cache_rules
 
 _EPHEMERAL: Final[Mapping[str, str]] = {"type": "ephemeral"}
 _HOUR: Final[Mapping[str, str]] = {"type": "ephemeral", "ttl": "1h"}
@@ -139,6 +140,21 @@ def _takes(message: Message, part: Part) -> bool:
     if isinstance(part, Text):
         return bool(part.text.strip())
     return isinstance(part, Picture) and message.role == "user"
+
+
+def in_chat(message: Message, part: int) -> int:
+    """The part of a message in chat form: parts of its content, then its calls.
+
+    What a chat dict holds beside its content travels as parts, too; they are not counted.
+    """
+    content = [
+        at
+        for at, one in enumerate(message.parts)
+        if not isinstance(one, Opaque) or one.kind.startswith("part:")
+    ]
+    if part >= len(message.parts):
+        return len(content) + part - len(message.parts)
+    return max(0, bisect_left(content, part + 1) - 1)
 
 
 def mark_keys(request: Request) -> dict[str, Any]:

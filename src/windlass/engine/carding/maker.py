@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from windlass.caching.rates import cost
 from windlass.cards.card import Card, card_of
 from windlass.cards.embeddings import Embedder, Vectors, checked, is_remote
 from windlass.cards.index import embeddable
@@ -21,7 +22,6 @@ from windlass.errors import WindlassError
 from windlass.fair import fair
 from windlass.history.cards import Marks
 from windlass.messages import Message, user
-from windlass.prices import cost
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Spent
 from windlass.window.entries import Item

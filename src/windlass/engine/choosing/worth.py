@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from windlass.caching.meter import Meter, pieces, weigh
+from windlass.caching.prices import UNCACHED, Prices
+from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
-from windlass.economics import UNCACHED
 from windlass.engine.meters import cache_of
-from windlass.engine.prefix import pieces, weigh
 from windlass.engine.record import BORN
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.messages import Message
-from windlass.prices import Meter, Prices, rate
 from windlass.providers.base import ModelInfo
 from windlass.window.planner import Planner
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from windlass.caching.meter import Meter, weigh
 from windlass.engine.check import input_room
 from windlass.engine.injecting.begin import (
     ROLE,
@@ -24,12 +25,10 @@ from windlass.engine.injecting.begin import (
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.keepsakes import keepsakes
 from windlass.engine.meters import cache_of
-from windlass.engine.prefix import weigh
 from windlass.engine.state import PhaseRun, Run
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
 from windlass.messages import Message, Text, ToolSpec, canonical_json
-from windlass.prices import Meter
 from windlass.tokens import request_tokens
 from windlass.window.blocks import (
     BECAUSE,

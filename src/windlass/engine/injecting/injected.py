@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass.caching.meter import Meter
 from windlass.injectors.base import Failure, Item
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
-from windlass.prices import Meter
 from windlass.window.blocks import Attached
 from windlass.window.entries import Item as Occurrence
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text
+from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.draft import Draft
 from windlass.window.encode import forms
 from windlass.window.encode.cut import cut
@@ -21,7 +22,6 @@ from windlass.window.encode.passed import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.originals import reference
 from windlass.window.proposals import Proposal
-from windlass.window.size import CHARS_A_TOKEN
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5

@@ -15,6 +15,17 @@ from hypothesis import strategies as st
 import windlass
 from tests.window.cache import LOOKBACK, MOST, Cache, Read, blocks_of, marked_last_only
 from tests.window.conversations import chats, policies
+from windlass.caching.breakpoints import (
+    TOOLS,
+    MarkRules,
+    Marks,
+    Shown,
+    cache_key,
+    mark,
+    mark_rules,
+    marks,
+)
+from windlass.caching.prices import Prices
 from windlass.messages import (
     Message,
     Opaque,
@@ -26,18 +37,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.prices import Prices
-from windlass.window.marks import (
-    TOOLS,
-    MarkRules,
-    Marks,
-    Shown,
-    cache_key,
-    in_chat,
-    mark,
-    mark_rules,
-    marks,
-)
+from windlass.wire.marks import in_chat
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MINIMUM = 1_024

@@ -18,10 +18,8 @@ Pure: times are those that messages bring; no clock is read.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from windlass.prices import Prices
+from windlass.caching.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)

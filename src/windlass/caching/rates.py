@@ -3,14 +3,18 @@
 The figures are those of the `genai-prices` package, which ships inside its own
 wheel; nothing is fetched. A model that the table does not hold has no price:
 `cost` then answers None, never zero. A user's own prices (`override`) go before the table.
+
+`prices_of` puts the table, which knows dollars, and the cache rules together: from how many
+tokens on a prefix is kept, in which steps and for how long.
+
+Some listed prices begin on a day: this is the one module of the folder that asks which day it is.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,6 +23,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Final
 
+from windlass.caching.prices import UNCACHED, Prices, tier_factor
+from windlass.caching.rules import NO_CACHE, CacheRules, cache_rules
 from windlass.errors import UsageError
 
 _PROVIDERS: Final = {"gemini": "google"}
@@ -34,13 +40,14 @@ _BEHIND_LITELLM: Final = {
 }
 """Providers as litellm calls them, where the table has another name."""
 
+_USUAL_MINIMUM: Final = 1_024
+_USUAL_STEP: Final = 128
+"""What most hosted caches keep to; assumed of one whose price alone is known."""
+
 _LONG_WRITE: Final = 2.0
 """A token that a Claude writes to its cache for an hour costs two fresh ones, where no
 table says it (platform.claude.com, prompt caching)."""
 
-_REMEMBERED: Final = 8
-"""Requests back in which a `Meter` looks for a prefix: what went before them is seldom
-longer than what they share."""
 _SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
 """US dollars for one search of the web, beside its tokens, as the vendors list them in
 2026; what some of them give free each day or month is not counted."""
@@ -83,60 +90,6 @@ class Override:
     cache_write: float | None = None
     cache_write_long: float | None = None
     search: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What a model's input costs with its prompt cache, in units of a fresh input token.
-
-    Args:
-        read: A token read from the cache (0: nothing; 1: there is no cache).
-        write: A token written to it for the usual time.
-        minimum: The fewest tokens of a prefix that is kept.
-        step: A hit's length is a multiple of it, in tokens.
-        ttl_s: Seconds that a prefix is kept after its last use (None: no time is known).
-        write_long: A token written for the longer time (None: there is no such kind).
-        tiers: Pairs (tokens, factor), ascending: a request with more input tokens than
-            that costs this many times as much, on all its tokens.
-
-    Raises UsageError for what cannot be.
-
-    >>> Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0).caches
-    True
-    """
-
-    read: float
-    write: float
-    minimum: int
-    step: int
-    ttl_s: float | None
-    write_long: float | None = None
-    tiers: tuple[tuple[int, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        factors = [factor for _, factor in self.tiers]
-        amounts = [self.read, self.write, self.write_long or 0.0, *factors]
-        if not all(0 <= amount < math.inf for amount in amounts):
-            raise UsageError("prices are numbers from 0 up, in units of a fresh input token")
-        if self.minimum < 0 or self.step < 1:
-            raise UsageError("minimum is a number of tokens from 0 up, step one from 1 up")
-        if self.ttl_s is not None and not self.ttl_s > 0:
-            raise UsageError("ttl_s is a number of seconds above 0, or None")
-        if [above for above, _ in self.tiers] != sorted({above for above, _ in self.tiers}):
-            raise UsageError("tiers are pairs (tokens, factor), each above the one before")
-
-    @property
-    def caches(self) -> bool:
-        """Whether anything is ever cheaper for having been sent before."""
-        return self.read < 1
-
-    def factor(self, tokens: int) -> float:
-        """How many times the base price a request with `tokens` input tokens costs."""
-        return _factor(self.tiers, tokens) if self.tiers else 1.0
-
-
-def _factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
-    return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
 
 
 _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")
@@ -303,7 +256,7 @@ def cost(
         model_ref=model,
         provider_id=provider,
     )
-    return float(priced.total_price) + beyond * _factor(found.tiers, tokens_in) / 1e6
+    return float(priced.total_price) + beyond * tier_factor(found.tiers, tokens_in) / 1e6
 
 
 def search_fee(name: str, searches: int) -> float | None:
@@ -322,77 +275,92 @@ def search_fee(name: str, searches: int) -> float | None:
     return None if price is None else price * searches
 
 
-@dataclass(frozen=True, slots=True)
-class Billed:
-    """One request of a stream as a caching provider would bill it.
+def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Prices:
+    """What input costs at `provider/model`, in units of a fresh token of it.
 
-    `tokens` and those of them read from the cache; `units` is the input's price in fresh
-    input tokens of the first tier. `goes_on`: it begins with all of the request before it.
+    Prices are the table's, or the user's own, which are taken at their word; where the
+    listed price and the cache rules differ about writing, the dearer one counts. A
+    model without a price is taken to have no cache, and `warn` (default: a Python warning)
+    is told the model and what is assumed of it. So it is where the cache of a model has a
+    price but no known rules. The model on this machine keeps a prefix and reads it free.
+
+    Raises UsageError for a name without a provider.
     """
+    tell = _warn if warn is None else warn
+    rules = cache_rules(*split_model(model))
+    found = rate(model)
+    if found is None and not is_local(model):
+        tell(
+            f"model {model!r} has no price in the table, so no prompt cache is assumed: a token"
+            ' read from one would cost as much as a fresh one; set [prices."provider/model"]'
+            " in windlass.toml"
+        )
+        return UNCACHED
+    if found is None or found.input == 0:
+        return _by_rules(rules, model)
+    read, write = _share(found.cache_read, found), _share(found.cache_write, found)
+    long = None if found.cache_write_long is None else _share(found.cache_write_long, found)
+    if not is_own(model):
+        # Where there are no marks to set, a listed price is that of a cache made on purpose.
+        unmarked = rules.automatic and not rules.breakpoints
+        write = rules.write if unmarked else max(write, rules.write)
+        long = rules.write_long if long is None else long
+    if read >= 1:
+        return Prices(1.0, 1.0, 0, 1, None, tiers=found.tiers)
+    if rules != NO_CACHE:
+        minimum, step = rules.minimum_for(model), rules.step
+    else:
+        minimum, step = _USUAL_MINIMUM, _USUAL_STEP
+        tell(
+            f"model {model!r} has a price for cached tokens and no known rules; its cache is"
+            f" taken to keep prefixes from {minimum:,} tokens on, in steps of {step}"
+        )
+    return Prices(read, write, minimum, step, rules.ttl_s, write_long=long, tiers=found.tiers)
 
-    tokens: int
-    cached: int
-    units: float
-    goes_on: bool = False
 
+def cache_of(model: str) -> CacheRules:
+    """The cache rules of `provider/model`; NO_CACHE where it is in no price table.
 
-class Meter:
-    """Bills the requests of a session to one model with its cache, input side only.
-
-    A request is its messages in order as (identity, tokens); tools and system come first.
-    With n tokens in all, of which c are read, it costs `f(n) * (r*c + w*(n - c))` units: r and
-    w are the prices of reading and writing, f the factor of its tier. c is the longest prefix
-    it shares with one of the requests before it within `ttl_s`, cut to a multiple of `step`,
-    or 0 below `minimum`; a request shorter than `minimum` is not kept, so its w is 1. So the
-    providers bill a prefix whose marks, where they want any, stand where they pay
-    (platform.claude.com, developers.openai.com: prompt caching).
+    What nobody lists is not known to be cached either. Raises UsageError for a name
+    without a provider.
     """
-
-    def __init__(self, prices: Prices) -> None:
-        self.prices = prices
-        self._before = deque[tuple[Sequence[tuple[str, int]], int, float | None]]([], _REMEMBERED)
-
-    def expect(self, request: Sequence[tuple[str, int]], at: float | None = None) -> Billed:
-        """What the request would be billed, sent at `at` seconds (None: nothing expires)."""
-        prices, total = self.prices, sum(tokens for _, tokens in request)
-        shared, last = 0, -1
-        for before, _, sent in self._before:
-            last = _shared_tokens(request, before)
-            if at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s:
-                shared = max(shared, last)
-        cached = shared // prices.step * prices.step
-        if cached < prices.minimum or not prices.caches:
-            cached = 0
-        fresh = prices.write if total >= prices.minimum else 1.0
-        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
-        return Billed(total, cached, units, bool(self._before) and last >= self._before[-1][1])
-
-    def bill(
-        self,
-        request: Sequence[tuple[str, int]],
-        at: float | None = None,
-        reply: Sequence[tuple[str, int]] = (),
-    ) -> Billed:
-        """The same, and it was sent; `reply` is kept behind it, where a cache keeps replies."""
-        billed = self.expect(request, at)
-        self._before.append(([*request, *reply] if reply else request, billed.tokens, at))
-        return billed
+    known = rate(model) is not None or is_local(model)
+    return cache_rules(*split_model(model)) if known else NO_CACHE
 
 
-def bill_stream(
-    prices: Prices,
-    requests: Sequence[Sequence[tuple[str, int]]],
-    times: Sequence[float] | None = None,
-) -> list[Billed]:
-    """What the requests of a session to one model cost; `times` are when each was sent."""
-    meter = Meter(prices)
-    return [meter.bill(one, times[at] if times else None) for at, one in enumerate(requests)]
+def priced_as(model: str, price_as: str, *, free: bool) -> str:
+    """The model at whose prices the tokens of `model` are told.
+
+    A hosted model is told at its own, also where none is known; one that costs nothing
+    (`free`) at those of `price_as`, because what it would cost elsewhere is the question.
+    """
+    return price_as if free else model
 
 
-def _shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
-    shared = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        shared += mine[1]
-    return shared
+def is_local(model: str) -> bool:
+    """Whether `provider/model` runs on this machine, in process."""
+    return model.startswith("local/")
+
+
+def input_dollars(found: Rate, units: float) -> float:
+    """US dollars of `units` fresh input tokens of the first tier."""
+    return units * found.input / 1e6
+
+
+def _share(dollars: float, found: Rate) -> float:
+    return round(dollars / found.input, 6)
+
+
+def _by_rules(rules: CacheRules, model: str) -> Prices:
+    return Prices(
+        rules.read,
+        rules.write,
+        rules.minimum_for(model),
+        rules.step,
+        rules.ttl_s,
+        write_long=rules.write_long,
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Cache rules and sequence rules of the providers, as data.
+"""How each provider caches prompts, as data.
 
 Prices are in units of a fresh input token. Where sources conflict the larger
 minimum and the dearer write stand: a plan that counts on too little is corrected
@@ -45,26 +45,6 @@ class CacheRules:
     def minimum_for(self, model: str) -> int:
         """The fewest tokens of a cached prefix with `model`."""
         return next((least for pattern, least in self.minimum if re.search(pattern, model)), 0)
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceRules:
-    """What a provider asks of the order of messages; the validators tell it in full.
-
-    `longest_id` is 0 where there is no limit; `text_results`: a tool result takes
-    no picture; `signed_calls`: a model's own calls go back with what it signed.
-    """
-
-    first_user: bool
-    alternate: bool
-    results_together: bool
-    results_before_text: bool
-    unique_ids: bool
-    empty_text: bool
-    prefill: bool
-    text_results: bool
-    signed_calls: bool
-    longest_id: int = 0
 
 
 NO_CACHE: Final = CacheRules(read=1.0, write=1.0, automatic=False)
@@ -231,44 +211,3 @@ def cache_rules(provider: str, model: str) -> CacheRules:
         if re.search(pattern, model):
             return rules
     return NO_CACHE
-
-
-SEQUENCES: Final[Mapping[str, SequenceRules]] = MappingProxyType(
-    {
-        "openai": SequenceRules(
-            first_user=False,
-            alternate=False,
-            results_together=True,
-            results_before_text=True,
-            unique_ids=False,
-            empty_text=True,
-            prefill=True,
-            text_results=True,
-            signed_calls=False,
-            longest_id=40,
-        ),
-        "anthropic": SequenceRules(
-            first_user=True,
-            alternate=True,
-            results_together=True,
-            results_before_text=True,
-            unique_ids=True,
-            empty_text=False,
-            prefill=False,  # taken before 4.6 only
-            text_results=False,
-            signed_calls=True,
-        ),
-        "gemini": SequenceRules(
-            first_user=True,
-            alternate=True,
-            results_together=True,
-            results_before_text=True,
-            unique_ids=True,
-            empty_text=False,
-            prefill=False,
-            text_results=False,
-            signed_calls=True,
-        ),
-    }
-)
-"""By wire format. `alternate` is what is written; the APIs themselves merge repeats."""

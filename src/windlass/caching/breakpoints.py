@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from windlass.messages import Message, Opaque, Picture, Text, ToolSpec, canonical_json
-from windlass.window.size import CHARS_A_TOKEN, size
-from windlass.wire.rules import cache_rules
+from windlass.caching.rules import cache_rules
+from windlass.messages import Message, Picture, Text, ToolSpec, canonical_json
+from windlass.tokens import CHARS_A_TOKEN, size
 
 Place: TypeAlias = tuple[int, int]
 """Message and part, both from 0. Parts are counted through the message's parts, then its tool
@@ -380,18 +380,3 @@ def cache_key(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> st
         head.append(message.key)
     digest = hashlib.sha256(canonical_json(head).encode("ascii")).hexdigest()
     return f"windlass-{digest[:32]}"
-
-
-def in_chat(message: Message, part: int) -> int:
-    """The part of a message in chat form: parts of its content, then its calls.
-
-    What a chat dict holds beside its content travels as parts, too; they are not counted.
-    """
-    content = [
-        at
-        for at, one in enumerate(message.parts)
-        if not isinstance(one, Opaque) or one.kind.startswith("part:")
-    ]
-    if part >= len(message.parts):
-        return len(content) + part - len(message.parts)
-    return max(0, bisect_left(content, part + 1) - 1)

@@ -1,4 +1,4 @@
-"""Prices out of the offline table, and bills computed by hand."""
+"""Prices out of the offline table, and what they make of the cache rules."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from datetime import date
 
 import pytest
 
-from windlass import prices
-from windlass.errors import UsageError
-from windlass.prices import (
+from windlass.caching import rates
+from windlass.caching.prices import Prices
+from windlass.caching.rates import (
     Override,
-    Prices,
     Rate,
-    bill_stream,
+    cache_of,
     cost,
     override,
+    priced_as,
+    prices_of,
     rate,
     search_fee,
     split_model,
     table_date,
 )
+from windlass.caching.rules import ANTHROPIC, NO_CACHE
+from windlass.errors import UsageError
 
 
 def test_known_prices() -> None:
@@ -195,12 +198,12 @@ def test_a_search_has_a_price_of_its_own(name: str, searches: int, fee: float | 
 def test_dated_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     # OpenAI cut o3 from 10 to 2 dollars on 10 June 2025.
     for day, dollars in ((date(2025, 6, 9), 10.0), (date(2025, 6, 10), 2.0)):
-        monkeypatch.setattr(prices, "_today", lambda day=day: day)
-        prices._listed.cache_clear()
+        monkeypatch.setattr(rates, "_today", lambda day=day: day)
+        rates._listed.cache_clear()
         found = rate("openai/o3")
         assert found is not None
         assert found.input == dollars
-    prices._listed.cache_clear()
+    rates._listed.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "/gpt-4o", "openai/", ""])
@@ -221,100 +224,77 @@ def test_the_table_says_its_date() -> None:
     assert re.fullmatch(r"genai-prices \S+, newest price of \d{4}-\d\d-\d\d", table_date())
 
 
-ROUND = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
-
-
-def test_a_stream_by_hand() -> None:
-    first = [("a", 1_000), ("b", 500)]
-    billed = bill_stream(
-        ROUND,
-        [
-            first,
-            [*first, ("c", 300)],
-            [("a", 1_000), ("c", 300)],  # shares 1,000 < 1,024: nothing is read
-            [*first, ("d", 10)],  # shared with a request further back
-        ],
-    )
-    assert [(one.tokens, one.cached) for one in billed] == [
-        (1_500, 0),
-        (1_800, 1_500),
-        (1_300, 0),
-        (1_510, 1_500),
-    ]
-    assert [one.units for one in billed] == pytest.approx(
-        [1_500 * 1.25, 1_500 * 0.1 + 300 * 1.25, 1_300 * 1.25, 1_500 * 0.1 + 10 * 1.25]
-    )
-
-
-def test_a_short_request_is_not_cached_at_all() -> None:
-    (one,) = bill_stream(ROUND, [[("a", 1_023)]])
-    assert one.units == pytest.approx(1_023)
-    (one,) = bill_stream(replace(ROUND, minimum=1_023), [[("a", 1_023)]])
-    assert one.units == pytest.approx(1_023 * 1.25)
-
-
-def test_a_shared_prefix_below_the_models_own_minimum_is_not_read() -> None:
-    twice = [[("a", 4_000)], [("a", 4_000), ("b", 200)]]
-    assert [one.cached for one in bill_stream(ROUND, twice)] == [0, 4_000]
-    dear = bill_stream(replace(ROUND, minimum=4_096), twice)
-    assert [one.cached for one in dear] == [0, 0]
-    assert [one.units for one in dear] == pytest.approx([4_000, 4_200 * 1.25])
-
-
-def test_a_hit_is_cut_to_whole_steps() -> None:
-    (_, second) = bill_stream(replace(ROUND, step=128), [[("a", 1_300)], [("a", 1_300)]])
-    assert second.cached == 1_280
-    assert second.units == pytest.approx(1_280 * 0.1 + 20 * 1.25)
-    (_, second) = bill_stream(replace(ROUND, step=2_048), [[("a", 1_300)], [("a", 1_300)]])
-    assert second.cached == 0
-
-
-def test_a_prefix_expires_unless_it_is_used() -> None:
-    same = [[("a", 2_000)]] * 4
-    told = bill_stream(ROUND, same, [0.0, 300.0, 600.0, 901.0])
-    assert [one.cached for one in told] == [0, 2_000, 2_000, 0]
-    assert bill_stream(replace(ROUND, ttl_s=None), same, [0.0, 1e3, 1e6, 1e9])[-1].cached == 2_000
-
-
-def test_long_requests_are_billed_at_their_tier() -> None:
-    tiered = replace(ROUND, tiers=((2_000, 2.0), (4_000, 3.0)))
-    told = bill_stream(tiered, [[("a", 2_000)], [("a", 2_000), ("b", 1)], [("c", 4_001)]])
-    assert [one.units for one in told] == pytest.approx(
-        [2_000 * 1.25, 2 * (2_000 * 0.1 + 1.25), 3 * 4_001 * 1.25]
-    )
-
-
-def test_without_a_cache_nothing_is_read() -> None:
-    plain = Prices(1.0, 1.0, 0, 1, None)
-    told = bill_stream(plain, [[("a", 2_000)]] * 2)
-    assert [(one.cached, one.units) for one in told] == [(0, 2_000.0)] * 2
+# ---- the table and the cache rules, put together -----------------------------------------
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("model", "prices"),
     [
-        {"read": -0.1},
-        {"write": float("nan")},
-        {"write_long": float("inf")},
-        {"minimum": -1},
-        {"step": 0},
-        {"ttl_s": 0},
-        {"tiers": ((200, 2.0), (100, 3.0))},
-        {"tiers": ((200, -2.0),)},
+        (
+            "anthropic/claude-sonnet-4-5",
+            Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0, tiers=((200_000, 2.0),)),
+        ),
+        ("anthropic/claude-haiku-4-5", Prices(0.1, 1.25, 4_096, 1, 300, write_long=2.0)),
+        (
+            "openrouter/anthropic/claude-sonnet-4.5",
+            Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0, tiers=((200_000, 2.0),)),
+        ),
+        ("openai/gpt-5", Prices(0.1, 1.0, 1_024, 128, 300)),
+        ("openai/gpt-4.1", Prices(0.25, 1.0, 1_024, 128, 300)),
+        ("openai/gpt-5.6", Prices(0.1, 1.25, 1_024, 1, 1_800, tiers=((272_000, 2.0),))),
+        ("gemini/gemini-2.5-flash", Prices(0.1, 1.0, 2_048, 1, 180)),
+        ("gemini/gemini-2.5-pro", Prices(0.1, 1.0, 4_096, 1, 180, tiers=((200_000, 2.0),))),
+        ("local/smollm2", Prices(0.0, 1.0, 0, 1, None)),
+        # The table has no price for reading: what its rules say of others like it is not billed.
+        ("openai/gpt-4", Prices(1.0, 1.0, 0, 1, None)),
     ],
 )
-def test_prices_that_cannot_be(wrong: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
-        replace(ROUND, **wrong)  # type: ignore[arg-type]
+def test_of_known_models(model: str, prices: Prices) -> None:
+    warned: list[str] = []
+    assert prices_of(model, warn=warned.append) == prices
+    assert warned == []
 
 
-def test_only_the_last_eight_requests_are_looked_at() -> None:
-    shared = [("a", 2_000)]
-    others = [[(f"x{number}", 2_000)] for number in range(8)]
-    assert bill_stream(ROUND, [shared, *others[:7], shared])[-1].cached == 2_000
-    assert bill_stream(ROUND, [shared, *others, shared])[-1].cached == 0
+def test_a_cache_that_is_made_without_asking_costs_nothing_to_write() -> None:
+    # The router lists a price of storing, which is that of a cache made with marks.
+    assert prices_of("openrouter/google/gemini-2.5-flash").write == 1.0
 
 
-def test_an_empty_stream() -> None:
-    assert bill_stream(ROUND, []) == []
-    assert bill_stream(ROUND, [[]])[0].tokens == 0
+def test_an_unknown_model_gets_no_cache_and_a_warning_that_names_both() -> None:
+    with pytest.warns(UserWarning, match=r"'openai/gpt-99' .* no prompt cache is assumed"):
+        prices = prices_of("openai/gpt-99")
+    assert prices == Prices(1.0, 1.0, 0, 1, None)
+    assert not prices.caches
+
+
+def test_a_price_without_rules_is_taken_with_a_warning() -> None:
+    warned: list[str] = []
+    own = {"mine/m": Override(input=2.0, output=4.0, cache_read=0.5, cache_write_long=3.0)}
+    with override(own):
+        prices = prices_of("mine/m", warn=warned.append)
+    assert prices == Prices(0.25, 1.0, 1_024, 128, None, write_long=1.5)
+    (text,) = warned
+    assert "'mine/m'" in text
+    assert "1,024 tokens" in text
+
+
+def test_ones_own_price_is_taken_at_its_word() -> None:
+    name = "anthropic/claude-sonnet-4-5"
+    with override({name: Override(input=2.0, output=4.0, cache_read=0.2)}):
+        assert prices_of(name) == Prices(0.1, 1.0, 1_024, 1, 300)
+    with override({name: Override(input=2.0, output=4.0)}):
+        assert not prices_of(name).caches
+    with override({name: Override(input=0.0, output=0.0)}):  # no share of nothing: the rules
+        assert prices_of(name) == Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0)
+
+
+def test_cache_rules_of_what_nobody_lists() -> None:
+    assert cache_of("anthropic/claude-sonnet-4-5") is ANTHROPIC
+    assert cache_of("openai/gpt-99") is NO_CACHE
+    with pytest.raises(UsageError, match="names no provider"):
+        cache_of("gpt-5")
+
+
+def test_only_what_costs_nothing_is_told_at_anothers_prices() -> None:
+    assert priced_as("local/x", "openai/gpt-5", free=True) == "openai/gpt-5"
+    assert priced_as("openai/gpt-99", "openai/gpt-5", free=False) == "openai/gpt-99"

@@ -9,11 +9,8 @@ Pure: knows tokens expected and tokens reported, no prices, no messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
-
-from windlass.prices import Prices
-from windlass.window.planner import Planner
 
 SHARE: Final = 0.5
 """A report falls short under this share of what was expected. Hits and misses are far apart
@@ -76,9 +73,3 @@ class Trust:
         if self.absent:
             return f"no cache is counted on, for {self.missed} calls in a row: {self.said}"
         return f"planned as cold: {self.said}" if self.cold else ""
-
-
-def without_cache(planner: Planner) -> Planner:
-    """The planner for a provider that caches nothing, at the same tiers."""
-    prices = planner.prices
-    return replace(planner, prices=Prices(1.0, 1.0, 0, 1, None, tiers=prices.tiers))

@@ -1,0 +1,1 @@
+"""What a prompt cache is worth: prices, rules of providers, meter, trust, breakpoints."""

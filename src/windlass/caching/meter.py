@@ -1,0 +1,154 @@
+"""What the requests of a session cost with a prompt cache, and what each shares with the last."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from windlass.caching.prices import Prices
+from windlass.messages import Message, ToolSpec, canonical_json
+from windlass.tokens import Counter, Reading
+
+_REMEMBERED: Final = 8
+"""Requests back in which a `Meter` looks for a prefix: what went before them is seldom
+longer than what they share."""
+
+Weighed = list[tuple[str, int]]
+"""A request as (identity, tokens): its tools, and each message, in the order of a cache."""
+
+
+def weigh(
+    counter: Counter,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    *,
+    tools_first: bool = True,
+) -> Weighed:
+    """The request as identities and tokens, in the order its provider caches it.
+
+    Hosted providers put the tools first; a model that is handed its own prompt may
+    put them behind the system prompt (`tools_first=False`). The tokens that open every
+    answer are counted with the tools: they never change.
+    """
+    named = "tools:" + canonical_json([spec.to_openai() for spec in tools])
+    weighed = [(message.key, counter.message(message)) for message in messages]
+    behind = 0 if tools_first or not messages or not messages[0].is_system else 1
+    weighed.insert(behind, (named, counter.tools(tools) + counter.opening))
+    return weighed
+
+
+def pieces(
+    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Weighed
+) -> Weighed:
+    """The request in the pieces that a cache compares: to the token, where the counter can.
+
+    `weighed` is the same request message by message.
+    """
+    if not isinstance(counter, Reading):
+        return weighed
+    return [(str(token), 1) for token in counter.prompt(messages, tools)]
+
+
+def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+    """Tokens of the common beginning of two requests."""
+    return sum(tokens for _, tokens in one[: _shared_pieces(one, other)])
+
+
+def _shared_pieces(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+    count = 0
+    for (mine, _), (theirs, _) in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def prefix_report(
+    before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]
+) -> dict[str, Any]:
+    """How much of the request stands as it stood, in tokens, and what broke it.
+
+    `broken_by` is None for a first request and for one that only goes on; else
+    `tools`, or the place of the first message that differs, counted from 0.
+    """
+    same = _shared_pieces(now, before)
+    if not before or same == len(before):
+        broken = None
+    else:
+        at_tools = same < len(now) and now[same][0].startswith("tools:")
+        messages = sum(not name.startswith("tools:") for name, _ in now[:same])
+        broken = "tools" if at_tools else f"message {messages}"
+    return {
+        "shared_tokens": shared_tokens(now, before),
+        "new_prefix": broken is not None,
+        "broken_by": broken,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """One request of a stream as a caching provider would bill it.
+
+    `tokens` and those of them read from the cache; `units` is the input's price in fresh
+    input tokens of the first tier. `goes_on`: it begins with all of the request before it.
+    """
+
+    tokens: int
+    cached: int
+    units: float
+    goes_on: bool = False
+
+
+class Meter:
+    """Bills the requests of a session to one model with its cache, input side only.
+
+    A request is its messages in order as (identity, tokens); tools and system come first.
+    With n tokens in all, of which c are read, it costs `f(n) * (r*c + w*(n - c))` units: r and
+    w are the prices of reading and writing, f the factor of its tier. c is the longest prefix
+    it shares with one of the requests before it within `ttl_s`, cut to a multiple of `step`,
+    or 0 below `minimum`; a request shorter than `minimum` is not kept, so its w is 1. So the
+    providers bill a prefix whose marks, where they want any, stand where they pay
+    (platform.claude.com, developers.openai.com: prompt caching).
+    """
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._before = deque[tuple[Sequence[tuple[str, int]], int, float | None]]([], _REMEMBERED)
+
+    def expect(self, request: Sequence[tuple[str, int]], at: float | None = None) -> Billed:
+        """What the request would be billed, sent at `at` seconds (None: nothing expires)."""
+        prices, total = self.prices, sum(tokens for _, tokens in request)
+        shared, last = 0, -1
+        for before, _, sent in self._before:
+            last = shared_tokens(request, before)
+            if at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s:
+                shared = max(shared, last)
+        cached = shared // prices.step * prices.step
+        if cached < prices.minimum or not prices.caches:
+            cached = 0
+        fresh = prices.write if total >= prices.minimum else 1.0
+        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
+        return Billed(total, cached, units, bool(self._before) and last >= self._before[-1][1])
+
+    def bill(
+        self,
+        request: Sequence[tuple[str, int]],
+        at: float | None = None,
+        reply: Sequence[tuple[str, int]] = (),
+    ) -> Billed:
+        """The same, and it was sent; `reply` is kept behind it, where a cache keeps replies."""
+        billed = self.expect(request, at)
+        self._before.append(([*request, *reply] if reply else request, billed.tokens, at))
+        return billed
+
+
+def bill_stream(
+    prices: Prices,
+    requests: Sequence[Sequence[tuple[str, int]]],
+    times: Sequence[float] | None = None,
+) -> list[Billed]:
+    """What the requests of a session to one model cost; `times` are when each was sent."""
+    meter = Meter(prices)
+    return [meter.bill(one, times[at] if times else None) for at, one in enumerate(requests)]

@@ -1,0 +1,69 @@
+"""What a model's input costs with its prompt cache, in units of a fresh input token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a model's input costs with its prompt cache, in units of a fresh input token.
+
+    Args:
+        read: A token read from the cache (0: nothing; 1: there is no cache).
+        write: A token written to it for the usual time.
+        minimum: The fewest tokens of a prefix that is kept.
+        step: A hit's length is a multiple of it, in tokens.
+        ttl_s: Seconds that a prefix is kept after its last use (None: no time is known).
+        write_long: A token written for the longer time (None: there is no such kind).
+        tiers: Pairs (tokens, factor), ascending: a request with more input tokens than
+            that costs this many times as much, on all its tokens.
+
+    Raises UsageError for what cannot be.
+
+    >>> Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0).caches
+    True
+    """
+
+    read: float
+    write: float
+    minimum: int
+    step: int
+    ttl_s: float | None
+    write_long: float | None = None
+    tiers: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        factors = [factor for _, factor in self.tiers]
+        amounts = [self.read, self.write, self.write_long or 0.0, *factors]
+        if not all(0 <= amount < math.inf for amount in amounts):
+            raise UsageError("prices are numbers from 0 up, in units of a fresh input token")
+        if self.minimum < 0 or self.step < 1:
+            raise UsageError("minimum is a number of tokens from 0 up, step one from 1 up")
+        if self.ttl_s is not None and not self.ttl_s > 0:
+            raise UsageError("ttl_s is a number of seconds above 0, or None")
+        if [above for above, _ in self.tiers] != sorted({above for above, _ in self.tiers}):
+            raise UsageError("tiers are pairs (tokens, factor), each above the one before")
+
+    @property
+    def caches(self) -> bool:
+        """Whether anything is ever cheaper for having been sent before."""
+        return self.read < 1
+
+    def factor(self, tokens: int) -> float:
+        """How many times the base price a request with `tokens` input tokens costs."""
+        return tier_factor(self.tiers, tokens) if self.tiers else 1.0
+
+
+def tier_factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
+    """The factor of the highest tier that a request with `tokens` input tokens is above."""
+    return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
+
+
+UNCACHED: Final = Prices(read=1.0, write=1.0, minimum=0, step=1, ttl_s=None)
+"""The prices of a model without a prompt cache: every token is fresh, every time."""
