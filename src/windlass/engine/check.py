@@ -44,19 +44,30 @@ def check_fits(phase: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
     )
 
 
-def check_budget(run: Run, phase: PhaseRun, tokens: int) -> dict[str, Any] | None:
-    """Hold the request against `max_input_tokens`; returns what the record tells of it.
+def check_budget(phase: PhaseRun, tokens: int) -> dict[str, Any] | None:
+    """Hold the request against `max_input_tokens`; returns what the record says of it.
 
-    Raises BudgetExceeded where the phase says `on_exceed: fail`.
+    None: there is no limit, or it is far. Raises BudgetExceeded where the phase says
+    `on_exceed: fail`.
     """
     budget = phase.rule.budget
     if budget.limit is None or tokens < budget.limit * budget.warn:
         return None
-    name = phase.phase.name
-    told = f"phase {name!r} sends {tokens:,} input tokens; its max_input_tokens is {budget.limit:,}"
     if tokens > budget.limit and budget.on_exceed == "fail":
         raise BudgetExceeded(
-            f"{told} with on_exceed 'fail'; raise the limit or give the phase less context"
+            f"{_near(phase, tokens)} with on_exceed 'fail'; raise the limit or give the phase less"
+            " context"
         )
-    run.emit(Noted(name, told))
     return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
+
+
+def tell_budget(run: Run, phase: PhaseRun, tokens: int) -> None:
+    """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
+    run.emit(Noted(phase.phase.name, _near(phase, tokens)))
+
+
+def _near(phase: PhaseRun, tokens: int) -> str:
+    return (
+        f"phase {phase.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
+        f" {phase.rule.budget.limit:,}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,35 +9,29 @@ from typing import Any
 from windlass.caching.breakpoints import cache_key, mark
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine.check import check_budget, check_fits
-from windlass.engine.events import Noted
-from windlass.engine.injecting.blocks import inject
+from windlass.engine.injecting.blocks import WithBlocks, attach_blocks
 from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
-from windlass.engine.windows import in_record, narrow
-from windlass.errors import ContextTooLong
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
-from windlass.window.decision import Decision
 from windlass.window.entries import Entry, apply, show
 from windlass.window.seams import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
-
-SHARE_LEFT = 0.8
-"""What a new plan takes of the one that was too long, where the provider named no numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A call that can be sent.
 
-    `sent` are its tokens by our count, `weighed` the same piece by piece; `saved` what a
-    snowball would have sent beyond them, `snowball` how many messages that has. `bare` are
-    the entries before injectors added their blocks.
+    `shown` are its entries with the blocks of injectors, `bare` those without. `sent` are its
+    tokens by our count, `weighed` the same piece by piece; `saved` what a snowball would have
+    sent beyond them, `snowball` how many messages that has.
     """
 
-    entries: tuple[Entry, ...]
+    shown: WithBlocks
+    bare: tuple[Entry, ...]
     tools: tuple[ToolSpec, ...]
     choice: str
     weighed: list[tuple[str, int]]
@@ -46,7 +39,11 @@ class Plan:
     saved: int
     snowball: int
     details: Mapping[str, Any]
-    bare: tuple[Entry, ...] = ()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The messages as they are sent, each with what it stands for and why it is there."""
+        return self.shown.entries
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -54,26 +51,16 @@ class Plan:
         return tuple(entry.message for entry in self.entries)
 
 
-def plan_call(run: Run, phase: PhaseRun) -> Plan:
-    """The phase's next call, from what was said and the edits in force.
+def plan_call(run: Run, phase: PhaseRun, now: float) -> Plan:
+    """The phase's next call, made at `now` seconds: from what was said and the edits in force.
 
-    Raises SequenceError, ContextTooLong or BudgetExceeded: nothing is sent that cannot
-    be accepted.
+    Appends no row, emits nothing, changes nothing. Raises SequenceError, ContextTooLong or
+    BudgetExceeded: nothing is sent that cannot be accepted.
     """
     counter = phase.info.counter
-    decision = None
-    if phase.course is not None:
-        window = phase.course.window()
-        entries, decision = in_record(run, phase, window), window.decision
-    else:
-        own = show(phase.own, "said in this phase")
-        entries = apply(assemble(phase.blocks, own), phase.edits)
-    tools, choice = _tools(run, phase, entries)
-    if phase.rule.sliding or phase.replanned:
-        entries = _newest(phase, entries, tools)
-    bare = entries
-    entries, injected = inject(run, phase, entries, tools)
-    messages = tuple(entry.message for entry in entries)
+    bare, tools, choice = entries_of(run, phase)
+    shown = attach_blocks(run, phase, bare, tools, now)
+    messages = tuple(entry.message for entry in shown.entries)
     check_sequence(messages, {spec.name for spec in tools})
     weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
@@ -81,92 +68,32 @@ def plan_call(run: Run, phase: PhaseRun) -> Plan:
     snowball = [entry.message for entry in phase.blocks.system]
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase.allowed, snowball))
-    check_fits(phase, entries, sent)
+    check_fits(phase, shown.entries, sent)
     details = {
         "tool_choice": choice,
         "prefix": prefix_report(run.previous, weighed),
         "position": phase.position_cost,
-        "budget": check_budget(run, phase, sent),
-        "planner": _told(phase, decision),
-        "injectors": injected,
+        "budget": check_budget(phase, sent),
+        "planner": _decision(phase),
+        "injectors": shown.details,
     }
-    snow = len(snowball)
-    return Plan(tuple(entries), tools, choice, weighed, sent, whole - sent, snow, details, bare)
+    return Plan(shown, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
-def longest_of(phase: PhaseRun) -> int:
-    """Characters of the longest message that the phase may see."""
-    blocks, course = phase.blocks, phase.course
-    entries = assemble(blocks, show(phase.own, ""))
-    items = course.items if course is not None else [entry.item for entry in entries]
-    return max((item.message.chars for item in items), default=0)
-
-
-def count_all(run: Run, phase: PhaseRun) -> None:
-    """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase.own):
-        phase.info.counter.message(item.message)
-
-
-def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
-    """A new plan after the provider counted more tokens than we did: the newest whole turns.
-
-    The corrected count stays in force for the phase, and the record says so. A phase with a
-    policy is pruned by it. Else what the user chose is not cut, because it is not ours to
-    leave out: then, and where nothing can be left out, `refused` is raised.
-    """
-    course = phase.course
-    if course is None and phase.rule.mode == "selective":
-        raise refused
-    before = phase.newest_within, phase.replanned
-    policies = course.policies if course is not None else ()
-    room = corrected_room(plan.sent, refused)
-    phase.newest_within, phase.replanned = min(phase.newest_within, room), course is None
-    if course is not None:
-        narrow(run, phase, course, room)
-    shorter = plan_call(run, phase)
-    if shorter.sent >= plan.sent:
-        phase.newest_within, phase.replanned = before
-        if course is not None:
-            course.policies = policies
-            course.recount()
-        raise refused
-    run.net.needed = True  # everything is no shorter than what was refused
-    name = phase.phase.name
-    how = "with the newest turns" if course is None else "with the oldest turns pruned"
-    told = (
-        f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
-        f" sent again {how}, {shorter.sent:,} tokens"
-    )
-    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
-    left_out = len(plan.entries) - len(shorter.entries)
-    run.record.decide(
-        name,
-        told,
-        kind="replan",
-        turn=phase.turn,
-        tokens_before=plan.sent,
-        tokens_after=shorter.sent,
-        messages_left_out=left_out,
-        refused=str(refused),
-        **numbers,
-    )
-    run.emit(Noted(name, told))
-    return replace(shorter, details={**shorter.details, "replanned": numbers})
-
-
-def corrected_room(sent: int, refused: ContextTooLong) -> int:
-    """The most tokens, by our count, that the provider would take after it refused `sent`.
-
-    >>> corrected_room(1_000, ContextTooLong("", counted=1_500, limit=1_200))
-    800
-    >>> corrected_room(1_000, ContextTooLong(""))
-    800
-    """
-    counted, limit = refused.counted, refused.limit
-    if counted and limit and 0 < limit < counted:
-        return math.floor(sent * limit / counted)
-    return math.floor(sent * SHARE_LEFT)
+def entries_of(run: Run, phase: PhaseRun) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
+    """What the next call shows before blocks are added, its tools, and its tool choice."""
+    if phase.course is not None:
+        entries = tuple(
+            replace(entry, item=phase.brought.get(entry.item.id, entry.item))
+            for entry in phase.course.window().entries
+        )
+    else:
+        own = show(phase.own, "said in this phase")
+        entries = apply(assemble(phase.blocks, own), phase.edits)
+    tools, choice = _tools(run, phase, entries)
+    if phase.rule.sliding or phase.replanned:
+        entries = _newest(phase, entries, tools)
+    return entries, tools, choice
 
 
 def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
@@ -199,11 +126,13 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
     )
 
 
-def _told(phase: PhaseRun, decision: Decision | None) -> Mapping[str, Any] | None:
+def _decision(phase: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
-    if decision is None or phase.course is None:
+    course = phase.course
+    decision = course.window().decision if course is not None else None
+    if course is None or decision is None:
         return None
-    return {**asdict(decision), "message_id": phase.course.items[decision.position].id}
+    return {**asdict(decision), "message_id": course.items[decision.position].id}
 
 
 def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:

@@ -1,8 +1,8 @@
 """One call, from entry to exit: the whole story of a turn.
 
 A turn is one model call and the tool results it asked for. Read from top to
-bottom: let edits fall due, plan what is sent (`plan.py`), send, record, run the tools,
-record. The reply is recorded before any tool runs, so that no paid answer and no effect
+bottom: prepare what acts before (`prepare.py`), plan what is sent (`plan.py`), send, record, run
+the tools, record. The reply is recorded before any tool runs, so that no paid answer and no effect
 of a tool is ever without its record.
 """
 
@@ -11,33 +11,25 @@ from __future__ import annotations
 from functools import partial
 
 from windlass.engine.answer import answer_calls
-from windlass.engine.cache import begin_call, count_on, take_report
+from windlass.engine.cache import begin_call, take_report
 from windlass.engine.callouts import mark_matches
+from windlass.engine.check import tell_budget
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
-from windlass.engine.injecting.blocks import lay, note_sent
-from windlass.engine.plan import (
-    Plan,
-    count_all,
-    longest_of,
-    plan_call,
-    request_of,
-    shorter_plan,
-)
+from windlass.engine.injecting.blocks import note_sent
+from windlass.engine.plan import Plan, plan_call, request_of
+from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import (
     decided,
     edit_records,
-    feed,
     keep_originals,
     selection_row,
-    write_texts,
 )
 from windlass.errors import ContextTooLong
 from windlass.fair import beside, fair
 from windlass.history.base import CallRecord, NodeType, Shown, request_hash
 from windlass.window.entries import Entry
-from windlass.window.expire import expired
 from windlass.wire.base import Reply
 
 
@@ -51,29 +43,14 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     phase.turn += 1
     name, record, counter = phase.phase.name, run.record, phase.info.counter
 
-    # What was said, in order, under the edits that have fallen due by now.
-    feed(run, phase)
-    count_on(run, phase)
-    lay(run, phase)
-    edits = expired(
-        [one for one in (*phase.injected, *phase.own) if one.id not in phase.kept],
-        phase.rule.expiry,
-        turn=phase.turn,
-        instructions=phase.instructions.id,
-        committed=phase.edits,
-    )
-    phase.edits.update((edit.id, edit) for edit in edits)
-    longest = longest_of(phase)
-    if phase.course is not None:
-        for edit in edits:
-            phase.course.settle(edit)
-        await beside(longest, phase.course.window)  # kept until something is said
-        await write_texts(run, phase)
-    await beside(longest, partial(count_all, run, phase))
+    # Prepare: all that acts before the call is planned.
+    edits = await prepare(run, phase)
 
-    # Never send what cannot be accepted; what is refused as too long is planned anew, once.
-    plan = plan_call(run, phase)
+    # Plan: what is sent, and why. Never send what cannot be accepted.
     started = record.clock()
+    plan = plan_call(run, phase, started)
+
+    # Send and record. What is refused as too long is planned anew, once.
     begin_call(run, phase, started)
     try:
         reply = await _send(run, phase, plan)
@@ -82,11 +59,11 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         reply = await _send(run, phase, plan)
     seconds = record.clock() - started
     reply, reported = take_report(run, phase, plan, reply, started)
-    billed = note_sent(run, phase, plan.entries, bare=plan.bare, tools=plan.tools, at=started)
+    billed = note_sent(run, phase, plan.shown, bare=plan.bare, tools=plan.tools, at=started)
     run.previous = plan.weighed
     price = run.charge(phase.info, reply.usage, saved=plan.saved)
 
-    # Record the reply with what the call saw and why, in one batch.
+    # The reply with what the call saw and why, in one batch.
     made = [*edits, *decided(phase)]
     changes = edit_records(made)
     asked_by_results = phase.own[-1].node == NodeType.TOOL_RESULT
@@ -137,7 +114,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     said = record.append(rows, calls=[call], edits=changes)
     phase.own += said
     mark_matches(run, phase, said)
-    await beside(longest, partial(keep_originals, run, phase, made))
+    await beside(longest_of(phase), partial(keep_originals, run, phase, made))
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
     run.emit(CallEnded(name, phase.turn, *told))
@@ -150,6 +127,8 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
 
 async def _send(run: Run, phase: PhaseRun, plan: Plan) -> Reply:
     name = phase.phase.name
+    if plan.details["budget"]:
+        tell_budget(run, phase, plan.sent)
     run.emit(CallStarted(name, phase.turn, phase.attempt, plan.sent, plan.sent + plan.saved))
     return await send(
         phase, request_of(run, phase, plan), lambda text: run.emit(TextArrived(name, text))

@@ -16,36 +16,27 @@ from typing import Any, Final
 from windlass.caching.meter import pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
-from windlass.engine.callouts import pin
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.meters import cache_of
-from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
-from windlass.errors import WindlassError
 from windlass.history.base import EditRecord, NodeType, Row
-from windlass.messages import Message, ToolSpec, system, user
-from windlass.prompts import cut_text
+from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
-from windlass.window.assemble import assemble, says_nothing
+from windlass.window.assemble import assemble
 from windlass.window.blocks import BECAUSE
-from windlass.window.course import Course, Window
+from windlass.window.course import Course
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
-from windlass.window.policies.budget import TokenBudget
-from windlass.window.proposals import Facts, Want
+from windlass.window.proposals import Facts
 from windlass.window.steps import planner_of, steps
-from windlass.wire.base import Request, Usage
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
 
 FOLDED: Final = "told in message"
 """In the reason of an edit: the message is folded into the one whose id follows."""
-
-_LEAST_SAID: Final = 200
-"""Characters to which a message is cut at most when a model is asked for a text about many."""
 
 STRATEGIES: Final[Mapping[str, str]] = {
     "encode": "lossless_encoding",
@@ -83,7 +74,7 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
             policy,
             caches=prices.caches,
             window_tokens=work.info.window,
-            limit=_for_messages(run, work, limit),
+            limit=room_for_messages(run, work, limit),
             on_exceed="summarise" if work.rule.budget.on_exceed == "summarise" else "prune",
             where=lambda item, number: _picture_file(run, item, number),
         ),
@@ -129,22 +120,12 @@ def _goes_on(run: Run, work: PhaseRun, course: Course) -> bool:
     return known.cached >= SHARE * sum(map(counter.message, sent))
 
 
-def _for_messages(run: Run, work: PhaseRun, limit: int) -> int:
+def room_for_messages(run: Run, work: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
     said = [entry.message for entry in assemble(work.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(work.allowed, said)
     added = work.injection.reserve if work.injection else 0
     return max(1, limit - added - request_tokens(work.info.counter, (), tools))
-
-
-def narrow(run: Run, work: PhaseRun, course: Course, room: int) -> None:
-    """From now on a request of the phase may have `room` tokens at most, by our count."""
-    limit = _for_messages(run, work, room)
-    course.policies = tuple(
-        replace(each, limit=min(each.limit, limit)) if isinstance(each, TokenBudget) else each
-        for each in course.policies
-    )
-    course.recount()
 
 
 def _picture_file(run: Run, item: Item, number: int) -> str | None:
@@ -158,104 +139,6 @@ def _picture_file(run: Run, item: Item, number: int) -> str | None:
                 real = file.resolve()
                 return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
     return None
-
-
-def feed(run: Run, work: PhaseRun) -> None:
-    """Hand the course what was said since, so that what the last call saw stands for good.
-
-    Before anything else is decided: a step that is planned again after it was sent could
-    come out differently.
-    """
-    if work.course is None:
-        return
-    for item in work.own[work.fed :]:
-        work.fed += 1
-        if not says_nothing(item.message):
-            work.course.append(item, "said in this phase", at=run.record.times.get(item.id))
-    pin(work)
-
-
-def in_record(run: Run, work: PhaseRun, window: Window) -> tuple[Entry, ...]:
-    """The window's entries, with what it brings in unasked put into the record first."""
-    for new in window.inserts:
-        if new.item.id not in work.brought:
-            row = run.record.row(
-                NodeType.CONTEXT_INJECTION,
-                new.item.message,
-                phase=work.phase.name,
-                turn=work.turn,
-                attempt=work.attempt,
-                parent_id=work.trace_id,
-                metadata={"kind": "expand", "reason": new.reason},
-            )
-            (work.brought[new.item.id],) = run.record.append([row])
-    return tuple(
-        replace(entry, item=work.brought.get(entry.item.id, entry.item)) for entry in window.entries
-    )
-
-
-async def write_texts(run: Run, work: PhaseRun) -> None:
-    """Ask the phase's model for the texts that its next window wants, once each.
-
-    The tokens and the answer are recorded and charged; a model that fails changes nothing:
-    the window stands without the text.
-    """
-    if work.course is None:
-        return
-    for want in work.course.window().wants:
-        if want.key in work.asked:
-            continue
-        work.asked.add(want.key)
-        told: dict[str, Any] = {"kind": "summary", "key": want.key}
-        usage = Usage(0, 0)
-        try:
-            reply = await send(work, _request(work, want), lambda _: None)
-        except WindlassError as error:
-            told |= {"text": f"no text for the window: {error}"}
-        else:
-            usage = reply.usage
-            told |= {"text": "a text for the window", "answer": reply.message.text}
-            work.course.supply(want.key, reply.message.text)
-        row = run.record.row(
-            NodeType.DECISION,
-            phase=work.phase.name,
-            turn=work.turn,
-            attempt=work.attempt,
-            model=work.info.name,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            tokens_cached=usage.tokens_cached,
-            cost=run.charge(work.info, usage, saved=0),
-            metadata=told,
-        )
-        run.net.spent += row.cost or 0.0
-        run.record.append([row])
-
-
-def _request(work: PhaseRun, want: Want) -> Request:
-    """The question for a text; where the model could not take it whole, each message is cut."""
-    counter, room = work.info.counter, input_room(work.info, want.max_tokens)
-    longest = max((message.chars for message in want.messages), default=0)
-    while True:
-        said = "\n\n".join(
-            f"[{message.role}]\n{cut_text(_words(message), longest)}" for message in want.messages
-        )
-        messages = (system(want.purpose), user(said))
-        if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
-            break
-        longest //= 2
-    return Request(
-        model=work.info.name.partition("/")[2],
-        messages=messages,
-        tool_choice="none",
-        max_output_tokens=want.max_tokens,
-        temperature=0.0,
-    )
-
-
-def _words(message: Message) -> str:
-    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
-    return "\n".join([*([message.text] if message.text else []), *calls])
 
 
 def decided(work: PhaseRun) -> list[Edit]:

@@ -11,7 +11,7 @@ from windlass.cascade.compile import compile_rule
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
-from windlass.engine.injecting.blocks import inject
+from windlass.engine.injecting.blocks import attach_blocks, prepare_blocks
 from windlass.engine.phase import begin, generation_of
 from windlass.engine.state import Run
 from windlass.messages import Message
@@ -70,8 +70,9 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         await servers.stop()
     entries = assemble(work.blocks, show(work.own, "said in this phase"))
     work.turn = 1
-    entries, _ = inject(run, work, entries, work.allowed)
-    messages = tuple(entry.message for entry in entries)
+    prepare_blocks(run, work, entries, work.allowed)
+    shown = attach_blocks(run, work, entries, work.allowed, run.record.clock())
+    messages = tuple(entry.message for entry in shown.entries)
     names: dict[str, str] = {}
     calls = 0
     most: float | None = 0.0

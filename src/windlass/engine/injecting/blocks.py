@@ -8,7 +8,7 @@ which the request differs anyway.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.caching.meter import Meter, weigh
@@ -45,52 +45,76 @@ TOOLS: Final = "tools"
 _UNTIL_THE_END: Final = 10**9
 
 
-def inject(
-    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
-) -> tuple[tuple[Entry, ...], Mapping[str, Any] | None]:
-    """The entries of a call with their blocks, and what the record tells of them.
+@dataclass(frozen=True, slots=True)
+class WithBlocks:
+    """The entries of a call with the blocks of injectors at the ends of messages.
 
-    Asked again for the same call, it shows the same: blocks are rendered once a turn.
+    `attached` are these blocks by occurrence, to be kept once the call was sent; `details` what the
+    record says of them (None: there are none).
     """
-    state, held = run.injected, work.injection
-    if (held is None and not state.attached) or not entries:
-        return tuple(entries), None
-    last = entries[-1].item.id
-    fresh = held is not None and held.turn != work.turn
+
+    entries: tuple[Entry, ...]
+    attached: Mapping[str, Attached]
+    details: Mapping[str, Any] | None = None
+
+
+def prepare_blocks(
+    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+) -> None:
+    """Render the blocks of the next call and put them into the record, once a turn."""
+    held = work.injection
+    if held is None or held.turn == work.turn or not entries:
+        return
+    entries = _as_it_stands(run, work, held, entries)
+    _look_again(run, work, held)
+    _keep_news(run, held, entries)
+    attached, last, now = run.injected.attached, entries[-1].item.id, run.record.clock()
+    shown, old = _shown(entries, attached, last)
+    start, _ = _free_from(run, work, shown, tools, now)
+    left = let_go(attached, old, start)
+    if _count_gone(attached, left, old):
+        shown, _ = _shown(entries, left, last)
+    elif _rewrite(run, work, held, shown, start):
+        shown, _ = _shown(_with_context(run, entries), run.injected.attached, last)
+    _render(run, work, held, shown)
+
+
+def attach_blocks(
+    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+) -> WithBlocks:
+    """The entries of a call that is made at `now` seconds, with their blocks.
+
+    Changes nothing: what it attaches counts from when the call was sent.
+    """
+    held, attached = work.injection, run.injected.attached
+    if (held is None and not attached) or not entries:
+        return WithBlocks(tuple(entries), attached)
     if held is not None:
         entries = _as_it_stands(run, work, held, entries)
-        if fresh:
-            _look_again(run, work, held)
-            _keep_news(run, held, entries)
+    last = entries[-1].item.id
+    shown, old = _shown(entries, attached, last)
     # What of earlier calls may go without a price.
-    attached = {ident: one for ident, one in state.attached.items() if ident != last}
-    shown, old = with_blocks(entries, attached)
-    start, why = _free_from(run, work, shown, tools)
-    gone = _let_go(run, old, start)
-    if gone or (held is not None and fresh and _rewrite(run, work, held, shown, start)):
-        entries = _with_context(run, entries)
-        attached = {ident: one for ident, one in state.attached.items() if ident != last}
-        shown, old = with_blocks(entries, attached)
-    if held is not None:
-        if fresh:
-            _render(run, work, held, shown)
-        if held.text or held.lasting:
-            shown = _attach(run, work, shown)
+    start, why = _free_from(run, work, shown, tools, now)
+    left = let_go(attached, old, start)
+    gone = _count_gone(attached, left, old)
+    if gone:
+        shown, old = _shown(entries, left, last)
+    shown, left = _attach(work, shown, left)
     room = input_room(work.info, work.generation.max_output_tokens)
     messages = [entry.message for entry in shown]
     if old and request_tokens(work.info.counter, messages, tools) > room:
-        gone += _let_go(run, old, 0)
-        why, older = "too long", {k: one for k, one in state.attached.items() if k != last}
-        shown, old = with_blocks(entries, older)
-        shown = _attach(run, work, shown)
-    told = {
+        fewer = let_go(left, old, 0)
+        gone, why = gone + _count_gone(left, fewer, old), "too long"
+        shown, old = _shown(entries, fewer, last)
+        shown, left = _attach(work, shown, fewer)
+    details = {
         "blocks": _told(run, held, shown),
         "old": {"blocks": len(old), "gone": gone, "because": why if gone else None},
     }
-    return shown, told
+    return WithBlocks(shown, left, details)
 
 
-def lay(run: Run, work: PhaseRun) -> None:
+def tell_attached(run: Run, work: PhaseRun) -> None:
     """Tell the phase's course what the last request had at the end of its messages."""
     course, attached = work.course, run.injected.attached
     if course is None:
@@ -107,17 +131,23 @@ def lay(run: Run, work: PhaseRun) -> None:
 # ---- the current call -------------------------------------------------------------------
 
 
-def _attach(run: Run, work: PhaseRun, shown: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _shown(
+    entries: Sequence[Entry], attached: Mapping[str, Attached], last: str
+) -> tuple[tuple[Entry, ...], dict[int, str]]:
+    """The entries with the blocks of earlier calls: the last gets that of this call."""
+    return with_blocks(entries, {ident: one for ident, one in attached.items() if ident != last})
+
+
+def _attach(
+    work: PhaseRun, shown: tuple[Entry, ...], attached: dict[str, Attached]
+) -> tuple[tuple[Entry, ...], dict[str, Attached]]:
     """The entries with the call's own block at the end of the last, if it may have one."""
     held, last, count = work.injection, shown[-1], work.info.counter.text
-    if held is None or last.message.role not in ("user", "tool"):
-        return shown
+    if held is None or not (held.text or held.lasting) or last.message.role not in ("user", "tool"):
+        return shown, attached
     sizes = count(held.text), count(held.lasting)
     block = Attached(last.message.key, held.text, held.lasting, *sizes)
-    run.injected.attached[last.item.id] = block
-    if held.lasting and run.injected.context is not None:
-        run.injected.context.news.add(last.item.id)
-    return (*shown[:-1], added(last, block))
+    return (*shown[:-1], added(last, block)), {**attached, last.item.id: block}
 
 
 def _render(run: Run, work: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
@@ -200,7 +230,7 @@ def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _free_from(
-    run: Run, work: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec]
+    run: Run, work: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> tuple[int, str]:
     """The position from which on everything is written anew in any case, and why."""
     cache = cache_of(run, work.info)
@@ -209,7 +239,7 @@ def _free_from(
     if cache.trust.absent:
         return 0, "the provider's cache is not counted on"
     answered, ttl = cache.pauses.answered, cache.prices.ttl_s
-    cold = answered is not None and ttl is not None and run.record.clock() - answered > ttl
+    cold = answered is not None and ttl is not None and now - answered > ttl
     if cold or cache.trust.cold:
         return 0, "the cache is cold"
     if run.injected.sent_to != _address(work, tools):
@@ -220,10 +250,10 @@ def _free_from(
     return same, f"message {same} is another one"
 
 
-def _let_go(run: Run, old: Mapping[int, str], start: int) -> int:
-    """Take the blocks from a position on away; returns how many went."""
-    before = run.injected.attached
-    run.injected.attached = left = let_go(before, old, start)
+def _count_gone(
+    before: Mapping[str, Attached], left: Mapping[str, Attached], old: Mapping[int, str]
+) -> int:
+    """How many of the blocks of earlier calls were taken away."""
     return sum(left.get(ident) is not before[ident] for ident in old.values())
 
 
@@ -283,7 +313,7 @@ def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[
 def note_sent(
     run: Run,
     work: PhaseRun,
-    entries: Sequence[Entry],
+    sent: WithBlocks,
     *,
     bare: Sequence[Entry],
     tools: Sequence[ToolSpec],
@@ -294,7 +324,11 @@ def note_sent(
     `bare` are its entries before blocks were added. Both ways are billed at the model's prices, in
     units of a fresh input token: as sent, and with each block gone at the next call.
     """
-    state, info = run.injected, work.info
+    state, info, entries = run.injected, work.info, sent.entries
+    state.attached = dict(sent.attached)
+    last = entries[-1].item.id
+    if state.context is not None and work.injection is not None and work.injection.lasting:
+        state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
     state.sent, state.sent_to = messages, _address(work, tools)
     if work.injection is None and not state.attached:
@@ -302,12 +336,12 @@ def note_sent(
     prices = cache_of(run, info).prices
     bills: dict[str, float] = {}
     short = [one.message for one in (entries[0], *bare[1:-1], entries[-1])][-len(bare) :]
-    for name, meters, sent in (
+    for name, meters, request in (
         ("kept", state.kept, messages),
         ("dropped", state.dropped, short),
     ):
         meter = meters.setdefault(info.name, Meter(prices))
-        pieces = weigh(info.counter, sent, tools, tools_first=info.tools_first)
+        pieces = weigh(info.counter, request, tools, tools_first=info.tools_first)
         bills[name] = round(meter.bill(pieces, at).units, 1)
     return {"blocks_bill": bills}
 
