@@ -16,25 +16,25 @@ from windlass.tools.base import ToolOutput
 from windlass.tools.runner import run_tools
 
 
-async def answer_calls(run: Run, phase: PhaseRun, asked: Message, parent: str) -> None:
+async def answer_calls(run: Run, phase_run: PhaseRun, asked: Message, parent: str) -> None:
     """Run the calls of `asked` together and record their results as one batch.
 
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
     call is recorded as interrupted first: a call without a result would make the
     history unusable for every provider.
     """
-    name = phase.phase.name
+    name = phase_run.phase.name
     for call in asked.tool_calls:
         run.emit(ToolStarted(name, call.name, call.arguments))
     started = run.record.clock()
     try:
-        outputs = await run_tools(asked.tool_calls, phase.tools, phase.context)
+        outputs = await run_tools(asked.tool_calls, phase_run.tools, phase_run.context)
     except asyncio.CancelledError:
         stopped = ToolOutput("[no result: the run was interrupted]", error=True)
-        _record(run, phase, parent, [(call, stopped) for call in asked.tool_calls], started)
+        _record(run, phase_run, parent, [(call, stopped) for call in asked.tool_calls], started)
         raise
-    _record(run, phase, parent, list(zip(asked.tool_calls, outputs, strict=True)), started)
-    note_results(run, phase, list(zip(asked.tool_calls, outputs, strict=True)))
+    _record(run, phase_run, parent, list(zip(asked.tool_calls, outputs, strict=True)), started)
+    note_results(run, phase_run, list(zip(asked.tool_calls, outputs, strict=True)))
     for call, output in zip(asked.tool_calls, outputs, strict=True):
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
@@ -57,7 +57,7 @@ def _spent(run: Run, output: ToolOutput) -> dict[str, Any]:
 
 def _record(
     run: Run,
-    phase: PhaseRun,
+    phase_run: PhaseRun,
     parent: str,
     answered: list[tuple[ToolCall, ToolOutput]],
     started: float,
@@ -67,16 +67,16 @@ def _record(
         run.record.row(
             NodeType.TOOL_RESULT,
             tool(call, Text(output.text), *output.pictures, failed=output.error),
-            phase=phase.phase.name,
-            turn=phase.turn,
-            attempt=phase.attempt,
+            phase=phase_run.phase.name,
+            turn=phase_run.turn,
+            attempt=phase_run.attempt,
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
             metadata={
                 "error": output.error,
                 "tool": call.name,
-                **({} if output.error else touched(phase.tools.get(call.name), call)),
+                **({} if output.error else touched(phase_run.tools.get(call.name), call)),
                 **({"searches": output.spent.searches} if output.spent else {}),
             },
             **_spent(run, output),
@@ -84,7 +84,7 @@ def _record(
         for call, output in answered
     ]
     results = run.record.append(rows)
-    phase.own += results
-    mark_matches(run, phase, results)
-    forced = phase.generation.tool_choice
-    phase.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+    phase_run.own += results
+    mark_matches(run, phase_run, results)
+    forced = phase_run.generation.tool_choice
+    phase_run.forced_done |= any(forced in ("required", call.name) for call, _ in answered)

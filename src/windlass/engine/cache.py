@@ -27,25 +27,27 @@ from windlass.wire.base import Reply
 from windlass.wire.usage import contradiction, possible
 
 
-def count_on(run: Run, phase: PhaseRun) -> None:
+def count_on(run: Run, phase_run: PhaseRun) -> None:
     """Let the phase's next call be planned by what the provider reported of its cache."""
-    if phase.course is None or phase.planner is None:
+    if phase_run.course is None or phase_run.planner is None:
         return
-    trust = cache_of(run, phase.info).trust
-    phase.course.planner = phase.planner.without_cache() if trust.absent else phase.planner
+    trust = cache_of(run, phase_run.info).trust
+    phase_run.course.planner = (
+        phase_run.planner.without_cache() if trust.absent else phase_run.planner
+    )
     if trust.cold:
-        phase.course.cool()
+        phase_run.course.cool()
 
 
-def begin_call(run: Run, phase: PhaseRun, at: float) -> None:
+def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
     """Decide, at the time of a call, how long its head is to be cached."""
-    cache = cache_of(run, phase.info)
+    cache = cache_of(run, phase_run.info)
     cache.pauses.said(at, answer=False)
-    provider, _, model = phase.info.name.partition("/")
+    provider, _, model = phase_run.info.name.partition("/")
     rules = mark_rules(provider, model)
     if rules is None:
         return
-    planner = phase.planner or Planner(cache.prices)
+    planner = phase_run.planner or Planner(cache.prices)
     cache.lifetime = cache.lifetime.at_call(
         cache.pauses.gap,
         made=cache.calls,
@@ -57,17 +59,17 @@ def begin_call(run: Run, phase: PhaseRun, at: float) -> None:
 
 
 def take_report(
-    run: Run, phase: PhaseRun, plan: Plan, reply: Reply, at: float
+    run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
 ) -> tuple[Reply, Mapping[str, Any]]:
     """What the record tells of the cache at a call that was sent at `at` seconds.
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
-    cache = cache_of(run, phase.info)
+    cache = cache_of(run, phase_run.info)
     run.calls += 1
     cache.calls += 1
-    trust = cache.trust if phase.planner is not None else None  # else nothing is counted on
-    assumed = [cache.assumed, cache.pauses.assumed] if phase.course is not None else []
+    trust = cache.trust if phase_run.planner is not None else None  # else nothing is counted on
+    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.course is not None else []
     if wrong := contradiction(reply.usage):
         usage = possible(reply.usage)
         assumed.append(
@@ -77,22 +79,22 @@ def take_report(
         reply = replace(reply, usage=usage)
 
     # What should have been read, and what was.
-    counter = phase.info.counter
+    counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
     said = counter.reply(reply.message) if isinstance(counter, Reading) else ()
     billed = cache.sent.bill(sent, at, [(str(token), 1) for token in said])
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
     if not wrong:
-        _hear(run, phase, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
-    whole = cache.whole.bill(_whole(phase, plan), at)
+        _hear(run, phase_run, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
+    whole = cache.whole.bill(_whole(phase_run, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
-    if cache.paid is not None and _saves(run, phase):
+    if cache.paid is not None and _saves(run, phase_run):
         run.net.calls += 1
         report = None if wrong or reply.estimated else reply.usage
         run.net.saved += cache.saved(billed, whole, report)
-        run.net.needed = run.net.needed or _needs_window(phase, whole.tokens)
+        run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
 
     cache.pauses.said(run.record.clock(), answer=True)
     details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
@@ -102,29 +104,29 @@ def take_report(
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
     details["marks"] = _marks(run, cache)
-    if details["marks"] and phase.injection is not None:
-        details["marks"]["tiers"] = _tiers(run, phase)
+    if details["marks"] and phase_run.injection is not None:
+        details["marks"]["tiers"] = _tiers(run, phase_run)
     return reply, details
 
 
-def _saves(run: Run, phase: PhaseRun) -> bool:
+def _saves(run: Run, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
-    policy = phase.rule.policy
+    policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
-    return (shortens or phase.whole is not None) and not run.settings.tripped
+    return (shortens or phase_run.whole is not None) and not run.settings.tripped
 
 
-def _needs_window(phase: PhaseRun, whole: int) -> bool:
+def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     """Whether sending everything, `whole` tokens, was not open to the phase.
 
     The model takes less, or the user's limits do, or the user had messages leave by themselves.
     """
-    policy, budget = phase.rule.policy, phase.rule.budget
-    most = [input_room(phase.info, phase.generation.max_output_tokens)]
+    policy, budget = phase_run.rule.policy, phase_run.rule.budget
+    most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    made = list(phase.edits.values())
-    made += phase.course.pending.values() if phase.course is not None else ()
+    made = list(phase_run.edits.values())
+    made += phase_run.course.pending.values() if phase_run.course is not None else ()
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
@@ -137,7 +139,7 @@ def _planned_as(trust: Trust) -> str:
 
 def _hear(
     run: Run,
-    phase: PhaseRun,
+    phase_run: PhaseRun,
     cache: ModelCache,
     reply: Reply,
     *,
@@ -156,30 +158,30 @@ def _hear(
         goes_on=goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
-    if was == now or phase.planner is None:
+    if was == now or phase_run.planner is None:
         return
-    name = phase.phase.name
+    name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
-    told = f"phase {name!r}: {phase.info.name}: {text}"
-    run.record.decide(name, told, kind="cache", turn=phase.turn, planned_as=now)
+    told = f"phase {name!r}: {phase_run.info.name}: {text}"
+    run.record.decide(name, told, kind="cache", turn=phase_run.turn, planned_as=now)
     run.emit(Noted(name, told))
 
 
-def _whole(phase: PhaseRun, plan: Plan) -> Weighed:
+def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase.course is None and phase.whole is None:
+    if phase_run.course is None and phase_run.whole is None:
         return plan.weighed
-    blocks = phase.blocks if phase.whole is None else Blocks(phase.blocks.system)
-    entries = assemble(blocks, (*(phase.whole or ()), *show(phase.own, "")))
+    blocks = phase_run.blocks if phase_run.whole is None else Blocks(phase_run.blocks.system)
+    entries = assemble(blocks, (*(phase_run.whole or ()), *show(phase_run.own, "")))
     messages = [entry.item.message for entry in entries]
-    first = phase.info.tools_first
-    return weigh(phase.info.counter, messages, plan.tools, tools_first=first)
+    first = phase_run.info.tools_first
+    return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
 
 
-def _tiers(run: Run, phase: PhaseRun) -> Mapping[str, Any]:
+def _tiers(run: Run, phase_run: PhaseRun) -> Mapping[str, Any]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
     assert run.sent is not None
-    made, count = run.sent.marks, len(phase.blocks.system)
+    made, count = run.sent.marks, len(phase_run.blocks.system)
     head = next((place for place in made.places if place[0] < count), None)
     kept = "long" if made.long else "short"
     return {

@@ -54,74 +54,74 @@ async def callout(context: ToolContext, ref: str, name: str) -> str:
         raise ToolError(str(error)) from error
 
 
-def refresh(run: Run, work: PhaseRun) -> None:
+def refresh(run: Run, phase_run: PhaseRun) -> None:
     """Read anew what is marked, and keep it in the phase that begins.
 
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.keeper.rows(run.record.session_id)
     run.callouts = {one.message_id: one.name for one in called_out(rows)}
-    for entry in assemble(work.blocks, ()):
+    for entry in assemble(phase_run.blocks, ()):
         if entry.item.id in run.callouts:
-            _keep(work, entry.item.id, entry.message)
+            _keep(phase_run, entry.item.id, entry.message)
 
 
-def call_out(run: Run, work: PhaseRun, ref: str, name: str) -> str:
+def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     """Mark the message that the model names, and say which it was. Raises UsageError."""
     called = checked_name(name)
     said = ref.strip().casefold()
     if said in (THIS, LAST):
-        replies = [at for at, item in enumerate(work.own) if item.message.role == "assistant"]
-        item = work.own[replies[-1] if said == THIS else replies[-1] - 1]
+        replies = [at for at, item in enumerate(phase_run.own) if item.message.role == "assistant"]
+        item = phase_run.own[replies[-1] if said == THIS else replies[-1] - 1]
         message_id, message = item.id, item.message
     else:
         found = find_message(list(run.record.keeper.rows(run.record.session_id)), ref)
         assert found.id is not None
         assert found.row.message is not None
         message_id, message = found.id, found.row.message
-    kept = _mark(run, work, message_id, message, called, by="tool")
+    kept = _mark(run, phase_run, message_id, message, called, by="tool")
     what = f"result of {message.name}" if message.role == "tool" else f"{message.role} message"
     told = f"called out as {called!r}: the {what} {message.content_hash}, {message.chars:,} chars"
     return told if kept else f"{told}; too long to be kept whole in view beside the others"
 
 
-def mark_matches(run: Run, work: PhaseRun, items: Sequence[Item]) -> None:
+def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
     """Mark what the phase's patterns find among what the model and its tools just said."""
     for item in items:
         if item.message.name in _COPIES:
             continue
-        for name, pattern in work.phase.callouts.items():
+        for name, pattern in phase_run.phase.callouts.items():
             if compiled(pattern, re.MULTILINE).search(item.message.text):
-                _mark(run, work, item.id, item.message, name, by="pattern", pattern=pattern)
+                _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
 
 
-def pin(work: PhaseRun) -> None:
+def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
-    course = work.course
-    if course is None or not work.kept:
+    course = phase_run.course
+    if course is None or not phase_run.kept:
         return
     for at, item in enumerate(course.items):
-        if item.id in work.kept and course.pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.kept and course.pins.get(at, 0) != _FOR_EVER:
             course.pin(item.id)
 
 
-def _keep(work: PhaseRun, message_id: str, message: Message) -> bool:
+def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     """Have a message stay as it is in the phase's windows; False: there is no room for it."""
-    policy = work.rule.policy
-    room = input_room(work.info, work.generation.max_output_tokens)
+    policy = phase_run.rule.policy
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, (policy and policy.max_input_tokens) or room)
-    tokens = work.info.counter.message(message)
-    others = sum(work.kept.values()) - work.kept.get(message_id, 0)
+    tokens = phase_run.info.counter.message(message)
+    others = sum(phase_run.kept.values()) - phase_run.kept.get(message_id, 0)
     if others + tokens > KEPT_SHARE * limit:
         return False
-    work.kept[message_id] = tokens
+    phase_run.kept[message_id] = tokens
     return True
 
 
 def _mark(
     run: Run,
-    work: PhaseRun,
+    phase_run: PhaseRun,
     message_id: str,
     message: Message,
     name: str,
@@ -130,12 +130,12 @@ def _mark(
     **details: str,
 ) -> bool:
     """Record a mark; answers whether the message is kept whole from now on."""
-    kept = _keep(work, message_id, message)
+    kept = _keep(phase_run, message_id, message)
     row = run.record.row(
         NodeType.DECISION,
-        phase=work.phase.name,
-        turn=work.turn,
-        attempt=work.attempt,
+        phase=phase_run.phase.name,
+        turn=phase_run.turn,
+        attempt=phase_run.attempt,
         parent_id=run.record.traces.get(message_id),
         metadata=mark_of(message_id, name, by, kept=kept, **details),
     )

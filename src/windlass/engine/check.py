@@ -22,12 +22,12 @@ def input_room(info: ModelInfo, max_output_tokens: int) -> int:
     return room if info.counter.exact else math.floor(room / (1 + MARGIN))
 
 
-def check_fits(phase: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
+def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
     """Raise ContextTooLong, naming the five largest messages and the settings that help."""
-    room = input_room(phase.info, phase.generation.max_output_tokens)
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     if tokens <= room:
         return
-    count = phase.info.counter.message
+    count = phase_run.info.counter.message
     largest = sorted(entries, key=lambda entry: -count(entry.message))[:_LARGEST]
     listed = "\n".join(
         f"  {count(entry.message):>8,} tokens  {entry.message.role:<9}"
@@ -35,39 +35,39 @@ def check_fits(phase: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
         for entry in largest
     )
     raise ContextTooLong(
-        f"phase {phase.phase.name!r} would send {tokens:,} tokens, but {phase.info.name} takes"
-        f" {room:,} (window {phase.info.window:,}, {phase.generation.max_output_tokens:,} kept"
-        f" for the reply{'' if phase.info.counter.exact else ', 10 % margin'})."
+        f"phase {phase_run.phase.name!r} would send {tokens:,} tokens, but {phase_run.info.name} takes"
+        f" {room:,} (window {phase_run.info.window:,}, {phase_run.generation.max_output_tokens:,} kept"
+        f" for the reply{'' if phase_run.info.counter.exact else ', 10 % margin'})."
         f" The largest messages:\n{listed}\n"
         "Give the phase a `context` with only the sources it needs, or `context_strategy:"
         ' "sliding"`, or set `context_retention: "output_only"` on the phase they come from.'
     )
 
 
-def check_budget(phase: PhaseRun, tokens: int) -> dict[str, Any] | None:
+def check_budget(phase_run: PhaseRun, tokens: int) -> dict[str, Any] | None:
     """Hold the request against `max_input_tokens`; returns what the record says of it.
 
     None: there is no limit, or it is far. Raises BudgetExceeded where the phase says
     `on_exceed: fail`.
     """
-    budget = phase.rule.budget
+    budget = phase_run.rule.budget
     if budget.limit is None or tokens < budget.limit * budget.warn:
         return None
     if tokens > budget.limit and budget.on_exceed == "fail":
         raise BudgetExceeded(
-            f"{_near(phase, tokens)} with on_exceed 'fail'; raise the limit or give the phase less"
+            f"{_near(phase_run, tokens)} with on_exceed 'fail'; raise the limit or give the phase less"
             " context"
         )
     return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
 
 
-def tell_budget(run: Run, phase: PhaseRun, tokens: int) -> None:
+def tell_budget(run: Run, phase_run: PhaseRun, tokens: int) -> None:
     """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
-    run.emit(Noted(phase.phase.name, _near(phase, tokens)))
+    run.emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
 
 
-def _near(phase: PhaseRun, tokens: int) -> str:
+def _near(phase_run: PhaseRun, tokens: int) -> str:
     return (
-        f"phase {phase.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
-        f" {phase.rule.budget.limit:,}"
+        f"phase {phase_run.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
+        f" {phase_run.rule.budget.limit:,}"
     )

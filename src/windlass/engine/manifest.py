@@ -21,14 +21,14 @@ MOST = 8
 _WORD = re.compile(r"[a-z]{3,}")
 
 
-async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str, ...]:
+async def choose_tools(run: Run, phase_run: PhaseRun, instructions: str) -> tuple[str, ...]:
     """At most 8 tools for the phase, recorded, constant from then on.
 
     The phase's own model is asked; where its answer names no known tool, those whose
     descriptions share most words with the instructions are taken, and the record
     says so.
     """
-    banks = memory_of(run.cascade, work.phase)
+    banks = memory_of(run.cascade, phase_run.phase)
     known = [name for name in run.registry.names() if without_bank(banks, name) is None]
     specs = [run.registry.get(name).spec for name in known]
     menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)
@@ -41,9 +41,9 @@ async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str
     }
     asked = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
     reply = await send(
-        work,
+        phase_run,
         Request(
-            model=work.info.name.partition("/")[2],
+            model=phase_run.info.name.partition("/")[2],
             messages=asked,
             tool_choice="none",
             max_output_tokens=256,
@@ -52,17 +52,17 @@ async def choose_tools(run: Run, work: PhaseRun, instructions: str) -> tuple[str
         ),
         lambda _: None,
     )
-    price = run.charge(work.info, reply.usage, saved=0)
+    price = run.charge(phase_run.info, reply.usage, saved=0)
     chosen = _known(reply.message.text, names)
     by = "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"
-    name = work.phase.name
+    name = phase_run.phase.name
     row = run.record.row(
         NodeType.DECISION,
         phase=name,
         turn=0,
-        model=work.info.name,
+        model=phase_run.info.name,
         tokens_in=reply.usage.tokens_in,
         tokens_out=reply.usage.tokens_out,
         tokens_cached=reply.usage.tokens_cached,

@@ -70,27 +70,27 @@ async def carry_out(
     `told` gives what its outcome says beside, from its output.
     """
     try:
-        work = await beginning
-        status, output = await _attempts(run, work)
-        changes = await _extracted(run, work, output)
+        phase_run = await beginning
+        status, output = await _attempts(run, phase_run)
+        changes = await _extracted(run, phase_run, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except WindlassError as error:
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])
         raise
-    run.state.update(work.state)
-    run.edits.update(work.edits)
-    run.last = work
+    run.state.update(phase_run.state)
+    run.edits.update(phase_run.edits)
+    run.last = phase_run
     outcome = Outcome(
         status,
         run.record.clock(),
         name,
         output_trace=run.record.traces[output.id] if output else None,
-        hidden=work.rule.output_only,
+        hidden=phase_run.rule.output_only,
         details=told(output),
     )
-    run.record.append(outcomes=[outcome], state=[*work.state.changes(name), *changes])
+    run.record.append(outcomes=[outcome], state=[*phase_run.state.changes(name), *changes])
     run.state.update({change.key: change.value for change in changes})
     run.emit(PhaseEnded(name, status, output.message.text if output else ""))
     return status, output
@@ -142,11 +142,11 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     if rule.mode == "auto":
         blocks = Blocks(said)  # until it has chosen
 
-    async def chooses(work: PhaseRun) -> None:
-        await choose(run, work, instructions, brought, snowball)
-        refresh(run, work)  # what was called out is kept where it is shown
+    async def chooses(phase_run: PhaseRun) -> None:
+        await choose(run, phase_run, instructions, brought, snowball)
+        refresh(run, phase_run)  # what was called out is kept where it is shown
 
-    work = await open_phase(
+    phase_run = await open_phase(
         run,
         phase,
         rule,
@@ -157,8 +157,8 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         before=chooses if rule.mode == "auto" else None,
     )
     if rule.mode == "snowball" and brought.sources:
-        work.position_cost = position_report(run, work)
-    return work
+        phase_run.position_cost = position_report(run, phase_run)
+    return phase_run
 
 
 async def open_phase(
@@ -196,7 +196,7 @@ async def open_phase(
         http_allow=tuple(run.cascade.http_allow) or run.settings.http_allow,
         http_limit=run.settings.http_allow,
     )
-    work = PhaseRun(
+    phase_run = PhaseRun(
         phase=phase,
         rule=rule,
         generation=generation,
@@ -215,15 +215,15 @@ async def open_phase(
         injection=injection,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
-        refresh(run, work)
-    work.context = replace(
+        refresh(run, phase_run)
+    phase_run.context = replace(
         context,
-        callout=partial(call_out, run, work),
+        callout=partial(call_out, run, phase_run),
         memory=door(run, phase),
         skill=skill_door(run, injection),
         look=look_door(run),
         describe=describe_door(run, phase.name),
-        search_session=partial(search_session, run, work),
+        search_session=partial(search_session, run, phase_run),
     )
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off, "its windows are not shortened")
@@ -232,35 +232,35 @@ async def open_phase(
         if rule.choosing is not None:
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
-    work.tools = await _tools(run, work, instructions.text)
+    phase_run.tools = await _tools(run, phase_run, instructions.text)
     if before is not None:
-        await before(work)
-    open_context(run, work)
+        await before(phase_run)
+    open_context(run, phase_run)
     if rule.policy is not None:
-        work.course = open_course(run, work, rule.policy)
-    return work
+        phase_run.course = open_course(run, phase_run, rule.policy)
+    return phase_run
 
 
-async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
+async def _attempts(run: Run, phase_run: PhaseRun) -> tuple[Status, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
-    rules, name = work.phase.rules, work.phase.name
+    rules, name = phase_run.phase.rules, phase_run.phase.name
     while True:
-        finished = await _turns(run, work)
-        output = last_said(work.own)
-        said = last_said([item for item in work.own if item.attempt == work.attempt])
+        finished = await _turns(run, phase_run)
+        output = last_said(phase_run.own)
+        said = last_said([item for item in phase_run.own if item.attempt == phase_run.attempt])
         text = said.message.text if said else ""
-        verdict = await judge(run, work, text)
+        verdict = await judge(run, phase_run, text)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output
-        repairs = verdict.by_schema and finished and not work.repaired
-        _record_verdict(run, work, text, verdict, repairs=repairs)
+        repairs = verdict.by_schema and finished and not phase_run.repaired
+        _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
             return "completed", output
         if repairs:
-            work.repaired = True
-            _tell(run, work, repair_text(verdict.reason))
+            phase_run.repaired = True
+            _tell(run, phase_run, repair_text(verdict.reason))
             continue
-        if work.attempt >= rules.max_attempts:
+        if phase_run.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
                 return "incomplete", output
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
@@ -268,67 +268,69 @@ async def _attempts(run: Run, work: PhaseRun) -> tuple[Status, Item | None]:
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
                 f" the last was refused: {verdict.reason or 'no reason given'}"
             )
-        work.attempt += 1
+        phase_run.attempt += 1
         # A failed attempt leaves no trace in the state.
-        work.state = StateCopy(run.state)
-        work.context = replace(work.context, state=work.state)
-        work.forced_done = False
-        work.repaired = False
-        _tell(run, work, retry_text(verdict.reason, work.attempt))
+        phase_run.state = StateCopy(run.state)
+        phase_run.context = replace(phase_run.context, state=phase_run.state)
+        phase_run.forced_done = False
+        phase_run.repaired = False
+        _tell(run, phase_run, retry_text(verdict.reason, phase_run.attempt))
 
 
 def _record_verdict(
-    run: Run, work: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
-    told = {"attempt": work.attempt, "output": text, "validation_reason": verdict.reason}
+    told = {"attempt": phase_run.attempt, "output": text, "validation_reason": verdict.reason}
     metadata = {**told, "valid": verdict.valid, **({"repair": True} if repairs else {})}
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(work))])
-    run.emit(Validated(work.phase.name, work.attempt, verdict.valid, verdict.reason))
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
+    run.emit(Validated(phase_run.phase.name, phase_run.attempt, verdict.valid, verdict.reason))
 
 
-def _tell(run: Run, work: PhaseRun, text: str) -> None:
+def _tell(run: Run, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    work.own += run.record.append([run.record.row(NodeType.USER, user(text), **_place(work))])
+    phase_run.own += run.record.append(
+        [run.record.row(NodeType.USER, user(text), **_place(phase_run))]
+    )
 
 
-def _place(work: PhaseRun) -> dict[str, Any]:
-    place = {"phase": work.phase.name, "turn": work.turn, "attempt": work.attempt}
-    return {**place, "parent_id": work.trace_id}
+def _place(phase_run: PhaseRun) -> dict[str, Any]:
+    place = {"phase": phase_run.phase.name, "turn": phase_run.turn, "attempt": phase_run.attempt}
+    return {**place, "parent_id": phase_run.trace_id}
 
 
-async def _turns(run: Run, work: PhaseRun) -> bool:
+async def _turns(run: Run, phase_run: PhaseRun) -> bool:
     """Turns until a reply asks for no tool; False where `max_turns` ended them.
 
     To mend its output an attempt has one turn.
     """
-    if work.repaired:
-        return not (await take_turn(run, work)).message.tool_calls
-    most = work.phase.rules.max_turns
+    if phase_run.repaired:
+        return not (await take_turn(run, phase_run)).message.tool_calls
+    most = phase_run.phase.rules.max_turns
     for _ in range(most):
-        reply = await take_turn(run, work)
+        reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
             return True
-    text = f"phase {work.phase.name!r} reached its max_turns of {most}"
-    run.record.decide(work.phase.name, text, kind="limit", max_turns=most)
-    run.emit(Noted(work.phase.name, text))
+    text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
+    run.record.decide(phase_run.phase.name, text, kind="limit", max_turns=most)
+    run.emit(Noted(phase_run.phase.name, text))
     return False
 
 
-async def _extracted(run: Run, work: PhaseRun, output: Item | None) -> list[StateChange]:
-    wanted = work.phase.output_extraction
+async def _extracted(run: Run, phase_run: PhaseRun, output: Item | None) -> list[StateChange]:
+    wanted = phase_run.phase.output_extraction
     if wanted is None:
         return []
     text = output.message.text if output else ""
     try:
         found, why = await asyncio.to_thread(extract, wanted, text)
     except TimeoutError as error:
-        raise PhaseFailed(f"phase {work.phase.name!r}: output_extraction: {error}") from error
+        raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_extraction: {error}") from error
     if why is None:
-        return [StateChange(work.phase.name, wanted.store_as, found)]
+        return [StateChange(phase_run.phase.name, wanted.store_as, found)]
     if wanted.required:
-        raise PhaseFailed(f"phase {work.phase.name!r}: {why}")
-    run.record.decide(work.phase.name, why, kind="extraction")
-    run.emit(Noted(work.phase.name, why))
+        raise PhaseFailed(f"phase {phase_run.phase.name!r}: {why}")
+    run.record.decide(phase_run.phase.name, why, kind="extraction")
+    run.emit(Noted(phase_run.phase.name, why))
     return []
 
 
@@ -378,11 +380,11 @@ def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:
     return min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
 
 
-async def _tools(run: Run, work: PhaseRun, instructions: str) -> Mapping[str, Tool]:
-    tackle = work.phase.tackle
+async def _tools(run: Run, phase_run: PhaseRun, instructions: str) -> Mapping[str, Tool]:
+    tackle = phase_run.phase.tackle
     if tackle == "manifest":
-        tackle = await choose_tools(run, work, instructions)
-    policy = work.rule.policy
+        tackle = await choose_tools(run, phase_run, instructions)
+    policy = phase_run.rule.policy
     finds = SEARCH in tackle  # what it finds, recall brings
     shortens = policy is not None and policy.enabled
     if tackle and (shortens or finds) and RECALL.name not in tackle:

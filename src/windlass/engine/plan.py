@@ -51,56 +51,58 @@ class Plan:
         return tuple(entry.message for entry in self.entries)
 
 
-def plan_call(run: Run, phase: PhaseRun, now: float) -> Plan:
+def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     """The phase's next call, made at `now` seconds: from what was said and the edits in force.
 
     Appends no row, emits nothing, changes nothing. Raises SequenceError, ContextTooLong or
     BudgetExceeded: nothing is sent that cannot be accepted.
     """
-    counter = phase.info.counter
-    bare, tools, choice = entries_of(run, phase)
-    shown = attach_blocks(run, phase, bare, tools, now)
+    counter = phase_run.info.counter
+    bare, tools, choice = entries_of(run, phase_run)
+    shown = attach_blocks(run, phase_run, bare, tools, now)
     messages = tuple(entry.message for entry in shown.entries)
     check_sequence(messages, {spec.name for spec in tools})
-    weighed = weigh(counter, messages, tools, tools_first=phase.info.tools_first)
+    weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
     # What a snowball would have sent here: all that was said, unedited, and its tools.
-    snowball = [entry.message for entry in phase.blocks.system]
+    snowball = [entry.message for entry in phase_run.blocks.system]
     snowball += [item.message for item in run.record.born]
-    whole = request_tokens(counter, snowball, run.definitions(phase.allowed, snowball))
-    check_fits(phase, shown.entries, sent)
+    whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
+    check_fits(phase_run, shown.entries, sent)
     details = {
         "tool_choice": choice,
         "prefix": prefix_report(run.previous, weighed),
-        "position": phase.position_cost,
-        "budget": check_budget(phase, sent),
-        "planner": _decision(phase),
+        "position": phase_run.position_cost,
+        "budget": check_budget(phase_run, sent),
+        "planner": _decision(phase_run),
         "injectors": shown.details,
     }
     return Plan(shown, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
-def entries_of(run: Run, phase: PhaseRun) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
+def entries_of(
+    run: Run, phase_run: PhaseRun
+) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    if phase.course is not None:
+    if phase_run.course is not None:
         entries = tuple(
-            replace(entry, item=phase.brought.get(entry.item.id, entry.item))
-            for entry in phase.course.window().entries
+            replace(entry, item=phase_run.brought.get(entry.item.id, entry.item))
+            for entry in phase_run.course.window().entries
         )
     else:
-        own = show(phase.own, "said in this phase")
-        entries = apply(assemble(phase.blocks, own), phase.edits)
-    tools, choice = _tools(run, phase, entries)
-    if phase.rule.sliding or phase.replanned:
-        entries = _newest(phase, entries, tools)
+        own = show(phase_run.own, "said in this phase")
+        entries = apply(assemble(phase_run.blocks, own), phase_run.edits)
+    tools, choice = _tools(run, phase_run, entries)
+    if phase_run.rule.sliding or phase_run.replanned:
+        entries = _newest(phase_run, entries, tools)
     return entries, tools, choice
 
 
-def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
+def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
-    name = phase.info.name
-    long = cache_of(run, phase.info).lifetime.long
-    blocks, held = phase.blocks, phase.injection
+    name = phase_run.info.name
+    long = cache_of(run, phase_run.info).lifetime.long
+    blocks, held = phase_run.blocks, phase_run.injection
     run.sent = mark(
         run.sent,
         name,
@@ -111,14 +113,14 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
         tail=held is not None and bool(held.text),
     )
     return Request(
-        model=phase.info.name.partition("/")[2],
+        model=phase_run.info.name.partition("/")[2],
         messages=plan.messages,
         tools=plan.tools,
         tool_choice=plan.choice,
-        max_output_tokens=phase.generation.max_output_tokens,
-        temperature=phase.generation.temperature,
-        reasoning_effort=phase.generation.reasoning_effort,
-        output_schema=phase.generation.output_schema,
+        max_output_tokens=phase_run.generation.max_output_tokens,
+        temperature=phase_run.generation.temperature,
+        reasoning_effort=phase_run.generation.reasoning_effort,
+        output_schema=phase_run.generation.output_schema,
         load=run.record.keeper.picture,
         breakpoints=run.sent.places,
         long_breakpoints=run.sent.marks.long,
@@ -126,37 +128,39 @@ def request_of(run: Run, phase: PhaseRun, plan: Plan) -> Request:
     )
 
 
-def _decision(phase: PhaseRun) -> Mapping[str, Any] | None:
+def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
-    course = phase.course
+    course = phase_run.course
     decision = course.window().decision if course is not None else None
     if course is None or decision is None:
         return None
     return {**asdict(decision), "message_id": course.items[decision.position].id}
 
 
-def _tools(run: Run, phase: PhaseRun, entries: Sequence[Entry]) -> tuple[tuple[ToolSpec, ...], str]:
+def _tools(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
     said = [entry.message for entry in entries]
-    if phase.course is not None:
+    if phase_run.course is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.
-        said = [item.message for item in phase.course.items]
-    tools = run.definitions(phase.allowed, said)
-    if not phase.tools:
+        said = [item.message for item in phase_run.course.items]
+    tools = run.definitions(phase_run.allowed, said)
+    if not phase_run.tools:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
-    return tools, "auto" if phase.forced_done else phase.generation.tool_choice
+    return tools, "auto" if phase_run.forced_done else phase_run.generation.tool_choice
 
 
 def _newest(
-    phase: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+    phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
-    counter = phase.info.counter
-    head = (*phase.blocks.system, *phase.blocks.context)
-    pinned = {phase.instructions.id, *(entry.item.id for entry in head)}
+    counter = phase_run.info.counter
+    head = (*phase_run.blocks.system, *phase_run.blocks.context)
+    pinned = {phase_run.instructions.id, *(entry.item.id for entry in head)}
     fixed = [entry.message for entry in entries if entry.item.id in pinned]
-    room = phase.newest_within - request_tokens(counter, fixed, tools)
+    room = phase_run.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])

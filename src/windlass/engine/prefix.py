@@ -12,21 +12,21 @@ from windlass.window.assemble import assemble
 from windlass.window.entries import show
 
 
-def position_report(run: Run, phase: PhaseRun) -> dict[str, Any]:
+def position_report(run: Run, phase_run: PhaseRun) -> dict[str, Any]:
     """What it costs that injected sources stand where they stand, beside the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
-    info = phase.info
-    told: dict[str, Any] = {"chosen": phase.blocks.position}
+    info = phase_run.info
+    told: dict[str, Any] = {"chosen": phase_run.blocks.position}
     for place in ("start", "end"):
-        entries = assemble(replace(phase.blocks, position=place), show(phase.own, ""))
+        entries = assemble(replace(phase_run.blocks, position=place), show(phase_run.own, ""))
         messages = [entry.message for entry in entries]
         weighed = weigh(
             info.counter,
             messages,
-            run.definitions(phase.allowed, messages),
+            run.definitions(phase_run.allowed, messages),
             tools_first=info.tools_first,
         )
         total = sum(tokens for _, tokens in weighed)

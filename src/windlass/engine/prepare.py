@@ -43,72 +43,75 @@ _LEAST_SAID: Final = 200
 """Characters to which a message is cut at most when a model is asked for a text about many."""
 
 
-async def prepare(run: Run, phase: PhaseRun) -> Sequence[Edit]:
+async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
-    _feed(run, phase)
-    count_on(run, phase)
-    tell_attached(run, phase)
+    _feed(run, phase_run)
+    count_on(run, phase_run)
+    tell_attached(run, phase_run)
     edits = expired(
-        [one for one in (*phase.injected, *phase.own) if one.id not in phase.kept],
-        phase.rule.expiry,
-        turn=phase.turn,
-        instructions=phase.instructions.id,
-        committed=phase.edits,
+        [one for one in (*phase_run.injected, *phase_run.own) if one.id not in phase_run.kept],
+        phase_run.rule.expiry,
+        turn=phase_run.turn,
+        instructions=phase_run.instructions.id,
+        committed=phase_run.edits,
     )
-    phase.edits.update((edit.id, edit) for edit in edits)
-    longest = longest_of(phase)
-    if phase.course is not None:
+    phase_run.edits.update((edit.id, edit) for edit in edits)
+    longest = longest_of(phase_run)
+    if phase_run.course is not None:
         for edit in edits:
-            phase.course.settle(edit)
-        await beside(longest, phase.course.window)  # kept until something is said
-        await _write_texts(run, phase)
-        _record_inserts(run, phase, phase.course.window())
-    await beside(longest, partial(_count_all, run, phase))
-    entries, tools, _ = entries_of(run, phase)
-    prepare_blocks(run, phase, entries, tools)
+            phase_run.course.settle(edit)
+        await beside(longest, phase_run.course.window)  # kept until something is said
+        await _write_texts(run, phase_run)
+        _record_inserts(run, phase_run, phase_run.course.window())
+    await beside(longest, partial(_count_all, run, phase_run))
+    entries, tools, _ = entries_of(run, phase_run)
+    prepare_blocks(run, phase_run, entries, tools)
     return edits
 
 
-def longest_of(phase: PhaseRun) -> int:
+def longest_of(phase_run: PhaseRun) -> int:
     """Characters of the longest message that the phase may see."""
-    blocks, course = phase.blocks, phase.course
-    entries = assemble(blocks, show(phase.own, ""))
+    blocks, course = phase_run.blocks, phase_run.course
+    entries = assemble(blocks, show(phase_run.own, ""))
     items = course.items if course is not None else [entry.item for entry in entries]
     return max((item.message.chars for item in items), default=0)
 
 
-def _count_all(run: Run, phase: PhaseRun) -> None:
+def _count_all(run: Run, phase_run: PhaseRun) -> None:
     """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase.own):
-        phase.info.counter.message(item.message)
+    for item in (*run.record.born, *phase_run.own):
+        phase_run.info.counter.message(item.message)
 
 
-def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
+def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """A new plan after the provider counted more tokens than we did: the newest whole turns.
 
     The corrected count stays in force for the phase, and the record says so. A phase with a
     policy is pruned by it. Else what the user chose is not cut, because it is not ours to
     leave out: then, and where nothing can be left out, `refused` is raised.
     """
-    course = phase.course
-    if course is None and phase.rule.mode == "selective":
+    course = phase_run.course
+    if course is None and phase_run.rule.mode == "selective":
         raise refused
-    before = phase.newest_within, phase.replanned
+    before = phase_run.newest_within, phase_run.replanned
     policies = course.policies if course is not None else ()
     room = corrected_room(plan.sent, refused)
-    phase.newest_within, phase.replanned = min(phase.newest_within, room), course is None
+    phase_run.newest_within, phase_run.replanned = (
+        min(phase_run.newest_within, room),
+        course is None,
+    )
     if course is not None:
-        _narrow(run, phase, course, room)
-        _record_inserts(run, phase, course.window())
-    shorter = plan_call(run, phase, run.record.clock())
+        _narrow(run, phase_run, course, room)
+        _record_inserts(run, phase_run, course.window())
+    shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
-        phase.newest_within, phase.replanned = before
+        phase_run.newest_within, phase_run.replanned = before
         if course is not None:
             course.policies = policies
             course.recount()
         raise refused
     run.net.needed = True  # everything is no shorter than what was refused
-    name = phase.phase.name
+    name = phase_run.phase.name
     how = "with the newest turns" if course is None else "with the oldest turns pruned"
     told = (
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
@@ -120,7 +123,7 @@ def shorter_plan(run: Run, phase: PhaseRun, plan: Plan, refused: ContextTooLong)
         name,
         told,
         kind="replan",
-        turn=phase.turn,
+        turn=phase_run.turn,
         tokens_before=plan.sent,
         tokens_after=shorter.sent,
         messages_left_out=left_out,
@@ -145,9 +148,9 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _narrow(run: Run, work: PhaseRun, course: Course, room: int) -> None:
+def _narrow(run: Run, phase_run: PhaseRun, course: Course, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
-    limit = room_for_messages(run, work, room)
+    limit = room_for_messages(run, phase_run, room)
     course.policies = tuple(
         replace(each, limit=min(each.limit, limit)) if isinstance(each, TokenBudget) else each
         for each in course.policies
@@ -155,78 +158,78 @@ def _narrow(run: Run, work: PhaseRun, course: Course, room: int) -> None:
     course.recount()
 
 
-def _feed(run: Run, work: PhaseRun) -> None:
+def _feed(run: Run, phase_run: PhaseRun) -> None:
     """Hand the course what was said since, so that what the last call saw stands for good.
 
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    if work.course is None:
+    if phase_run.course is None:
         return
-    for item in work.own[work.fed :]:
-        work.fed += 1
+    for item in phase_run.own[phase_run.fed :]:
+        phase_run.fed += 1
         if not says_nothing(item.message):
-            work.course.append(item, "said in this phase", at=run.record.times.get(item.id))
-    pin(work)
+            phase_run.course.append(item, "said in this phase", at=run.record.times.get(item.id))
+    pin(phase_run)
 
 
-def _record_inserts(run: Run, work: PhaseRun, window: Window) -> None:
+def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
-        if new.item.id not in work.brought:
+        if new.item.id not in phase_run.brought:
             row = run.record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
-                phase=work.phase.name,
-                turn=work.turn,
-                attempt=work.attempt,
-                parent_id=work.trace_id,
+                phase=phase_run.phase.name,
+                turn=phase_run.turn,
+                attempt=phase_run.attempt,
+                parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
-            (work.brought[new.item.id],) = run.record.append([row])
+            (phase_run.brought[new.item.id],) = run.record.append([row])
 
 
-async def _write_texts(run: Run, work: PhaseRun) -> None:
+async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     """Ask the phase's model for the texts that its next window wants, once each.
 
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
     the window stands without the text.
     """
-    if work.course is None:
+    if phase_run.course is None:
         return
-    for want in work.course.window().wants:
-        if want.key in work.asked:
+    for want in phase_run.course.window().wants:
+        if want.key in phase_run.asked:
             continue
-        work.asked.add(want.key)
+        phase_run.asked.add(want.key)
         told: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
-            reply = await send(work, _request(work, want), lambda _: None)
+            reply = await send(phase_run, _request(phase_run, want), lambda _: None)
         except WindlassError as error:
             told |= {"text": f"no text for the window: {error}"}
         else:
             usage = reply.usage
             told |= {"text": "a text for the window", "answer": reply.message.text}
-            work.course.supply(want.key, reply.message.text)
+            phase_run.course.supply(want.key, reply.message.text)
         row = run.record.row(
             NodeType.DECISION,
-            phase=work.phase.name,
-            turn=work.turn,
-            attempt=work.attempt,
-            model=work.info.name,
+            phase=phase_run.phase.name,
+            turn=phase_run.turn,
+            attempt=phase_run.attempt,
+            model=phase_run.info.name,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
             tokens_cached=usage.tokens_cached,
-            cost=run.charge(work.info, usage, saved=0),
+            cost=run.charge(phase_run.info, usage, saved=0),
             metadata=told,
         )
         run.net.spent += row.cost or 0.0
         run.record.append([row])
 
 
-def _request(work: PhaseRun, want: Want) -> Request:
+def _request(phase_run: PhaseRun, want: Want) -> Request:
     """The question for a text; where the model could not take it whole, each message is cut."""
-    counter, room = work.info.counter, input_room(work.info, want.max_tokens)
+    counter, room = phase_run.info.counter, input_room(phase_run.info, want.max_tokens)
     longest = max((message.chars for message in want.messages), default=0)
     while True:
         said = "\n\n".join(
@@ -237,7 +240,7 @@ def _request(work: PhaseRun, want: Want) -> Request:
             break
         longest //= 2
     return Request(
-        model=work.info.name.partition("/")[2],
+        model=phase_run.info.name.partition("/")[2],
         messages=messages,
         tool_choice="none",
         max_output_tokens=want.max_tokens,

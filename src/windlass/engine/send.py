@@ -11,12 +11,12 @@ from windlass.providers.base import Provider
 from windlass.wire.base import Reply, Request
 
 
-async def send(phase: PhaseRun, request: Request, on_text: Callable[[str], None]) -> Reply:
+async def send(phase_run: PhaseRun, request: Request, on_text: Callable[[str], None]) -> Reply:
     """The provider's reply. Raises ProviderError, also for what a provider did not foresee.
 
     Nothing is sent a second time: whether to try again is the user's decision.
     """
-    return await send_to(phase.provider, phase.info.name, request, on_text)
+    return await send_to(phase_run.provider, phase_run.info.name, request, on_text)
 
 
 async def send_to(

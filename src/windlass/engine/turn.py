@@ -33,48 +33,48 @@ from windlass.window.entries import Entry
 from windlass.wire.base import Reply
 
 
-async def take_turn(run: Run, phase: PhaseRun) -> Reply:
+async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     """Make the phase's next call, run the tools it asks for, and record both.
 
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
     await fair()
-    phase.turn += 1
-    name, record, counter = phase.phase.name, run.record, phase.info.counter
+    phase_run.turn += 1
+    name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
 
     # Prepare: all that acts before the call is planned.
-    edits = await prepare(run, phase)
+    edits = await prepare(run, phase_run)
 
     # Plan: what is sent, and why. Never send what cannot be accepted.
     started = record.clock()
-    plan = plan_call(run, phase, started)
+    plan = plan_call(run, phase_run, started)
 
     # Send and record. What is refused as too long is planned anew, once.
-    begin_call(run, phase, started)
+    begin_call(run, phase_run, started)
     try:
-        reply = await _send(run, phase, plan)
+        reply = await _send(run, phase_run, plan)
     except ContextTooLong as refused:
-        plan = shorter_plan(run, phase, plan, refused)
-        reply = await _send(run, phase, plan)
+        plan = shorter_plan(run, phase_run, plan, refused)
+        reply = await _send(run, phase_run, plan)
     seconds = record.clock() - started
-    reply, reported = take_report(run, phase, plan, reply, started)
-    billed = note_sent(run, phase, plan.shown, bare=plan.bare, tools=plan.tools, at=started)
+    reply, reported = take_report(run, phase_run, plan, reply, started)
+    billed = note_sent(run, phase_run, plan.shown, bare=plan.bare, tools=plan.tools, at=started)
     run.previous = plan.weighed
-    price = run.charge(phase.info, reply.usage, saved=plan.saved)
+    price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
 
     # The reply with what the call saw and why, in one batch.
-    made = [*edits, *decided(phase)]
+    made = [*edits, *decided(phase_run)]
     changes = edit_records(made)
-    asked_by_results = phase.own[-1].node == NodeType.TOOL_RESULT
+    asked_by_results = phase_run.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
         reply.message,
         phase=name,
-        turn=phase.turn,
-        attempt=phase.attempt,
-        parent_id=phase.trace_id,
-        model=phase.info.name,
+        turn=phase_run.turn,
+        attempt=phase_run.attempt,
+        parent_id=phase_run.trace_id,
+        model=phase_run.info.name,
         tokens_in=reply.usage.tokens_in,
         tokens_out=reply.usage.tokens_out,
         tokens_cached=reply.usage.tokens_cached,
@@ -94,7 +94,7 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
     specs = [spec.to_openai() for spec in plan.tools]
     call = CallRecord(
         trace_id=row.trace_id,
-        model=phase.info.name,
+        model=phase_run.info.name,
         shown=tuple(_shown(entry, counter.message(entry.message)) for entry in plan.entries),
         request_hash=request_hash([message.key for message in plan.messages], specs),
         tools=tuple(specs),
@@ -107,31 +107,33 @@ async def take_turn(run: Run, phase: PhaseRun) -> Reply:
         },
     )
     rows = [row]
-    if phase.rule.policy is not None:
+    if phase_run.rule.policy is not None:
         columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
-        rows.append(selection_row(run, phase, phase.rule.policy, plan.entries, **columns))
+        rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     said = record.append(rows, calls=[call], edits=changes)
-    phase.own += said
-    mark_matches(run, phase, said)
-    await beside(longest_of(phase), partial(keep_originals, run, phase, made))
+    phase_run.own += said
+    mark_matches(run, phase_run, said)
+    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, made))
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
-    run.emit(CallEnded(name, phase.turn, *told))
+    run.emit(CallEnded(name, phase_run.turn, *told))
 
     # Run what it asked for.
     if reply.message.tool_calls:
-        await answer_calls(run, phase, reply.message, row.trace_id)
+        await answer_calls(run, phase_run, reply.message, row.trace_id)
     return reply
 
 
-async def _send(run: Run, phase: PhaseRun, plan: Plan) -> Reply:
-    name = phase.phase.name
+async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
+    name = phase_run.phase.name
     if plan.details["budget"]:
-        tell_budget(run, phase, plan.sent)
-    run.emit(CallStarted(name, phase.turn, phase.attempt, plan.sent, plan.sent + plan.saved))
+        tell_budget(run, phase_run, plan.sent)
+    run.emit(
+        CallStarted(name, phase_run.turn, phase_run.attempt, plan.sent, plan.sent + plan.saved)
+    )
     return await send(
-        phase, request_of(run, phase, plan), lambda text: run.emit(TextArrived(name, text))
+        phase_run, request_of(run, phase_run, plan), lambda text: run.emit(TextArrived(name, text))
     )
 
 

@@ -27,33 +27,33 @@ class Verdict:
     by_schema: bool = False
 
 
-async def judge(run: Run, phase: PhaseRun, output: str) -> Verdict | None:
+async def judge(run: Run, phase_run: PhaseRun, output: str) -> Verdict | None:
     """The verdict on an attempt's output, or None where the phase asks for none.
 
     Raises PhaseFailed when the validator itself fails: trying again would spend
     money on a question that cannot be answered.
     """
-    schema = phase.generation.output_schema
+    schema = phase_run.generation.output_schema
     if schema is not None:
         try:
             verdict = await asyncio.to_thread(matches_schema, output, schema)
         except TimeoutError as error:
-            raise PhaseFailed(f"phase {phase.phase.name!r}: output_schema: {error}") from error
+            raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_schema: {error}") from error
         if not verdict.valid:
             return verdict
-    validator = phase.phase.rules.loop_until
+    validator = phase_run.phase.rules.loop_until
     if validator is None:
         return None if schema is None else Verdict(valid=True)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
-    given = {"output": output, "state": dict(phase.state), "input": dict(run.input)}
-    arguments = _arguments(tool, given, phase.phase.name)
+    given = {"output": output, "state": dict(phase_run.state), "input": dict(run.input)}
+    arguments = _arguments(tool, given, phase_run.phase.name)
     call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
-    answer = await run_tool(tool, call, phase.context)
+    answer = await run_tool(tool, call, phase_run.context)
     if answer.error:
         raise PhaseFailed(
-            f"phase {phase.phase.name!r}: the validator {validator!r} failed: {answer.text}"
+            f"phase {phase_run.phase.name!r}: the validator {validator!r} failed: {answer.text}"
         )
-    return read_verdict(answer.text, validator, phase.phase.name)
+    return read_verdict(answer.text, validator, phase_run.phase.name)
 
 
 def _arguments(tool: Tool, given: dict[str, Any], phase: str) -> dict[str, Any]:

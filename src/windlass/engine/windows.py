@@ -57,12 +57,12 @@ STRATEGIES: Final[Mapping[str, str]] = {
 """What an edit is an instance of, in the words of a `context_selection` record."""
 
 
-def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
+def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
     """The course of a phase: what it begins with, and who decides on it."""
-    room = input_room(work.info, work.generation.max_output_tokens)
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
-    can_read = READ in work.tools
-    prices = _prices(run, work)
+    can_read = READ in phase_run.tools
+    prices = _prices(run, phase_run)
 
     def back(message: Message) -> str:
         if message.role == "tool" and can_read:
@@ -73,59 +73,59 @@ def open_course(run: Run, work: PhaseRun, policy: Policy) -> Course:
         policies=steps(
             policy,
             caches=prices.caches,
-            window_tokens=work.info.window,
-            limit=room_for_messages(run, work, limit),
-            on_exceed="summarise" if work.rule.budget.on_exceed == "summarise" else "prune",
+            window_tokens=phase_run.info.window,
+            limit=room_for_messages(run, phase_run, limit),
+            on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
             where=lambda item, number: _picture_file(run, item, number),
         ),
-        count=work.info.counter.message,
-        kept=ChainMap(work.kept, work.chosen),  # what was chosen stands for the phase
+        count=phase_run.info.counter.message,
+        kept=ChainMap(phase_run.kept, phase_run.chosen),  # what was chosen stands for the phase
         facts={
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
-            for name, tool in work.tools.items()
+            for name, tool in phase_run.tools.items()
         },
         back=back,
         planner=planner_of(policy, prices, tells=True),
     )
-    work.planner = course.planner
-    for entry in assemble(work.blocks, ()):
+    phase_run.planner = course.planner
+    for entry in assemble(phase_run.blocks, ()):
         course.append_entry(entry, at=run.record.times.get(entry.item.id))
-    if not _goes_on(run, work, course):
+    if not _goes_on(run, phase_run, course):
         course.cool()
     return course
 
 
-def _prices(run: Run, work: PhaseRun) -> Prices:
+def _prices(run: Run, phase_run: PhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
-    name, cache = work.info.name, cache_of(run, work.info)
+    name, cache = phase_run.info.name, cache_of(run, phase_run.info)
     if cache.assumed and name not in run.assumed:
         run.assumed.add(name)
-        run.emit(Noted(work.phase.name, cache.assumed))
+        run.emit(Noted(phase_run.phase.name, cache.assumed))
     return cache.prices
 
 
-def _goes_on(run: Run, work: PhaseRun, course: Course) -> bool:
+def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
     """Whether the model was sent most of what the course takes for sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another
     model, or with a context that is no continuation of what was sent before.
     """
-    messages = [entry.message for entry in assemble(work.blocks, show(work.own, ""))]
-    tools = run.definitions(work.allowed, messages)
-    counter, first = work.info.counter, work.info.tools_first
+    messages = [entry.message for entry in assemble(phase_run.blocks, show(phase_run.own, ""))]
+    tools = run.definitions(phase_run.allowed, messages)
+    counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    known = cache_of(run, work.info).sent.expect(request, run.record.clock())
+    known = cache_of(run, phase_run.info).sent.expect(request, run.record.clock())
     sent = [one.message for one in course.entries[: course.sent] if one is not None]
     return known.cached >= SHARE * sum(map(counter.message, sent))
 
 
-def room_for_messages(run: Run, work: PhaseRun, limit: int) -> int:
+def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
-    said = [entry.message for entry in assemble(work.blocks, ())]
-    tools: Sequence[ToolSpec] = run.definitions(work.allowed, said)
-    added = work.injection.reserve if work.injection else 0
-    return max(1, limit - added - request_tokens(work.info.counter, (), tools))
+    said = [entry.message for entry in assemble(phase_run.blocks, ())]
+    tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, said)
+    added = phase_run.injection.reserve if phase_run.injection else 0
+    return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
 
 
 def _picture_file(run: Run, item: Item, number: int) -> str | None:
@@ -141,16 +141,16 @@ def _picture_file(run: Run, item: Item, number: int) -> str | None:
     return None
 
 
-def decided(work: PhaseRun) -> list[Edit]:
+def decided(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
-    course = work.course
+    course = phase_run.course
     if course is None:
         return []
     new: dict[int, Edit] = {}
     for at, edit in {**course.edits, **course.pending}.items():
         ident = course.items[at].id
-        if work.edits.get(ident) is not edit:
-            work.edits[ident] = edit
+        if phase_run.edits.get(ident) is not edit:
+            phase_run.edits[ident] = edit
             new[id(edit)] = edit
     return list(new.values())
 
@@ -173,14 +173,18 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 
 
 def selection_row(
-    run: Run, work: PhaseRun, policy: Policy, entries: Sequence[Entry], **columns: Any
+    run: Run, phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], **columns: Any
 ) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
     `columns` are those of the row: full_history_size and context_size in messages,
     tokens_saved in tokens, parent_id the call.
     """
-    pinned = {work.instructions.id, *work.kept, *(entry.item.id for entry in work.blocks.system)}
+    pinned = {
+        phase_run.instructions.id,
+        *phase_run.kept,
+        *(entry.item.id for entry in phase_run.blocks.system),
+    }
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
     said = (entry.because.removesuffix(BECAUSE).rstrip(", ") for entry in entries if entry.because)
@@ -190,7 +194,7 @@ def selection_row(
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
-        "turn": work.turn,
+        "turn": phase_run.turn,
         **{name: columns[name] for name in ("full_history_size", "context_size", "tokens_saved")},
         "masked_count": sum(why.values()),
         "because": dict(why),
@@ -202,25 +206,25 @@ def selection_row(
     }
     return run.record.row(
         NodeType.CONTEXT_SELECTION,
-        phase=work.phase.name,
-        turn=work.turn,
-        attempt=work.attempt,
+        phase=phase_run.phase.name,
+        turn=phase_run.turn,
+        attempt=phase_run.attempt,
         metadata=told,
         **columns,
     )
 
 
-def keep_originals(run: Run, work: PhaseRun, edits: Sequence[Edit]) -> None:
+def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*work.injected, *work.own)}
-    if work.course is not None:
-        originals |= {item.id: item.message for item in work.course.items}
+    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.own)}
+    if phase_run.course is not None:
+        originals |= {item.id: item.message for item in phase_run.course.items}
     keeper, session = run.record.keeper, run.record.session_id
     for edit in edits:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
                 run.let_read(keeper.store_tool_result(session, file_name(original), original.key))
-    work.context = replace(work.context, readable=run.readable)
+    phase_run.context = replace(phase_run.context, readable=run.readable)

@@ -63,7 +63,7 @@ class _Scene:
     """
 
     run: Run
-    work: PhaseRun
+    phase_run: PhaseRun
     made: Choosing
     ground: Ground
     brought: Gathered
@@ -72,12 +72,12 @@ class _Scene:
 
     @property
     def can_recall(self) -> bool:
-        return RECALL.name in self.work.tools
+        return RECALL.name in self.phase_run.tools
 
 
 async def choose(
     run: Run,
-    work: PhaseRun,
+    phase_run: PhaseRun,
     instructions: str,
     brought: Gathered,
     snowball: tuple[Entry, ...],
@@ -86,12 +86,12 @@ async def choose(
 
     `brought` are its sources, which are in besides; `snowball` is all that was said before.
     """
-    made = work.rule.choosing
+    made = phase_run.rule.choosing
     assert made is not None
-    work.whole = snowball
-    await known_beside(run, work.info)
-    ground, onward = _ground(run, work, made, brought), base_of(run, work, snowball)
-    scene = _Scene(run, work, made, ground, brought, snowball, onward)
+    phase_run.whole = snowball
+    await known_beside(run, phase_run.info)
+    ground, onward = _ground(run, phase_run, made, brought), base_of(run, phase_run, snowball)
+    scene = _Scene(run, phase_run, made, ground, brought, snowball, onward)
     longest = max((item.message.chars for item in run.record.born), default=0)
     base = await beside(longest, partial(_anchored, scene))
     embedder = embedder_for(run)
@@ -121,7 +121,7 @@ async def choose(
         _go_on(scene, choice)
     else:
         _see_chosen(scene, choice)
-    record_choice(run, work, choice, worth, why_kept=why_kept, asked=asked)
+    record_choice(run, phase_run, choice, worth, why_kept=why_kept, asked=asked)
 
 
 async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted, Picked]:
@@ -129,7 +129,7 @@ async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted
     embedder = wanted.embedder
     if not isinstance(embedder, Remembering):
         return wanted, by_score(wanted)
-    run, work = scene.run, scene.work
+    run, phase_run = scene.run, scene.phase_run
     try:
         picked = await asyncio.to_thread(by_score, wanted)
     except WindlassError as error:
@@ -143,7 +143,7 @@ async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
         row = run.record.row(
             NodeType.DECISION,
-            phase=work.phase.name,
+            phase=phase_run.phase.name,
             turn=0,
             model=embedder.name,
             tokens_in=tokens,
@@ -154,32 +154,32 @@ async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted
     return wanted, picked
 
 
-def _ground(run: Run, work: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
-    record, known = run.record, known_of(run, work.info)
+def _ground(run: Run, phase_run: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
+    record, known = run.record, known_of(run, phase_run.info)
     ran = dict.fromkeys(item.phase or "" for item in known.index.items)
     outcomes = {one.phase: one for one in record.keeper.outcomes(record.session_id) if one.phase}
     return Ground(
         known=known,
-        phases=[name for name in ran if name != work.phase.name and name not in made.exclude],
+        phases=[name for name in ran if name != phase_run.phase.name and name not in made.exclude],
         outcomes=outcomes,
         rows=list(record.keeper.rows(record.session_id)),
         callouts=run.callouts,
         held={entry.item.id for entry in brought.sources},
-        count=work.info.counter.message,
+        count=phase_run.info.counter.message,
     )
 
 
 def _anchored(scene: _Scene) -> Choice:
     """The anchors, within the cap as far as digests bring them."""
-    run, work, ground, said = scene.run, scene.work, scene.ground, scene.made.anchors
-    role: Role = said.as_role if work.info.system_anywhere else "user"
-    choice = Choice(_cap(work, scene.made))
+    run, phase_run, ground, said = scene.run, scene.phase_run, scene.ground, scene.made.anchors
+    role: Role = said.as_role if phase_run.info.system_anywhere else "user"
+    choice = Choice(_cap(phase_run, scene.made))
     if "input" in said.include and run.input:
         message = Message("user", (Text(input_text(run.input)),))
         choice.input = Piece(-1, message, "input", "anchor: the cascade's input", what="input")
     fixed = sum(ground.count(entry.message) for entry in scene.brought.sources)
     fixed += ground.count(choice.input.message) if choice.input else 0
-    told = {source.phase for source in work.rule.sources if "output" in source.include}
+    told = {source.phase for source in phase_run.rule.sources if "output" in source.include}
     pieces = gather_anchors(ground, said, role, told)
     before = fixed + sum(ground.count(piece.message) for piece in pieces)
     room = choice.cap - fixed
@@ -195,7 +195,7 @@ def _anchored(scene: _Scene) -> Choice:
 
 def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     """What tells of the messages that are not shown whole, within its share of the room."""
-    work, ground = scene.work, scene.ground
+    phase_run, ground = scene.phase_run, scene.ground
     chosen = sum(ground.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
     told = sum(ground.known.index.tokens_at(place) for place in places)
@@ -203,18 +203,18 @@ def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
     if not scene.made.outline or not places:
         return None
-    shown = [entry.message for entry in (*work.blocks.system, *scene.brought.sources)]
-    shown += [item.message for item in work.own]
+    shown = [entry.message for entry in (*phase_run.blocks.system, *scene.brought.sources)]
+    shown += [item.message for item in phase_run.own]
     shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
-    role: Role = scene.made.anchors.as_role if work.info.system_anywhere else "user"
+    role: Role = scene.made.anchors.as_role if phase_run.info.system_anywhere else "user"
     recall = scene.can_recall
     return outline_of(ground, places, shown, room, role, can_recall=recall)
 
 
-def _cap(work: PhaseRun, made: Choosing) -> int:
+def _cap(phase_run: PhaseRun, made: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
-    room = input_room(work.info, work.generation.max_output_tokens)
-    policy, budget = work.rule.policy, work.rule.budget.limit
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
     limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
     return min(made.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
 
@@ -224,7 +224,7 @@ def _cap(work: PhaseRun, made: Choosing) -> int:
 
 def _selector(scene: _Scene, base: Choice) -> tuple[Selector | None, str]:
     """The model that is asked, and the note of why none is, where one would be."""
-    selector, why_not = selector_of(scene.run, scene.work, scene.made)
+    selector, why_not = selector_of(scene.run, scene.phase_run, scene.made)
     return selector, "; ".join(one for one in (base.note, why_not) if one)
 
 
@@ -240,8 +240,8 @@ def _question(made: Choosing, wanted: Wanted) -> tuple[Selecting | None, str]:
 
 def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """What choosing costs beside going on; the question to a selector included."""
-    work, system = scene.work, scene.work.blocks.system
-    own = show(work.own, "")
+    phase_run, system = scene.phase_run, scene.phase_run.blocks.system
+    own = show(phase_run.own, "")
     told = () if choice.input is None else (_trial(choice.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, told, scene.brought.sources, middle), own)
@@ -253,14 +253,14 @@ def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: s
     asking = 0.0
     if selector is not None and question:
         tokens = request_tokens(selector.info.counter, [user(question)])
-        asking = asking_costs(work.info, selector.info, tokens)
+        asking = asking_costs(phase_run.info, selector.info, tokens)
     ways = Ways(
         [entry.message for entry in go_on],
         [entry.message for entry in select],
         # As it is metered call by call: a snowball without windows.
         [entry.item.message for entry in whole],
     )
-    return worth_of(scene.run, work, ways, asking)
+    return worth_of(scene.run, phase_run, ways, asking)
 
 
 def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
@@ -271,7 +271,7 @@ def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
     )
     if pieces and pieces[0].message.role != "user":
         pieces.insert(0, _header())
-    if given is not None and not _is_said(scene.run.input, base.entries, scene.work):
+    if given is not None and not _is_said(scene.run.input, base.entries, scene.phase_run):
         pieces.append(given)
     return pieces
 
@@ -289,13 +289,13 @@ def _trial(piece: Piece) -> Entry:
 
 def _why_kept(scene: _Scene, worth: Worth) -> str:
     """Why the phase sees all that was said before instead of choosing; empty: it chooses."""
-    made, work = scene.made, scene.work
+    made, phase_run = scene.made, scene.phase_run
     base = scene.base
     excluded = any(entry.item.phase in made.exclude for entry in base.entries)
     if (made.at_once and not made.only_to_fit) or excluded or not base.entries:
         return ""
-    room = input_room(work.info, work.generation.max_output_tokens)
-    if worth.go_on.tokens > min(room, work.rule.budget.limit or room):
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    if worth.go_on.tokens > min(room, phase_run.rule.budget.limit or room):
         return ""
     if made.only_to_fit:
         return (
@@ -320,16 +320,16 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
 
 def _go_on(scene: _Scene, choice: Choice) -> None:
     """What the phase before saw, with the sources behind it, and what is missing there."""
-    work, base = scene.work, scene.base
+    phase_run, base = scene.phase_run, scene.base
     more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
     sources = (*without_repeats(scene.brought.sources, *held_by(base.entries)), *more)
-    work.blocks = Blocks(work.blocks.system, (), sources, base.entries, "end")
-    work.chose = base.chosen
+    phase_run.blocks = Blocks(phase_run.blocks.system, (), sources, base.entries, "end")
+    phase_run.chose = base.chosen
 
 
-def _is_said(values: Any, entries: Sequence[Entry], work: PhaseRun) -> bool:
+def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
-    messages = [entry.message for entry in entries] + [item.message for item in work.own]
+    messages = [entry.message for entry in entries] + [item.message for item in phase_run.own]
     said = "\n".join(message.text for message in messages)
     return all(leaf in said for leaf in _leaves(values))
 
@@ -344,7 +344,7 @@ def _leaves(value: Any) -> list[str]:
 
 def _see_chosen(scene: _Scene, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
-    work, sources = scene.work, scene.brought.sources
+    phase_run, sources = scene.phase_run, scene.brought.sources
     told = () if choice.input is None else (_entry(scene, choice.input),)
     entries = tuple(_entry(scene, piece) for piece in choice.in_order())
     entries = without_repeats(entries, *held_by(sources))
@@ -352,12 +352,12 @@ def _see_chosen(scene: _Scene, choice: Choice) -> None:
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
         entries = (_entry(scene, _header()), *entries)
-    work.blocks = Blocks(work.blocks.system, told, sources, entries)
-    work.chose = True
+    phase_run.blocks = Blocks(phase_run.blocks.system, told, sources, entries)
+    phase_run.chose = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    count = work.info.counter.message
-    work.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+    count = phase_run.info.counter.message
+    phase_run.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
 def _entry(scene: _Scene, piece: Piece) -> Entry:
@@ -367,9 +367,9 @@ def _entry(scene: _Scene, piece: Piece) -> Entry:
         row = record.row(
             NodeType.CONTEXT_INJECTION,
             piece.message,
-            phase=scene.work.phase.name,
+            phase=scene.phase_run.phase.name,
             turn=0,
-            parent_id=scene.work.trace_id,
+            parent_id=scene.phase_run.trace_id,
             metadata={"source": piece.source or piece.what, "what": piece.what},
         )
         (item,) = record.append([row])

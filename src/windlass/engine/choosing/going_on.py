@@ -34,10 +34,10 @@ class Base:
         return frozenset(shown.union(*({one.id for one in e.covers} for e in self.entries)))
 
 
-def base_of(run: Run, work: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
-    """What `work` can go on from."""
+def base_of(run: Run, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
+    """What a phase can go on from."""
     last = run.last
-    if last is None or not last.chose or last.info.name != work.info.name:
+    if last is None or not last.chose or last.info.name != phase_run.info.name:
         return Base(snowball)
     reason = f"goes on from what {last.phase.name} saw"
     own = show(last.own, reason)

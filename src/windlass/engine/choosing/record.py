@@ -19,27 +19,33 @@ from windlass.window.originals import reference
 
 
 def record_choice(
-    run: Run, work: PhaseRun, choice: Choice, worth: Worth, *, why_kept: str, asked: Asked | None
+    run: Run,
+    phase_run: PhaseRun,
+    choice: Choice,
+    worth: Worth,
+    *,
+    why_kept: str,
+    asked: Asked | None,
 ) -> None:
     """Record what the phase sees and why, with the tokens and money of the choosing.
 
     `why_kept` says why it sees all that was said before (empty: it sees its choice).
     """
-    made = work.rule.choosing
+    made = phase_run.rule.choosing
     assert made is not None
     anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
-    shown = assemble(work.blocks, show(work.own, ""))
-    count = work.info.counter.message
-    full = len(work.whole or ()) + len(work.blocks.system) + len(work.own)
+    shown = assemble(phase_run.blocks, show(phase_run.own, ""))
+    count = phase_run.info.counter.message
+    full = len(phase_run.whole or ()) + len(phase_run.blocks.system) + len(phase_run.own)
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
-    text = _sentence(work, choice, worth, why_kept)
+    text = _sentence(phase_run, choice, worth, why_kept)
     told = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
         "text": text,
-        "strategy": choice.strategy if not why_kept else "go_on" if work.chose else "snowball",
+        "strategy": choice.strategy if not why_kept else "go_on" if phase_run.chose else "snowball",
         "strategy_asked": made.selection.strategy,
         "note": choice.note,
         "kept": why_kept,
@@ -76,24 +82,24 @@ def record_choice(
         },
     }
     columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
-    if work.rule.policy is None:
+    if phase_run.rule.policy is None:
         columns["tokens_saved"] = saved  # else each call tells what it saved
     if asked is not None:
         columns |= asked.columns
         told |= {"asked": asked.question, "answer": asked.text}
     row = run.record.row(
         NodeType.CONTEXT_SELECTION,
-        phase=work.phase.name,
+        phase=phase_run.phase.name,
         turn=0,
         attempt=1,
-        parent_id=work.trace_id,
+        parent_id=phase_run.trace_id,
         metadata=told,
         **columns,
     )
     run.record.append([row])
-    run.emit(Noted(work.phase.name, text))
+    run.emit(Noted(phase_run.phase.name, text))
     if choice.warning:
-        run.emit(Noted(work.phase.name, f"phase {work.phase.name!r}: {choice.warning}"))
+        run.emit(Noted(phase_run.phase.name, f"phase {phase_run.phase.name!r}: {choice.warning}"))
 
 
 def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
@@ -106,12 +112,12 @@ def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
     }
 
 
-def _sentence(work: PhaseRun, choice: Choice, worth: Worth, why_kept: str) -> str:
-    name = work.phase.name
+def _sentence(phase_run: PhaseRun, choice: Choice, worth: Worth, why_kept: str) -> str:
+    name = phase_run.phase.name
     if why_kept:
         seen = (
             f"goes on from {worth.go_on.tokens:,} tokens"
-            if work.chose
+            if phase_run.chose
             else "sees all that was said"
         )
         return f"phase {name!r} {seen}: {why_kept}"

@@ -43,15 +43,15 @@ def search_context(query: str, context: ToolContext, max_results: int = 5) -> st
     return context.search_session(query, max_results)
 
 
-def search_session(run: Run, work: PhaseRun, query: str, most: int) -> str:
+def search_session(run: Run, phase_run: PhaseRun, query: str, most: int) -> str:
     """The messages of the session that say most of a query: reference, place, summary.
 
     Calls and their results are named together. Phases whose rule excludes others, and what a
     phase's retention hides, hold here, too.
     """
-    known = known_of(run, work.info)
+    known = known_of(run, phase_run.info)
     index = known.index
-    made = work.rule.choosing
+    made = phase_run.rule.choosing
     excluded = made.exclude if made is not None else frozenset[str]()
     record = run.record
     hidden = {one.phase for one in record.keeper.outcomes(record.session_id) if one.hidden}

@@ -45,7 +45,7 @@ class Asked:
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def selector_of(run: Run, work: PhaseRun, made: Choosing) -> tuple[Selector | None, str]:
+def selector_of(run: Run, phase_run: PhaseRun, made: Choosing) -> tuple[Selector | None, str]:
     """The model that the phase's strategy asks (None: nobody), and why not where it would."""
     strategy = made.selection.strategy
     if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and made.selector is None):
@@ -54,7 +54,7 @@ def selector_of(run: Run, work: PhaseRun, made: Choosing) -> tuple[Selector | No
         origin = run.settings["auto_context_llm_selection_enabled"].origin
         return None, f"no model is asked: {origin} switches it off"
     if made.selector is None:
-        return Selector(work.provider, work.info), ""
+        return Selector(phase_run.provider, phase_run.info), ""
     return Selector(*run.resolve(made.selector)), ""
 
 

@@ -96,14 +96,14 @@ class Ways:
     whole: Sequence[Message]
 
 
-def worth_of(run: Run, work: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
+def worth_of(run: Run, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
-    cache = cache_of(run, work.info)
-    calls, later = calls_expected(run, work.phase), _later_calls(run, work)
+    cache = cache_of(run, phase_run.info)
+    calls, later = calls_expected(run, phase_run.phase), _later_calls(run, phase_run)
 
     def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> Bill:
-        tools = run.definitions(work.allowed, messages)
-        counter, first = work.info.counter, work.info.tools_first
+        tools = run.definitions(phase_run.allowed, messages)
+        counter, first = phase_run.info.counter, phase_run.info.tools_first
         request = weigh(counter, messages, tools, tools_first=first)
         if by_token:
             request = pieces(counter, messages, tools, request)
@@ -143,14 +143,14 @@ def calls_expected(run: Run, phase: Phase) -> int:
     return max(1, min(phase.rules.max_turns, min(with_tools, default=usual)))
 
 
-def _later_calls(run: Run, work: PhaseRun) -> int:
+def _later_calls(run: Run, phase_run: PhaseRun) -> int:
     """The calls of later phases that may go on from what this one sees."""
     phases = list(run.cascade.phases)
-    later = phases[phases.index(work.phase) + 1 :] if work.phase in phases else []
+    later = phases[phases.index(phase_run.phase) + 1 :] if phase_run.phase in phases else []
     calls = 0
     for phase in later:
         model = run.settings.model_for(run.cascade.settings_for(phase).model)
-        if model != work.generation.model:
+        if model != phase_run.generation.model:
             break
         if compile_rule(run.cascade, phase, run.settings).mode != "auto":
             break

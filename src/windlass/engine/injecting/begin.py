@@ -69,62 +69,62 @@ def open_head(
 
     # Values that change by themselves leave the stable part.
     moved = move(prompt, state=not phase.system)
-    work = PhaseInjected(_placed(run, found), task, prompt, where, vary=found.vary)
+    phase_run = PhaseInjected(_placed(run, found), task, prompt, where, vary=found.vary)
     if found.volatile == "in_place":
-        work.in_place, moved = bool(moved.values), Moved(prompt, {})
+        phase_run.in_place, moved = bool(moved.values), Moved(prompt, {})
     elif VALUES not in found.wanted:
         moved = Moved(prompt, {})  # nobody would tell them: they stay as they are when it begins
-    work.moved = moved.values
+    phase_run.moved = moved.values
     said = render(moved.template, **values, where=where, moments=moments)
     _tell_volatile(run, phase.name, moved, where)
     _tell_written(run, phase.name, info, said, where)
 
-    others = [one for one in work.placed if not isinstance(one.injector, ToolDefinitions)]
-    seen = replace(_situation(run, phase, work), system=said)
+    others = [one for one in phase_run.placed if not isinstance(one.injector, ToolDefinitions)]
+    seen = replace(_situation(run, phase, phase_run), system=said)
     blocks = blocks_of(others, Tier.STABLE, seen, info.counter.text)
-    work.stable = record_blocks(run, phase.name, 0, blocks)
+    phase_run.stable = record_blocks(run, phase.name, 0, blocks)
     for block in blocks:
         if block.over:
             _warn(run, phase.name, _too_long(block))
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if ROLE not in found.wanted and said.strip():
         parts = (Text(said), *parts)  # without a cap and a record of its own, but never without it
-    return (Message("system", parts) if parts else None), work
+    return (Message("system", parts) if parts else None), phase_run
 
 
-def open_context(run: Run, work: PhaseRun) -> None:
+def open_context(run: Run, phase_run: PhaseRun) -> None:
     """Give a phase its SESSION message, and take the sizes of its tools.
 
     A message that stands in a request that goes on stays as it is: what is different for this
     phase is told behind all that is cached. Else it is made anew.
     """
-    held = work.injection
+    held = phase_run.injection
     if held is None:
         return
-    count, name = work.info.counter.text, work.phase.name
-    seen = situation(run, work, held)
+    count, name = phase_run.info.counter.text, phase_run.phase.name
+    seen = situation(run, phase_run, held)
     tools = [one for one in held.placed if isinstance(one.injector, ToolDefinitions)]
     held.stable += record_blocks(run, name, 0, blocks_of(tools, Tier.STABLE, seen, count))
     for one in tools:
-        if told := too_long_tools(work.allowed, count, one.cap):
+        if told := too_long_tools(phase_run.allowed, count, one.cap):
             _warn(run, name, told)
-    blocks = blocks_of(held.placed, Tier.SESSION, seen, count, share(run, work, held))
-    first = work.blocks.system[0].message.key if work.blocks.system else ""
-    specs = [spec.to_openai() for spec in work.allowed]
-    head, last = canonical_json([work.info.name, first, specs]), run.injected.context
-    goes_on = last is not None and last.head == head and work.rule.mode == "snowball"
-    if last is None or not goes_on or not cache_of(run, work.info).prices.caches:
-        run.injected.context = last = new_context(run, work, blocks, head)
+    blocks = blocks_of(held.placed, Tier.SESSION, seen, count, share(run, phase_run, held))
+    first = phase_run.blocks.system[0].message.key if phase_run.blocks.system else ""
+    specs = [spec.to_openai() for spec in phase_run.allowed]
+    head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
+    goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
+    if last is None or not goes_on or not cache_of(run, phase_run.info).prices.caches:
+        run.injected.context = last = new_context(run, phase_run, blocks, head)
     else:
-        tell_changes(run, work, held, blocks)
+        tell_changes(run, phase_run, held, blocks)
     if last.item is not None and last.message is not None:
         entry = Entry(last.item, last.message, USER_CONTEXT)
-        work.blocks = replace(work.blocks, context=(entry,))
+        phase_run.blocks = replace(phase_run.blocks, context=(entry,))
 
 
-def new_context(run: Run, work: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
+def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
-    told = record_blocks(run, work.phase.name, work.turn, blocks)
+    told = record_blocks(run, phase_run.phase.name, phase_run.turn, blocks)
     known = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
@@ -134,15 +134,17 @@ def new_context(run: Run, work: PhaseRun, blocks: Sequence[Block], head: str) ->
     row = run.record.row(
         NodeType.CONTEXT_INJECTION,
         message,
-        phase=work.phase.name,
-        turn=work.turn,
+        phase=phase_run.phase.name,
+        turn=phase_run.turn,
         metadata=metadata,
     )
     (item,) = run.record.append([row])
     return UserContext(head, item, message, told, known)
 
 
-def tell_changes(run: Run, work: PhaseRun, held: PhaseInjected, blocks: Sequence[Block]) -> None:
+def tell_changes(
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, blocks: Sequence[Block]
+) -> None:
     """Have the next call told what is different in `blocks` from what the model knows.
 
     The record says what it costs, and what writing the message anew would.
@@ -161,32 +163,34 @@ def tell_changes(run: Run, work: PhaseRun, held: PhaseInjected, blocks: Sequence
         return
     changes = "\n".join(texts)
     held.changes = "\n".join(filter(None, (held.changes, changes)))
-    told = work.info.counter.text(changes)
-    prices, behind = cache_of(run, work.info).prices, sum(tokens for _, tokens in run.previous)
+    told = phase_run.info.counter.text(changes)
+    prices, behind = cache_of(run, phase_run.info).prices, sum(tokens for _, tokens in run.previous)
     rewrite = round((prices.write - prices.read) * behind)
     text = (
         f"the user context has changed: told in {told:,} tokens at the end of the next call;"
         f" written anew in its place it would cost the worth of up to {rewrite:,}"
     )
     more = {"tokens": told, "rewrite": rewrite, "changes": changes}
-    run.record.decide(work.phase.name, text, kind="user_context", turn=work.turn, **more)
+    run.record.decide(phase_run.phase.name, text, kind="user_context", turn=phase_run.turn, **more)
 
 
 # ---- what injectors look at -------------------------------------------------------------
 
 
-def situation(run: Run, work: PhaseRun, held: PhaseInjected) -> Situation:
+def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
     """What the injectors of a phase may look at, now."""
-    seen = _situation(run, work.phase, held)
-    specs = work.allowed
+    seen = _situation(run, phase_run.phase, held)
+    specs = phase_run.allowed
     return replace(
         seen,
-        turn=max(1, work.turn),
-        state=work.state,
+        turn=max(1, phase_run.turn),
+        state=phase_run.state,
         tools=tuple(spec.name for spec in specs),
         definitions=specs,
-        style=style_of(run.record.session_id, work.phase.name, work.turn) if held.vary else PLAIN,
-        values=_values(run, work, held),
+        style=style_of(run.record.session_id, phase_run.phase.name, phase_run.turn)
+        if held.vary
+        else PLAIN,
+        values=_values(run, phase_run, held),
     )
 
 
@@ -224,9 +228,9 @@ def moments_of(run: Run) -> dict[str, str]:
     }
 
 
-def _values(run: Run, work: PhaseRun, held: PhaseInjected) -> Mapping[str, str]:
+def _values(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Mapping[str, str]:
     """The values that were moved, as they are now."""
-    given: dict[str, Any] = {"input": run.input, "state": work.state, "outputs": run.outputs}
+    given: dict[str, Any] = {"input": run.input, "state": phase_run.state, "outputs": run.outputs}
     moments = moments_of(run) if held.moved else {}
     return {
         name: render(f"{{{{ {said} }}}}", **given, where=held.where, moments=moments)
@@ -234,20 +238,22 @@ def _values(run: Run, work: PhaseRun, held: PhaseInjected) -> Mapping[str, str]:
     }
 
 
-def role_now(run: Run, work: PhaseRun, held: PhaseInjected) -> str:
+def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
     """The system role with its values as they are now."""
-    given: dict[str, Any] = {"input": run.input, "state": work.state, "outputs": run.outputs}
+    given: dict[str, Any] = {"input": run.input, "state": phase_run.state, "outputs": run.outputs}
     return render(held.role, **given, where=held.where, moments=moments_of(run))
 
 
-def share(run: Run, work: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()) -> float:
+def share(
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
+) -> float:
     """The share of their caps that blocks have: less where little room is left."""
-    counter = work.info.counter
-    shown = entries or assemble(work.blocks, show(work.own, ""))
+    counter = phase_run.info.counter
+    shown = entries or assemble(phase_run.blocks, show(phase_run.own, ""))
     messages = [entry.message for entry in shown]
-    sent = request_tokens(counter, messages, run.definitions(work.allowed, messages))
-    room = input_room(work.info, work.generation.max_output_tokens)
-    limit = work.rule.budget.limit
+    sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    limit = phase_run.rule.budget.limit
     room = min(room, limit) if limit is not None else room
     return shrunk(held.placed, room - sent)
 

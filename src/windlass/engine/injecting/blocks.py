@@ -59,54 +59,54 @@ class WithBlocks:
 
 
 def prepare_blocks(
-    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> None:
     """Render the blocks of the next call and put them into the record, once a turn."""
-    held = work.injection
-    if held is None or held.turn == work.turn or not entries:
+    held = phase_run.injection
+    if held is None or held.turn == phase_run.turn or not entries:
         return
-    entries = _as_it_stands(run, work, held, entries)
-    _look_again(run, work, held)
+    entries = _as_it_stands(run, phase_run, held, entries)
+    _look_again(run, phase_run, held)
     _keep_news(run, held, entries)
     attached, last, now = run.injected.attached, entries[-1].item.id, run.record.clock()
     shown, old = _shown(entries, attached, last)
-    start, _ = _free_from(run, work, shown, tools, now)
+    start, _ = _free_from(run, phase_run, shown, tools, now)
     left = let_go(attached, old, start)
     if _count_gone(attached, left, old):
         shown, _ = _shown(entries, left, last)
-    elif _rewrite(run, work, held, shown, start):
+    elif _rewrite(run, phase_run, held, shown, start):
         shown, _ = _shown(_with_context(run, entries), run.injected.attached, last)
-    _render(run, work, held, shown)
+    _render(run, phase_run, held, shown)
 
 
 def attach_blocks(
-    run: Run, work: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> WithBlocks:
     """The entries of a call that is made at `now` seconds, with their blocks.
 
     Changes nothing: what it attaches counts from when the call was sent.
     """
-    held, attached = work.injection, run.injected.attached
+    held, attached = phase_run.injection, run.injected.attached
     if (held is None and not attached) or not entries:
         return WithBlocks(tuple(entries), attached)
     if held is not None:
-        entries = _as_it_stands(run, work, held, entries)
+        entries = _as_it_stands(run, phase_run, held, entries)
     last = entries[-1].item.id
     shown, old = _shown(entries, attached, last)
     # What of earlier calls may go without a price.
-    start, why = _free_from(run, work, shown, tools, now)
+    start, why = _free_from(run, phase_run, shown, tools, now)
     left = let_go(attached, old, start)
     gone = _count_gone(attached, left, old)
     if gone:
         shown, old = _shown(entries, left, last)
-    shown, left = _attach(work, shown, left)
-    room = input_room(work.info, work.generation.max_output_tokens)
+    shown, left = _attach(phase_run, shown, left)
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     messages = [entry.message for entry in shown]
-    if old and request_tokens(work.info.counter, messages, tools) > room:
+    if old and request_tokens(phase_run.info.counter, messages, tools) > room:
         fewer = let_go(left, old, 0)
         gone, why = gone + _count_gone(left, fewer, old), "too long"
         shown, old = _shown(entries, fewer, last)
-        shown, left = _attach(work, shown, fewer)
+        shown, left = _attach(phase_run, shown, fewer)
     details = {
         "blocks": _told(run, held, shown),
         "old": {"blocks": len(old), "gone": gone, "because": why if gone else None},
@@ -114,15 +114,15 @@ def attach_blocks(
     return WithBlocks(shown, left, details)
 
 
-def tell_attached(run: Run, work: PhaseRun) -> None:
+def tell_attached(run: Run, phase_run: PhaseRun) -> None:
     """Tell the phase's course what the last request had at the end of its messages."""
-    course, attached = work.course, run.injected.attached
+    course, attached = phase_run.course, run.injected.attached
     if course is None:
         return
     laid: dict[int, int] = {}
     for at, entry in enumerate(course.entries[: course.sent] if attached else ()):
         if entry is not None:
-            one = attached.get(work.brought.get(entry.item.id, entry.item).id)
+            one = attached.get(phase_run.brought.get(entry.item.id, entry.item).id)
             if one is not None and one.on == entry.message.key:
                 laid[at] = one.tokens + one.lasting_tokens
     course.laid = Laid.of(laid, course.sent) if laid else NOTHING
@@ -139,10 +139,10 @@ def _shown(
 
 
 def _attach(
-    work: PhaseRun, shown: tuple[Entry, ...], attached: dict[str, Attached]
+    phase_run: PhaseRun, shown: tuple[Entry, ...], attached: dict[str, Attached]
 ) -> tuple[tuple[Entry, ...], dict[str, Attached]]:
     """The entries with the call's own block at the end of the last, if it may have one."""
-    held, last, count = work.injection, shown[-1], work.info.counter.text
+    held, last, count = phase_run.injection, shown[-1], phase_run.info.counter.text
     if held is None or not (held.text or held.lasting) or last.message.role not in ("user", "tool"):
         return shown, attached
     sizes = count(held.text), count(held.lasting)
@@ -150,31 +150,31 @@ def _attach(
     return (*shown[:-1], added(last, block)), {**attached, last.item.id: block}
 
 
-def _render(run: Run, work: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
+def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
     """Make the DYNAMIC blocks of this call, and put them into the record."""
-    seen = replace(situation(run, work, held), keepsakes=keepsakes(run, work, shown))
-    left = share(run, work, held, shown)
-    blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, work.info.counter.text, left)
+    seen = replace(situation(run, phase_run, held), keepsakes=keepsakes(run, phase_run, shown))
+    left = share(run, phase_run, held, shown)
+    blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(
         run,
-        work.phase.name,
-        work.turn,
+        phase_run.phase.name,
+        phase_run.turn,
         blocks,
-        attempt=work.attempt,
-        parent_id=work.trace_id,
+        attempt=phase_run.attempt,
+        parent_id=phase_run.trace_id,
     )
     held.text = seen.style.separator.join(block.text for block in blocks if block.text)
     held.lasting, held.changes = held.changes, ""
-    held.turn = work.turn
+    held.turn = phase_run.turn
 
 
-def _look_again(run: Run, work: PhaseRun, held: PhaseInjected) -> None:
+def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
-    if again and run.injected.context is not None and work.turn > 1:
-        seen, left = situation(run, work, held), share(run, work, held)
-        blocks = blocks_of(again, Tier.SESSION, seen, work.info.counter.text, left)
-        tell_changes(run, work, held, blocks)
+    if again and run.injected.context is not None and phase_run.turn > 1:
+        seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+        blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
+        tell_changes(run, phase_run, held, blocks)
 
 
 def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
@@ -200,7 +200,7 @@ def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
 
 
 def _as_it_stands(
-    run: Run, work: PhaseRun, held: PhaseInjected, entries: Sequence[Entry]
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry]
 ) -> tuple[Entry, ...]:
     """The entries with what is made anew at each call in its place."""
     shown = _with_context(run, entries)
@@ -208,7 +208,7 @@ def _as_it_stands(
         return shown
     names = [one.block.injector for one in held.stable if one.block.text]
     parts = list(shown[0].message.parts)
-    parts[names.index(ROLE) if ROLE in names else 0] = Text(role_now(run, work, held))
+    parts[names.index(ROLE) if ROLE in names else 0] = Text(role_now(run, phase_run, held))
     first = replace(shown[0], message=Message("system", tuple(parts)), because=BECAUSE)
     return (first, *shown[1:])
 
@@ -230,10 +230,10 @@ def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _free_from(
-    run: Run, work: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+    run: Run, phase_run: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> tuple[int, str]:
     """The position from which on everything is written anew in any case, and why."""
-    cache = cache_of(run, work.info)
+    cache = cache_of(run, phase_run.info)
     if not cache.prices.caches:
         return 0, "nothing is cached"
     if cache.trust.absent:
@@ -242,7 +242,7 @@ def _free_from(
     cold = answered is not None and ttl is not None and now - answered > ttl
     if cold or cache.trust.cold:
         return 0, "the cache is cold"
-    if run.injected.sent_to != _address(work, tools):
+    if run.injected.sent_to != _address(phase_run, tools):
         return 0, "the head of the request is another one"
     same = same_until([entry.message for entry in shown], run.injected.sent)
     if same >= len(run.injected.sent):
@@ -258,7 +258,7 @@ def _count_gone(
 
 
 def _rewrite(
-    run: Run, work: PhaseRun, held: PhaseInjected, shown: Sequence[Entry], start: int
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry], start: int
 ) -> bool:
     """Write the user context anew in its place, where that is free, if something was told since."""
     context = run.injected.context
@@ -268,9 +268,9 @@ def _rewrite(
     at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
     if at < start:
         return False
-    seen, left = situation(run, work, held), share(run, work, held)
-    blocks = blocks_of(held.placed, Tier.SESSION, seen, work.info.counter.text, left)
-    anew = new_context(run, work, blocks, context.head)
+    seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+    blocks = blocks_of(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
+    anew = new_context(run, phase_run, blocks, context.head)
     if anew.message is None:
         return False
     context.message, context.told, context.known = anew.message, anew.told, anew.known
@@ -312,7 +312,7 @@ def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[
 
 def note_sent(
     run: Run,
-    work: PhaseRun,
+    phase_run: PhaseRun,
     sent: WithBlocks,
     *,
     bare: Sequence[Entry],
@@ -324,14 +324,18 @@ def note_sent(
     `bare` are its entries before blocks were added. Both ways are billed at the model's prices, in
     units of a fresh input token: as sent, and with each block gone at the next call.
     """
-    state, info, entries = run.injected, work.info, sent.entries
+    state, info, entries = run.injected, phase_run.info, sent.entries
     state.attached = dict(sent.attached)
     last = entries[-1].item.id
-    if state.context is not None and work.injection is not None and work.injection.lasting:
+    if (
+        state.context is not None
+        and phase_run.injection is not None
+        and phase_run.injection.lasting
+    ):
         state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
-    state.sent, state.sent_to = messages, _address(work, tools)
-    if work.injection is None and not state.attached:
+    state.sent, state.sent_to = messages, _address(phase_run, tools)
+    if phase_run.injection is None and not state.attached:
         return {}
     prices = cache_of(run, info).prices
     bills: dict[str, float] = {}
@@ -346,5 +350,5 @@ def note_sent(
     return {"blocks_bill": bills}
 
 
-def _address(work: PhaseRun, tools: Sequence[ToolSpec]) -> str:
-    return canonical_json([work.info.name, [spec.to_openai() for spec in tools]])
+def _address(phase_run: PhaseRun, tools: Sequence[ToolSpec]) -> str:
+    return canonical_json([phase_run.info.name, [spec.to_openai() for spec in tools]])

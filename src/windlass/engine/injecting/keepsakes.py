@@ -21,9 +21,9 @@ _LONGEST = 12_000
 """Characters of a file that `look_again` shows."""
 
 
-def keepsakes(run: Run, work: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Keepsake, ...]:
+def keepsakes(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Keepsake, ...]:
     """The pictures of the session and the files that tools wrote, newest first, each once."""
-    if LOOK not in work.tools:
+    if LOOK not in phase_run.tools:
         return ()
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
     found: dict[str, Keepsake] = {}

@@ -17,12 +17,12 @@ _PLANNING = frozenset({"plan", "todo"})
 
 
 def note_results(
-    run: Run, phase: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
+    run: Run, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
 ) -> None:
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
     for call, output in answered:
-        names = touched(phase.tools.get(call.name), call)
+        names = touched(phase_run.tools.get(call.name), call)
         about = frozenset(f"{call.name} {name}" for said in names.values() for name in said)
         now = Failure(call.name, call.arguments, output.text.strip().partition("\n")[0])
         if output.error:
@@ -33,16 +33,18 @@ def note_results(
             state.files += [one for one in names.get("writes", ()) if one not in state.files]
         state.failures = with_result(state.failures, now, failed=output.error, mended=mended)
     if any(call.name in _PLANNING and not output.error for call, output in answered):
-        _tell_plan(run, phase)
+        _tell_plan(run, phase_run)
 
 
-def _tell_plan(run: Run, phase: PhaseRun) -> None:
+def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
-    plan = plan_in(phase.state)
+    plan = plan_in(phase_run.state)
     if plan is None:
         return
     steps = tuple((one.status, one.text, one.conclusion) for one in plan.steps)
-    run.emit(PlanChanged(phase.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps))
+    run.emit(
+        PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
+    )
     run.record.decide(
-        phase.phase.name, plan.told(), kind="plan", turn=phase.turn, plan=plan.as_state()
+        phase_run.phase.name, plan.told(), kind="plan", turn=phase_run.turn, plan=plan.as_state()
     )
