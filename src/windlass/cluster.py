@@ -156,7 +156,7 @@ class Cluster:
             raw=source.raw,
             session=run.record.session_id,
             input=run.input,
-            state=run.state,
+            state=run.progress.state,
             task=inner.task.path,
             frame=inner.frame,
             path=inner.path,
@@ -164,10 +164,10 @@ class Cluster:
             item=item.whole(),
         )
         answer = await self._asked(order, path)
-        run.usage = run.usage.plus(answer.usage)
-        unknown = run.cost is None or answer.cost is None
-        run.cost = None if unknown else (run.cost or 0.0) + (answer.cost or 0.0)
-        run.saved_tokens += answer.saved
+        run.progress.usage = run.progress.usage.plus(answer.usage)
+        unknown = run.progress.cost is None or answer.cost is None
+        run.progress.cost = None if unknown else (run.progress.cost or 0.0) + (answer.cost or 0.0)
+        run.progress.saved_tokens += answer.saved
         if answer.failed is not None:
             raise answer.failed
         assert answer.done is not None
@@ -216,7 +216,7 @@ async def _work(order: Order, carried: Carried) -> Answer:
             session_id=order.session,
             resumed=True,
         )
-        run.state.update(order.state)
+        run.progress.state.update(order.state)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
@@ -229,7 +229,9 @@ async def _work(order: Order, carried: Carried) -> Answer:
             done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
         except WindlassError as error:
             failed = error
-        return Answer(done, failed, run.usage, run.cost, run.saved_tokens)
+        return Answer(
+            done, failed, run.progress.usage, run.progress.cost, run.progress.saved_tokens
+        )
 
 
 def _ignore(event: Event) -> None:

@@ -285,7 +285,7 @@ def prepare(
     """
     from windlass.cascade.source import TOO_DEEP, is_too_deep
     from windlass.engine.record import Recorder
-    from windlass.engine.state import Run
+    from windlass.engine.state import Run, RunProgress
     from windlass.history.base import BANK
     from windlass.history.packing import path_part
 
@@ -318,9 +318,9 @@ def prepare(
         registry=registry,
         emit=on_event,
         settings=settings,
-        readable=(keeper.folder / "images" / path_part(session),),
         closed=keeper.folder,
         results=_near(keeper.folder / "storage" / "tool_results", root),
+        progress=RunProgress(readable=(keeper.folder / "images" / path_part(session),)),
     )
 
 

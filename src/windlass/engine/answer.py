@@ -28,7 +28,9 @@ async def answer_calls(run: Run, phase_run: PhaseRun, asked: Message, parent: st
         run.emit(ToolStarted(name, call.name, call.arguments))
     started = run.record.clock()
     try:
-        outputs = await run_tools(asked.tool_calls, phase_run.tools, phase_run.context)
+        outputs = await run_tools(
+            asked.tool_calls, phase_run.progress.tools, phase_run.progress.context
+        )
     except asyncio.CancelledError:
         stopped = ToolOutput("[no result: the run was interrupted]", error=True)
         _record(run, phase_run, parent, [(call, stopped) for call in asked.tool_calls], started)
@@ -68,15 +70,15 @@ def _record(
             NodeType.TOOL_RESULT,
             tool(call, Text(output.text), *output.pictures, failed=output.error),
             phase=phase_run.phase.name,
-            turn=phase_run.turn,
-            attempt=phase_run.attempt,
+            turn=phase_run.progress.turn,
+            attempt=phase_run.progress.attempt,
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
             metadata={
                 "error": output.error,
                 "tool": call.name,
-                **({} if output.error else touched(phase_run.tools.get(call.name), call)),
+                **({} if output.error else touched(phase_run.progress.tools.get(call.name), call)),
                 **({"searches": output.spent.searches} if output.spent else {}),
             },
             **_spent(run, output),
@@ -84,7 +86,7 @@ def _record(
         for call, output in answered
     ]
     results = run.record.append(rows)
-    phase_run.own += results
+    phase_run.progress.own += results
     mark_matches(run, phase_run, results)
     forced = phase_run.generation.tool_choice
-    phase_run.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+    phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)

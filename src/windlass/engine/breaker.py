@@ -11,7 +11,7 @@ a request within the model's window and the user's own limits is never switched 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -76,21 +76,21 @@ def _net(told: Mapping[str, Any]) -> float:
     return max(0.0, net) if told.get("needed") else net
 
 
-def check_breaker(run: Run) -> None:
-    """Switch the run's windows off where those of the last sessions lost money, and say so."""
+def check_breaker(run: Run) -> Run:
+    """The run, with its windows off where those of the last sessions lost money, which is said."""
     sessions = run.settings.breaker_sessions
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
-        return
+        return run
     # The run's own session is among the newest, and has not ended.
     found = tripped(run.record.keeper.endings(sessions + 1)[1:], sessions)
     if found is None:
-        return
-    run.settings = run.settings.after_losses()
+        return run
     told = {"kind": "breaker", "text": found.text, "lost": found.lost, "sessions": found.sessions}
     run.record.append(
         [run.record.row(NodeType.DECISION, metadata={**told, "back_after": found.back_after})]
     )
     run.emit(Noted("", found.text))
+    return replace(run, settings=run.settings.after_losses())
 
 
 def _has_window(run: Run, phase: Phase) -> bool:

@@ -29,14 +29,14 @@ from windlass.wire.usage import contradiction, possible
 
 def count_on(run: Run, phase_run: PhaseRun) -> None:
     """Let the phase's next call be planned by what the provider reported of its cache."""
-    if phase_run.course is None or phase_run.planner is None:
+    if phase_run.progress.course is None or phase_run.progress.planner is None:
         return
     trust = cache_of(run, phase_run.info).trust
-    phase_run.course.planner = (
-        phase_run.planner.without_cache() if trust.absent else phase_run.planner
+    phase_run.progress.course.planner = (
+        phase_run.progress.planner.without_cache() if trust.absent else phase_run.progress.planner
     )
     if trust.cold:
-        phase_run.course.cool()
+        phase_run.progress.course.cool()
 
 
 def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
@@ -47,7 +47,7 @@ def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
     rules = mark_rules(provider, model)
     if rules is None:
         return
-    planner = phase_run.planner or Planner(cache.prices)
+    planner = phase_run.progress.planner or Planner(cache.prices)
     cache.lifetime = cache.lifetime.at_call(
         cache.pauses.gap,
         made=cache.calls,
@@ -66,10 +66,12 @@ def take_report(
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
     cache = cache_of(run, phase_run.info)
-    run.calls += 1
+    run.progress.calls += 1
     cache.calls += 1
-    trust = cache.trust if phase_run.planner is not None else None  # else nothing is counted on
-    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.course is not None else []
+    trust = (
+        cache.trust if phase_run.progress.planner is not None else None
+    )  # else nothing is counted on
+    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.progress.course is not None else []
     if wrong := contradiction(reply.usage):
         usage = possible(reply.usage)
         assumed.append(
@@ -113,7 +115,7 @@ def _saves(run: Run, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
     policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
-    return (shortens or phase_run.whole is not None) and not run.settings.tripped
+    return (shortens or phase_run.progress.whole is not None) and not run.settings.tripped
 
 
 def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
@@ -125,8 +127,10 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    made = list(phase_run.edits.values())
-    made += phase_run.course.pending.values() if phase_run.course is not None else ()
+    made = list(phase_run.progress.edits.values())
+    made += (
+        phase_run.progress.course.pending.values() if phase_run.progress.course is not None else ()
+    )
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
@@ -150,7 +154,7 @@ def _hear(
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
     cache.trust = before.heard(
-        run.calls,
+        run.progress.calls,
         expected=expected,
         total=plan.sent,
         cached=reply.usage.tokens_cached,
@@ -158,21 +162,27 @@ def _hear(
         goes_on=goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
-    if was == now or phase_run.planner is None:
+    if was == now or phase_run.progress.planner is None:
         return
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     told = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, told, kind="cache", turn=phase_run.turn, planned_as=now)
+    run.record.decide(name, told, kind="cache", turn=phase_run.progress.turn, planned_as=now)
     run.emit(Noted(name, told))
 
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase_run.course is None and phase_run.whole is None:
+    if phase_run.progress.course is None and phase_run.progress.whole is None:
         return plan.weighed
-    blocks = phase_run.blocks if phase_run.whole is None else Blocks(phase_run.blocks.system)
-    entries = assemble(blocks, (*(phase_run.whole or ()), *show(phase_run.own, "")))
+    blocks = (
+        phase_run.progress.blocks
+        if phase_run.progress.whole is None
+        else Blocks(phase_run.progress.blocks.system)
+    )
+    entries = assemble(
+        blocks, (*(phase_run.progress.whole or ()), *show(phase_run.progress.own, ""))
+    )
     messages = [entry.item.message for entry in entries]
     first = phase_run.info.tools_first
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
@@ -180,8 +190,8 @@ def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
 
 def _tiers(run: Run, phase_run: PhaseRun) -> Mapping[str, Any]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
-    assert run.sent is not None
-    made, count = run.sent.marks, len(phase_run.blocks.system)
+    assert run.progress.sent is not None
+    made, count = run.progress.sent.marks, len(phase_run.progress.blocks.system)
     head = next((place for place in made.places if place[0] < count), None)
     kept = "long" if made.long else "short"
     return {
@@ -193,7 +203,7 @@ def _tiers(run: Run, phase_run: PhaseRun) -> Mapping[str, Any]:
 
 def _marks(run: Run, cache: ModelCache) -> dict[str, Any] | None:
     """The places of the request's cache marks, and why its head is kept so long."""
-    if run.sent is None or not run.sent.places:
+    if run.progress.sent is None or not run.progress.sent.places:
         return None
-    made = run.sent.marks
+    made = run.progress.sent.marks
     return {"places": made.places, "long": made.long, "lifetime": asdict(cache.lifetime)}

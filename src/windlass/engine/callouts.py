@@ -60,9 +60,9 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.keeper.rows(run.record.session_id)
-    run.callouts = {one.message_id: one.name for one in called_out(rows)}
-    for entry in assemble(phase_run.blocks, ()):
-        if entry.item.id in run.callouts:
+    run.progress.callouts = {one.message_id: one.name for one in called_out(rows)}
+    for entry in assemble(phase_run.progress.blocks, ()):
+        if entry.item.id in run.progress.callouts:
             _keep(phase_run, entry.item.id, entry.message)
 
 
@@ -71,8 +71,10 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     called = checked_name(name)
     said = ref.strip().casefold()
     if said in (THIS, LAST):
-        replies = [at for at, item in enumerate(phase_run.own) if item.message.role == "assistant"]
-        item = phase_run.own[replies[-1] if said == THIS else replies[-1] - 1]
+        replies = [
+            at for at, item in enumerate(phase_run.progress.own) if item.message.role == "assistant"
+        ]
+        item = phase_run.progress.own[replies[-1] if said == THIS else replies[-1] - 1]
         message_id, message = item.id, item.message
     else:
         found = find_message(list(run.record.keeper.rows(run.record.session_id)), ref)
@@ -98,11 +100,11 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
-    course = phase_run.course
-    if course is None or not phase_run.kept:
+    course = phase_run.progress.course
+    if course is None or not phase_run.progress.kept:
         return
     for at, item in enumerate(course.items):
-        if item.id in phase_run.kept and course.pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.progress.kept and course.pins.get(at, 0) != _FOR_EVER:
             course.pin(item.id)
 
 
@@ -112,10 +114,10 @@ def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, (policy and policy.max_input_tokens) or room)
     tokens = phase_run.info.counter.message(message)
-    others = sum(phase_run.kept.values()) - phase_run.kept.get(message_id, 0)
+    others = sum(phase_run.progress.kept.values()) - phase_run.progress.kept.get(message_id, 0)
     if others + tokens > KEPT_SHARE * limit:
         return False
-    phase_run.kept[message_id] = tokens
+    phase_run.progress.kept[message_id] = tokens
     return True
 
 
@@ -134,11 +136,11 @@ def _mark(
     row = run.record.row(
         NodeType.DECISION,
         phase=phase_run.phase.name,
-        turn=phase_run.turn,
-        attempt=phase_run.attempt,
+        turn=phase_run.progress.turn,
+        attempt=phase_run.progress.attempt,
         parent_id=run.record.traces.get(message_id),
         metadata=mark_of(message_id, name, by, kept=kept, **details),
     )
     run.record.append([row])
-    run.callouts[message_id] = name
+    run.progress.callouts[message_id] = name
     return kept

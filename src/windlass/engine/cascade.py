@@ -40,7 +40,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     record, cascade = run.record, run.cascade
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
-    check_breaker(run)
+    run = check_breaker(run)
     start_cards(run)
 
     error: WindlassError | None = None
@@ -53,7 +53,7 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
                 if await run_phase(run, phase) == "incomplete":
                     status = "incomplete"
-                run.outputs[phase.name] = phase_output(record, phase.name)
+                run.progress.outputs[phase.name] = phase_output(record, phase.name)
         except StoreError:
             raise
         except WindlassError as failure:
@@ -74,16 +74,16 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
     told_error = str(error) if error else None
     details = told_of_windows(run)
     record.append(outcomes=[Outcome(status, record.clock(), error=told_error, details=details)])
-    outputs = {name: str(output) for name, output in run.outputs.items()}
+    outputs = {name: str(output) for name, output in run.progress.outputs.items()}
     return Result(
         status=status,
         output=next(reversed(outputs.values()), ""),
         outputs=outputs,
-        state=dict(run.state),
+        state=dict(run.progress.state),
         session_id=record.session_id,
-        usage=run.usage,
-        cost=run.cost,
-        saved=run.saved_tokens,
+        usage=run.progress.usage,
+        cost=run.progress.cost,
+        saved=run.progress.saved_tokens,
         error=error,
     )
 

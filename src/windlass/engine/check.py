@@ -34,10 +34,11 @@ def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> No
         f" {entry.item.phase or '-'}  {entry.item.id}  ({entry.reason})"
         for entry in largest
     )
+    info, kept = phase_run.info, phase_run.generation.max_output_tokens
+    margin = "" if info.counter.exact else ", 10 % margin"
     raise ContextTooLong(
-        f"phase {phase_run.phase.name!r} would send {tokens:,} tokens, but {phase_run.info.name} takes"
-        f" {room:,} (window {phase_run.info.window:,}, {phase_run.generation.max_output_tokens:,} kept"
-        f" for the reply{'' if phase_run.info.counter.exact else ', 10 % margin'})."
+        f"phase {phase_run.phase.name!r} would send {tokens:,} tokens, but {info.name} takes"
+        f" {room:,} (window {info.window:,}, {kept:,} kept for the reply{margin})."
         f" The largest messages:\n{listed}\n"
         "Give the phase a `context` with only the sources it needs, or `context_strategy:"
         ' "sliding"`, or set `context_retention: "output_only"` on the phase they come from.'
@@ -54,9 +55,9 @@ def check_budget(phase_run: PhaseRun, tokens: int) -> dict[str, Any] | None:
     if budget.limit is None or tokens < budget.limit * budget.warn:
         return None
     if tokens > budget.limit and budget.on_exceed == "fail":
+        near = _near(phase_run, tokens)
         raise BudgetExceeded(
-            f"{_near(phase_run, tokens)} with on_exceed 'fail'; raise the limit or give the phase less"
-            " context"
+            f"{near} with on_exceed 'fail'; raise the limit or give the phase less context"
         )
     return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
 

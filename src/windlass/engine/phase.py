@@ -23,7 +23,7 @@ from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
 from windlass.engine.prefix import position_report
 from windlass.engine.sources import gather, last_said, output_only
-from windlass.engine.state import Generation, PhaseRun, Run, StateCopy
+from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
 from windlass.engine.windows import open_course
@@ -79,9 +79,9 @@ async def carry_out(
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])
         raise
-    run.state.update(phase_run.state)
-    run.edits.update(phase_run.edits)
-    run.last = phase_run
+    run.progress.state.update(phase_run.progress.state)
+    run.progress.edits.update(phase_run.progress.edits)
+    run.progress.last = phase_run
     outcome = Outcome(
         status,
         run.record.clock(),
@@ -90,8 +90,8 @@ async def carry_out(
         hidden=phase_run.rule.output_only,
         details=told(output),
     )
-    run.record.append(outcomes=[outcome], state=[*phase_run.state.changes(name), *changes])
-    run.state.update({change.key: change.value for change in changes})
+    run.record.append(outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *changes])
+    run.progress.state.update({change.key: change.value for change in changes})
     run.emit(PhaseEnded(name, status, output.message.text if output else ""))
     return status, output
 
@@ -100,7 +100,11 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
     record, rule = run.record, compile_rule(run.cascade, phase, run.settings)
     _, info = run.resolve(generation_of(run, phase).model)
-    values: dict[str, Any] = {"input": run.input, "state": run.state, "outputs": run.outputs}
+    values: dict[str, Any] = {
+        "input": run.input,
+        "state": run.progress.state,
+        "outputs": run.progress.outputs,
+    }
 
     place = f"phases[{list(run.cascade.phases).index(phase)}]"
     where = run.cascade.where
@@ -157,7 +161,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
         before=chooses if rule.mode == "auto" else None,
     )
     if rule.mode == "snowball" and brought.sources:
-        phase_run.position_cost = position_report(run, phase_run)
+        phase_run.progress.position_cost = position_report(run, phase_run)
     return phase_run
 
 
@@ -178,7 +182,7 @@ async def open_phase(
     its sources brought (None: those of its blocks). `before` is done once its tools are known,
     before its windows are decided.
     """
-    record, state, generation = run.record, StateCopy(run.state), generation_of(run, phase)
+    record, state, generation = run.record, StateCopy(run.progress.state), generation_of(run, phase)
     provider, info = run.resolve(generation.model)
     row = record.row(NodeType.USER, instructions, phase=phase.name, turn=0, attempt=1)
     own = record.append([row])
@@ -187,7 +191,7 @@ async def open_phase(
         phase=phase.name,
         root=run.settings.root.resolve(),
         state=state,
-        readable=run.readable,
+        readable=run.progress.readable,
         closed=run.closed,
         modules=run.registry.modules,
         recall=run.recall,
@@ -202,21 +206,22 @@ async def open_phase(
         generation=generation,
         provider=provider,
         info=info,
-        tools={},
-        blocks=blocks,
-        own=own,
         injected=_own_injections(blocks.input + blocks.sources, phase.name)
         if injected is None
         else injected,
         trace_id=row.trace_id,
-        state=state,
-        context=context,
-        newest_within=_newest_within(rule, generation, info),
+        progress=PhaseProgress(
+            blocks=blocks,
+            own=own,
+            state=state,
+            context=context,
+            newest_within=_newest_within(rule, generation, info),
+        ),
         injection=injection,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
         refresh(run, phase_run)
-    phase_run.context = replace(
+    phase_run.progress.context = replace(
         context,
         callout=partial(call_out, run, phase_run),
         memory=door(run, phase),
@@ -232,12 +237,12 @@ async def open_phase(
         if rule.choosing is not None:
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
-    phase_run.tools = await _tools(run, phase_run, instructions.text)
+    phase_run.progress.tools = await _tools(run, phase_run, instructions.text)
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
     if rule.policy is not None:
-        phase_run.course = open_course(run, phase_run, rule.policy)
+        phase_run.progress.course = open_course(run, phase_run, rule.policy)
     return phase_run
 
 
@@ -246,21 +251,23 @@ async def _attempts(run: Run, phase_run: PhaseRun) -> tuple[Status, Item | None]
     rules, name = phase_run.phase.rules, phase_run.phase.name
     while True:
         finished = await _turns(run, phase_run)
-        output = last_said(phase_run.own)
-        said = last_said([item for item in phase_run.own if item.attempt == phase_run.attempt])
+        output = last_said(phase_run.progress.own)
+        said = last_said(
+            [item for item in phase_run.progress.own if item.attempt == phase_run.progress.attempt]
+        )
         text = said.message.text if said else ""
         verdict = await judge(run, phase_run, text)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output
-        repairs = verdict.by_schema and finished and not phase_run.repaired
+        repairs = verdict.by_schema and finished and not phase_run.progress.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
             return "completed", output
         if repairs:
-            phase_run.repaired = True
+            phase_run.progress.repaired = True
             _tell(run, phase_run, repair_text(verdict.reason))
             continue
-        if phase_run.attempt >= rules.max_attempts:
+        if phase_run.progress.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
                 return "incomplete", output
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
@@ -268,33 +275,45 @@ async def _attempts(run: Run, phase_run: PhaseRun) -> tuple[Status, Item | None]
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
                 f" the last was refused: {verdict.reason or 'no reason given'}"
             )
-        phase_run.attempt += 1
+        phase_run.progress.attempt += 1
         # A failed attempt leaves no trace in the state.
-        phase_run.state = StateCopy(run.state)
-        phase_run.context = replace(phase_run.context, state=phase_run.state)
-        phase_run.forced_done = False
-        phase_run.repaired = False
-        _tell(run, phase_run, retry_text(verdict.reason, phase_run.attempt))
+        phase_run.progress.state = StateCopy(run.progress.state)
+        phase_run.progress.context = replace(
+            phase_run.progress.context, state=phase_run.progress.state
+        )
+        phase_run.progress.forced_done = False
+        phase_run.progress.repaired = False
+        _tell(run, phase_run, retry_text(verdict.reason, phase_run.progress.attempt))
 
 
 def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
-    told = {"attempt": phase_run.attempt, "output": text, "validation_reason": verdict.reason}
+    told = {
+        "attempt": phase_run.progress.attempt,
+        "output": text,
+        "validation_reason": verdict.reason,
+    }
     metadata = {**told, "valid": verdict.valid, **({"repair": True} if repairs else {})}
     run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
-    run.emit(Validated(phase_run.phase.name, phase_run.attempt, verdict.valid, verdict.reason))
+    run.emit(
+        Validated(phase_run.phase.name, phase_run.progress.attempt, verdict.valid, verdict.reason)
+    )
 
 
 def _tell(run: Run, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    phase_run.own += run.record.append(
+    phase_run.progress.own += run.record.append(
         [run.record.row(NodeType.USER, user(text), **_place(phase_run))]
     )
 
 
 def _place(phase_run: PhaseRun) -> dict[str, Any]:
-    place = {"phase": phase_run.phase.name, "turn": phase_run.turn, "attempt": phase_run.attempt}
+    place = {
+        "phase": phase_run.phase.name,
+        "turn": phase_run.progress.turn,
+        "attempt": phase_run.progress.attempt,
+    }
     return {**place, "parent_id": phase_run.trace_id}
 
 
@@ -303,7 +322,7 @@ async def _turns(run: Run, phase_run: PhaseRun) -> bool:
 
     To mend its output an attempt has one turn.
     """
-    if phase_run.repaired:
+    if phase_run.progress.repaired:
         return not (await take_turn(run, phase_run)).message.tool_calls
     most = phase_run.phase.rules.max_turns
     for _ in range(most):
@@ -361,7 +380,7 @@ def _snowball(run: Run) -> tuple[Entry, ...]:
     for name, items in by_phase.items():
         reason = f"snowball: said in {name}"
         entries += output_only(items, reason) if name in hidden else show(items, reason)
-    return apply(entries, run.edits)
+    return apply(entries, run.progress.edits)
 
 
 def _tell_switched_off(run: Run, phase: str, setting: str, what: str) -> None:

@@ -65,14 +65,14 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
     # What a snowball would have sent here: all that was said, unedited, and its tools.
-    snowball = [entry.message for entry in phase_run.blocks.system]
+    snowball = [entry.message for entry in phase_run.progress.blocks.system]
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
     check_fits(phase_run, shown.entries, sent)
     details = {
         "tool_choice": choice,
-        "prefix": prefix_report(run.previous, weighed),
-        "position": phase_run.position_cost,
+        "prefix": prefix_report(run.progress.previous, weighed),
+        "position": phase_run.progress.position_cost,
         "budget": check_budget(phase_run, sent),
         "planner": _decision(phase_run),
         "injectors": shown.details,
@@ -84,16 +84,16 @@ def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    if phase_run.course is not None:
+    if phase_run.progress.course is not None:
         entries = tuple(
-            replace(entry, item=phase_run.brought.get(entry.item.id, entry.item))
-            for entry in phase_run.course.window().entries
+            replace(entry, item=phase_run.progress.brought.get(entry.item.id, entry.item))
+            for entry in phase_run.progress.course.window().entries
         )
     else:
-        own = show(phase_run.own, "said in this phase")
-        entries = apply(assemble(phase_run.blocks, own), phase_run.edits)
+        own = show(phase_run.progress.own, "said in this phase")
+        entries = apply(assemble(phase_run.progress.blocks, own), phase_run.progress.edits)
     tools, choice = _tools(run, phase_run, entries)
-    if phase_run.rule.sliding or phase_run.replanned:
+    if phase_run.rule.sliding or phase_run.progress.replanned:
         entries = _newest(phase_run, entries, tools)
     return entries, tools, choice
 
@@ -102,9 +102,9 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
     long = cache_of(run, phase_run.info).lifetime.long
-    blocks, held = phase_run.blocks, phase_run.injection
-    run.sent = mark(
-        run.sent,
+    blocks, held = phase_run.progress.blocks, phase_run.injection
+    run.progress.sent = mark(
+        run.progress.sent,
         name,
         plan.messages,
         plan.tools,
@@ -122,15 +122,15 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         reasoning_effort=phase_run.generation.reasoning_effort,
         output_schema=phase_run.generation.output_schema,
         load=run.record.keeper.picture,
-        breakpoints=run.sent.places,
-        long_breakpoints=run.sent.marks.long,
+        breakpoints=run.progress.sent.places,
+        long_breakpoints=run.progress.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
     )
 
 
 def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
-    course = phase_run.course
+    course = phase_run.progress.course
     decision = course.window().decision if course is not None else None
     if course is None or decision is None:
         return None
@@ -142,14 +142,14 @@ def _tools(
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
     said = [entry.message for entry in entries]
-    if phase_run.course is not None:
+    if phase_run.progress.course is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.
-        said = [item.message for item in phase_run.course.items]
+        said = [item.message for item in phase_run.progress.course.items]
     tools = run.definitions(phase_run.allowed, said)
-    if not phase_run.tools:
+    if not phase_run.progress.tools:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
-    return tools, "auto" if phase_run.forced_done else phase_run.generation.tool_choice
+    return tools, "auto" if phase_run.progress.forced_done else phase_run.generation.tool_choice
 
 
 def _newest(
@@ -157,10 +157,10 @@ def _newest(
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
     counter = phase_run.info.counter
-    head = (*phase_run.blocks.system, *phase_run.blocks.context)
+    head = (*phase_run.progress.blocks.system, *phase_run.progress.blocks.context)
     pinned = {phase_run.instructions.id, *(entry.item.id for entry in head)}
     fixed = [entry.message for entry in entries if entry.item.id in pinned]
-    room = phase_run.newest_within - request_tokens(counter, fixed, tools)
+    room = phase_run.progress.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])

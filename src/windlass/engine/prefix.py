@@ -19,9 +19,11 @@ def position_report(run: Run, phase_run: PhaseRun) -> dict[str, Any]:
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
     info = phase_run.info
-    told: dict[str, Any] = {"chosen": phase_run.blocks.position}
+    told: dict[str, Any] = {"chosen": phase_run.progress.blocks.position}
     for place in ("start", "end"):
-        entries = assemble(replace(phase_run.blocks, position=place), show(phase_run.own, ""))
+        entries = assemble(
+            replace(phase_run.progress.blocks, position=place), show(phase_run.progress.own, "")
+        )
         messages = [entry.message for entry in entries]
         weighed = weigh(
             info.counter,
@@ -30,7 +32,7 @@ def position_report(run: Run, phase_run: PhaseRun) -> dict[str, Any]:
             tools_first=info.tools_first,
         )
         total = sum(tokens for _, tokens in weighed)
-        shared = shared_tokens(weighed, run.previous)
+        shared = shared_tokens(weighed, run.progress.previous)
         price = rate(info.name) if not info.free else None
         dollars = (
             None

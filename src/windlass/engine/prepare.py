@@ -49,20 +49,24 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     count_on(run, phase_run)
     tell_attached(run, phase_run)
     edits = expired(
-        [one for one in (*phase_run.injected, *phase_run.own) if one.id not in phase_run.kept],
+        [
+            one
+            for one in (*phase_run.injected, *phase_run.progress.own)
+            if one.id not in phase_run.progress.kept
+        ],
         phase_run.rule.expiry,
-        turn=phase_run.turn,
+        turn=phase_run.progress.turn,
         instructions=phase_run.instructions.id,
-        committed=phase_run.edits,
+        committed=phase_run.progress.edits,
     )
-    phase_run.edits.update((edit.id, edit) for edit in edits)
+    phase_run.progress.edits.update((edit.id, edit) for edit in edits)
     longest = longest_of(phase_run)
-    if phase_run.course is not None:
+    if phase_run.progress.course is not None:
         for edit in edits:
-            phase_run.course.settle(edit)
-        await beside(longest, phase_run.course.window)  # kept until something is said
+            phase_run.progress.course.settle(edit)
+        await beside(longest, phase_run.progress.course.window)  # kept until something is said
         await _write_texts(run, phase_run)
-        _record_inserts(run, phase_run, phase_run.course.window())
+        _record_inserts(run, phase_run, phase_run.progress.course.window())
     await beside(longest, partial(_count_all, run, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
@@ -71,15 +75,15 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
 
 def longest_of(phase_run: PhaseRun) -> int:
     """Characters of the longest message that the phase may see."""
-    blocks, course = phase_run.blocks, phase_run.course
-    entries = assemble(blocks, show(phase_run.own, ""))
+    blocks, course = phase_run.progress.blocks, phase_run.progress.course
+    entries = assemble(blocks, show(phase_run.progress.own, ""))
     items = course.items if course is not None else [entry.item for entry in entries]
     return max((item.message.chars for item in items), default=0)
 
 
 def _count_all(run: Run, phase_run: PhaseRun) -> None:
     """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase_run.own):
+    for item in (*run.record.born, *phase_run.progress.own):
         phase_run.info.counter.message(item.message)
 
 
@@ -90,14 +94,14 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     policy is pruned by it. Else what the user chose is not cut, because it is not ours to
     leave out: then, and where nothing can be left out, `refused` is raised.
     """
-    course = phase_run.course
+    course = phase_run.progress.course
     if course is None and phase_run.rule.mode == "selective":
         raise refused
-    before = phase_run.newest_within, phase_run.replanned
+    before = phase_run.progress.newest_within, phase_run.progress.replanned
     policies = course.policies if course is not None else ()
     room = corrected_room(plan.sent, refused)
-    phase_run.newest_within, phase_run.replanned = (
-        min(phase_run.newest_within, room),
+    phase_run.progress.newest_within, phase_run.progress.replanned = (
+        min(phase_run.progress.newest_within, room),
         course is None,
     )
     if course is not None:
@@ -105,7 +109,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         _record_inserts(run, phase_run, course.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
-        phase_run.newest_within, phase_run.replanned = before
+        phase_run.progress.newest_within, phase_run.progress.replanned = before
         if course is not None:
             course.policies = policies
             course.recount()
@@ -123,7 +127,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         name,
         told,
         kind="replan",
-        turn=phase_run.turn,
+        turn=phase_run.progress.turn,
         tokens_before=plan.sent,
         tokens_after=shorter.sent,
         messages_left_out=left_out,
@@ -164,29 +168,31 @@ def _feed(run: Run, phase_run: PhaseRun) -> None:
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    if phase_run.course is None:
+    if phase_run.progress.course is None:
         return
-    for item in phase_run.own[phase_run.fed :]:
-        phase_run.fed += 1
+    for item in phase_run.progress.own[phase_run.progress.fed :]:
+        phase_run.progress.fed += 1
         if not says_nothing(item.message):
-            phase_run.course.append(item, "said in this phase", at=run.record.times.get(item.id))
+            phase_run.progress.course.append(
+                item, "said in this phase", at=run.record.times.get(item.id)
+            )
     pin(phase_run)
 
 
 def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
-        if new.item.id not in phase_run.brought:
+        if new.item.id not in phase_run.progress.brought:
             row = run.record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
                 phase=phase_run.phase.name,
-                turn=phase_run.turn,
-                attempt=phase_run.attempt,
+                turn=phase_run.progress.turn,
+                attempt=phase_run.progress.attempt,
                 parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
-            (phase_run.brought[new.item.id],) = run.record.append([row])
+            (phase_run.progress.brought[new.item.id],) = run.record.append([row])
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
@@ -195,12 +201,12 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
     the window stands without the text.
     """
-    if phase_run.course is None:
+    if phase_run.progress.course is None:
         return
-    for want in phase_run.course.window().wants:
-        if want.key in phase_run.asked:
+    for want in phase_run.progress.course.window().wants:
+        if want.key in phase_run.progress.asked:
             continue
-        phase_run.asked.add(want.key)
+        phase_run.progress.asked.add(want.key)
         told: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
@@ -210,12 +216,12 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         else:
             usage = reply.usage
             told |= {"text": "a text for the window", "answer": reply.message.text}
-            phase_run.course.supply(want.key, reply.message.text)
+            phase_run.progress.course.supply(want.key, reply.message.text)
         row = run.record.row(
             NodeType.DECISION,
             phase=phase_run.phase.name,
-            turn=phase_run.turn,
-            attempt=phase_run.attempt,
+            turn=phase_run.progress.turn,
+            attempt=phase_run.progress.attempt,
             model=phase_run.info.name,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,

@@ -82,55 +82,75 @@ class Generation:
 
 
 @dataclass(slots=True)
-class Run:
-    """One session in hand.
+class RunProgress:
+    """What a session has come to so far."""
 
-    `resolve` turns `provider/model` into its provider and what is known of the model.
-    `readable` are folders and files that tools may read beside their own; `results` is where
-    the originals of shortened tool results lie; `closed` is the store, where nothing else is
-    open to tools. `edits` are the committed edits of messages born in the session, by
-    occurrence. `search` is the provider's search of the web that `web_search` has, if it has
-    one. `callouts` are the names of messages that were marked as important, by id.
-    `sent` is where the cache marks of the last request were; `assumed` are models of
-    whose cache something is assumed, and told.
-    `caches` is what is known of each model's cache, `net` what windows saved and cost, `calls`
-    the number of calls, `injected` what injectors have in hand. `cards` makes cards beside the
-    run (None: it makes none). `known` is the session's index, by the model that counts its tokens,
-    `embedder` what makes its vectors (None: not asked for yet, or none).
-    `last` is the phase before the one in hand (None: there was none).
-    `previous` is the last request as (identity, tokens), tools first: what a
-    provider's cache may still hold.
-    """
+    readable: tuple[Path, ...] = ()
+    """Folders and files that tools may read beside their own."""
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The cascade's state, as the attempts that won left it."""
+    outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
+    """What the phases that ended said last, by their names."""
+    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    """The edits of messages that stand for good, by occurrence."""
+    callouts: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of messages that were marked as important, by occurrence."""
+    previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    """The last request as (identity, tokens), tools first: what a provider's cache may hold."""
+    sent: Sent | None = None
+    """The last request with its cache marks (None: none was sent)."""
+    assumed: set[str] = field(default_factory=set[str])
+    """Models of whose cache something is assumed, and the user was told."""
+    known: dict[str, Known] = field(default_factory=dict)
+    """The session's index, by the model that counts its tokens."""
+    embedder: Embedder | None = None
+    """What makes vectors for choosing (None: not asked for yet, or none)."""
+    cards: Beside | None = None
+    """What makes cards beside the run (None: nothing does)."""
+    last: PhaseRun | None = None
+    """The phase before the one that runs (None: there was none)."""
+    calls: int = 0
+    """Calls of models so far."""
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    """Tokens that were billed."""
+    cost: float | None = 0.0
+    """US dollars (None: a call had no known price)."""
+    saved_tokens: int = 0
+    """Tokens that a snowball would have sent beyond what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One session: what it was set up with, and its progress."""
 
     cascade: Cascade
+    """The cascade that runs."""
     record: Recorder
+    """Where rows go."""
     input: Mapping[str, Any]
+    """The user's input, as JSON values."""
     resolve: Callable[[str], tuple[Provider, ModelInfo]]
+    """Turns `provider/model` into its provider and what is known of the model."""
     registry: Registry
+    """The tools by name."""
     emit: Callable[[Event], None]
+    """Where events go."""
     settings: Settings
-    readable: tuple[Path, ...] = ()
+    """The user's settings."""
     results: Path = Path()
+    """The folder with the originals of shortened tool results."""
     closed: Path | None = None
+    """The store, where nothing else is open to tools."""
     search: WebSearch | None = None
-    state: dict[str, Any] = field(default_factory=dict[str, Any])
-    outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
-    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
-    callouts: dict[str, str] = field(default_factory=dict[str, str])
-    previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    sent: Sent | None = None
-    assumed: set[str] = field(default_factory=set[str])
+    """The provider's search of the web that `web_search` has, if it has one."""
     caches: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
+    """What is known of each model's prompt cache."""
     net: Net = field(default_factory=Net)
+    """What windows saved and cost."""
     injected: Injected = field(default_factory=Injected)
-    known: dict[str, Known] = field(default_factory=dict)
-    embedder: Embedder | None = None
-    last: PhaseRun | None = None
-    calls: int = 0
-    usage: Usage = field(default_factory=lambda: Usage(0, 0))
-    cost: float | None = 0.0
-    saved_tokens: int = 0
-    cards: Beside | None = None
+    """What injectors hold for the session."""
+    progress: RunProgress = field(default_factory=RunProgress)
+    """What the session has come to so far."""
 
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
@@ -151,12 +171,12 @@ class Run:
 
     def let_read(self, file: Path) -> None:
         """Let the tools of this phase and of later ones read a file outside their folder."""
-        if file not in self.readable:
-            self.readable = (*self.readable, file)
+        if file not in self.progress.readable:
+            self.progress.readable = (*self.progress.readable, file)
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
-        self.saved_tokens += saved
+        self.progress.saved_tokens += saved
         return self._add(usage, 0.0 if info.free else _cost(info.name, usage))
 
     def charge_tool(self, spent: Spent) -> float | None:
@@ -168,9 +188,11 @@ class Run:
         return self._add(spent.usage, price)
 
     def _add(self, usage: Usage, price: float | None) -> float | None:
-        self.usage = self.usage.plus(usage)
+        self.progress.usage = self.progress.usage.plus(usage)
         # One call without a price makes the sum unknown; it is never counted as zero.
-        self.cost = None if self.cost is None or price is None else self.cost + price
+        self.progress.cost = (
+            None if self.progress.cost is None or price is None else self.progress.cost + price
+        )
         return price
 
 
@@ -180,62 +202,84 @@ def _cost(model: str, usage: Usage) -> float | None:
 
 
 @dataclass(slots=True)
-class PhaseRun:
-    """One phase in hand.
+class PhaseProgress:
+    """What a phase has come to so far."""
 
-    `own` holds the phase's messages so far, its instructions first; `injected` the
-    messages its sources brought that it may expire; `edits` what it has committed of
-    them. `turn` and `attempt` count from 1. `newest_within` is the limit in tokens of
-    a sliding context. `replanned`: a provider found the phase too long, and it slides
-    from then on. `repaired`: the attempt has had its turn to mend an output that does
-    not match the schema. `forced_done`: a tool that the phase forces has been called.
-    `kept` are the messages that were called out and stay whole, with their tokens.
-    `course` decides what each call sees (None: all of it), `planner` when, where the cache
-    holds; `fed` messages of `own` it has
-    been handed; `asked` are the texts that a model was asked for; `brought` what it brought in
-    unasked, as it stands in the record. `chosen` are the messages that it chose at its start,
-    with their tokens, and `whole` what a snowball would have shown before it (None: it does
-    not choose); `chose`: what it sees is its choice, and no snowball. `position_cost` is what the
-    place of injected sources costs, and the other would. `injection` is what it has of injectors.
-    """
+    blocks: Blocks
+    """What it sees of what was said before, in blocks."""
+    own: list[Item]
+    """The messages said in it, its instructions first."""
+    state: StateCopy
+    """The attempt's own copy of the state."""
+    context: ToolContext
+    """What its tools may use."""
+    newest_within: int
+    """The most tokens of a context that slides."""
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """Its tools by name."""
+    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    """The edits in force for it, by occurrence."""
+    kept: dict[str, int] = field(default_factory=dict[str, int])
+    """Messages that were called out and stay whole, with their tokens."""
+    course: Course | None = None
+    """Decides what each call sees (None: all of it)."""
+    planner: Planner | None = None
+    """When edits are made, as long as the cache holds (None: at once)."""
+    fed: int = 0
+    """How many of its own messages `course` was handed."""
+    asked: set[str] = field(default_factory=set[str])
+    """The texts that a model was asked for, by key."""
+    brought: dict[str, Item] = field(default_factory=dict[str, Item])
+    """What `course` brought in unasked, as it stands in the record."""
+    chosen: dict[str, int] = field(default_factory=dict[str, int])
+    """The messages that it chose at its start, with their tokens."""
+    whole: tuple[Entry, ...] | None = None
+    """What a snowball would have shown at its start (None: it does not choose)."""
+    chose: bool = False
+    """Whether it sees what it chose, and no snowball."""
+    turn: int = 0
+    """Its calls so far, the one that is made included."""
+    attempt: int = 1
+    """The attempt, from 1."""
+    forced_done: bool = False
+    """Whether a tool that it forces was called."""
+    replanned: bool = False
+    """Whether a provider refused it as too long, so that it slides from then on."""
+    repaired: bool = False
+    """Whether the attempt had its turn to mend an output that does not match the schema."""
+    position_cost: Mapping[str, Any] | None = None
+    """What the place of injected sources costs, and what the other would."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRun:
+    """One phase of a run: what it was set up with, and its progress."""
 
     phase: Phase
+    """The phase as the cascade declares it."""
     rule: Rule
+    """What it may see, compiled."""
     generation: Generation
+    """How its replies are asked for."""
     provider: Provider
+    """Who is called."""
     info: ModelInfo
-    tools: Mapping[str, Tool]
-    blocks: Blocks
-    own: list[Item]
+    """What is known of the model."""
     injected: tuple[Item, ...]
+    """The messages that its sources brought and that it may let expire."""
     trace_id: str
-    state: StateCopy
-    context: ToolContext
-    newest_within: int
-    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
-    kept: dict[str, int] = field(default_factory=dict[str, int])
-    course: Course | None = None
-    planner: Planner | None = None
-    fed: int = 0
-    asked: set[str] = field(default_factory=set[str])
-    brought: dict[str, Item] = field(default_factory=dict[str, Item])
-    chosen: dict[str, int] = field(default_factory=dict[str, int])
-    whole: tuple[Entry, ...] | None = None
-    chose: bool = False
-    turn: int = 0
-    attempt: int = 1
-    forced_done: bool = False
-    replanned: bool = False
-    repaired: bool = False
-    position_cost: Mapping[str, Any] | None = None
+    """The row of its instructions."""
+    progress: PhaseProgress
+    """What it has come to so far."""
     injection: PhaseInjected | None = None
+    """What it holds of injectors (None: it has none)."""
 
     @property
     def instructions(self) -> Item:
         """The phase's instructions, as they occurred."""
-        return self.own[0]
+        return self.progress.own[0]
 
     @property
     def allowed(self) -> tuple[ToolSpec, ...]:
         """What the model is told of the phase's tools."""
-        return tuple(tool.spec for tool in self.tools.values())
+        return tuple(tool.spec for tool in self.progress.tools.values())

@@ -40,7 +40,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
     await fair()
-    phase_run.turn += 1
+    phase_run.progress.turn += 1
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
 
     # Prepare: all that acts before the call is planned.
@@ -60,19 +60,19 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     seconds = record.clock() - started
     reply, reported = take_report(run, phase_run, plan, reply, started)
     billed = note_sent(run, phase_run, plan.shown, bare=plan.bare, tools=plan.tools, at=started)
-    run.previous = plan.weighed
+    run.progress.previous = plan.weighed
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
 
     # The reply with what the call saw and why, in one batch.
     made = [*edits, *decided(phase_run)]
     changes = edit_records(made)
-    asked_by_results = phase_run.own[-1].node == NodeType.TOOL_RESULT
+    asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
         reply.message,
         phase=name,
-        turn=phase_run.turn,
-        attempt=phase_run.attempt,
+        turn=phase_run.progress.turn,
+        attempt=phase_run.progress.attempt,
         parent_id=phase_run.trace_id,
         model=phase_run.info.name,
         tokens_in=reply.usage.tokens_in,
@@ -112,12 +112,12 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     said = record.append(rows, calls=[call], edits=changes)
-    phase_run.own += said
+    phase_run.progress.own += said
     mark_matches(run, phase_run, said)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, made))
     usage = reply.usage
     told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
-    run.emit(CallEnded(name, phase_run.turn, *told))
+    run.emit(CallEnded(name, phase_run.progress.turn, *told))
 
     # Run what it asked for.
     if reply.message.tool_calls:
@@ -130,7 +130,13 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     if plan.details["budget"]:
         tell_budget(run, phase_run, plan.sent)
     run.emit(
-        CallStarted(name, phase_run.turn, phase_run.attempt, plan.sent, plan.sent + plan.saved)
+        CallStarted(
+            name,
+            phase_run.progress.turn,
+            phase_run.progress.attempt,
+            plan.sent,
+            plan.sent + plan.saved,
+        )
     )
     return await send(
         phase_run, request_of(run, phase_run, plan), lambda text: run.emit(TextArrived(name, text))

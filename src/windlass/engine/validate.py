@@ -45,10 +45,10 @@ async def judge(run: Run, phase_run: PhaseRun, output: str) -> Verdict | None:
     if validator is None:
         return None if schema is None else Verdict(valid=True)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
-    given = {"output": output, "state": dict(phase_run.state), "input": dict(run.input)}
+    given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
     arguments = _arguments(tool, given, phase_run.phase.name)
     call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
-    answer = await run_tool(tool, call, phase_run.context)
+    answer = await run_tool(tool, call, phase_run.progress.context)
     if answer.error:
         raise PhaseFailed(
             f"phase {phase_run.phase.name!r}: the validator {validator!r} failed: {answer.text}"

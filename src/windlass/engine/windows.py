@@ -61,7 +61,7 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
     """The course of a phase: what it begins with, and who decides on it."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
-    can_read = READ in phase_run.tools
+    can_read = READ in phase_run.progress.tools
     prices = _prices(run, phase_run)
 
     def back(message: Message) -> str:
@@ -79,16 +79,18 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
             where=lambda item, number: _picture_file(run, item, number),
         ),
         count=phase_run.info.counter.message,
-        kept=ChainMap(phase_run.kept, phase_run.chosen),  # what was chosen stands for the phase
+        kept=ChainMap(
+            phase_run.progress.kept, phase_run.progress.chosen
+        ),  # what was chosen stands for the phase
         facts={
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
-            for name, tool in phase_run.tools.items()
+            for name, tool in phase_run.progress.tools.items()
         },
         back=back,
         planner=planner_of(policy, prices, tells=True),
     )
-    phase_run.planner = course.planner
-    for entry in assemble(phase_run.blocks, ()):
+    phase_run.progress.planner = course.planner
+    for entry in assemble(phase_run.progress.blocks, ()):
         course.append_entry(entry, at=run.record.times.get(entry.item.id))
     if not _goes_on(run, phase_run, course):
         course.cool()
@@ -98,8 +100,8 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
 def _prices(run: Run, phase_run: PhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
     name, cache = phase_run.info.name, cache_of(run, phase_run.info)
-    if cache.assumed and name not in run.assumed:
-        run.assumed.add(name)
+    if cache.assumed and name not in run.progress.assumed:
+        run.progress.assumed.add(name)
         run.emit(Noted(phase_run.phase.name, cache.assumed))
     return cache.prices
 
@@ -110,7 +112,10 @@ def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
     It was not where the phase begins with other tools, another system prompt or another
     model, or with a context that is no continuation of what was sent before.
     """
-    messages = [entry.message for entry in assemble(phase_run.blocks, show(phase_run.own, ""))]
+    messages = [
+        entry.message
+        for entry in assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    ]
     tools = run.definitions(phase_run.allowed, messages)
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
@@ -122,7 +127,7 @@ def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
-    said = [entry.message for entry in assemble(phase_run.blocks, ())]
+    said = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, said)
     added = phase_run.injection.reserve if phase_run.injection else 0
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
@@ -143,14 +148,14 @@ def _picture_file(run: Run, item: Item, number: int) -> str | None:
 
 def decided(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
-    course = phase_run.course
+    course = phase_run.progress.course
     if course is None:
         return []
     new: dict[int, Edit] = {}
     for at, edit in {**course.edits, **course.pending}.items():
         ident = course.items[at].id
-        if phase_run.edits.get(ident) is not edit:
-            phase_run.edits[ident] = edit
+        if phase_run.progress.edits.get(ident) is not edit:
+            phase_run.progress.edits[ident] = edit
             new[id(edit)] = edit
     return list(new.values())
 
@@ -182,8 +187,8 @@ def selection_row(
     """
     pinned = {
         phase_run.instructions.id,
-        *phase_run.kept,
-        *(entry.item.id for entry in phase_run.blocks.system),
+        *phase_run.progress.kept,
+        *(entry.item.id for entry in phase_run.progress.blocks.system),
     }
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
@@ -194,7 +199,7 @@ def selection_row(
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
-        "turn": phase_run.turn,
+        "turn": phase_run.progress.turn,
         **{name: columns[name] for name in ("full_history_size", "context_size", "tokens_saved")},
         "masked_count": sum(why.values()),
         "because": dict(why),
@@ -207,8 +212,8 @@ def selection_row(
     return run.record.row(
         NodeType.CONTEXT_SELECTION,
         phase=phase_run.phase.name,
-        turn=phase_run.turn,
-        attempt=phase_run.attempt,
+        turn=phase_run.progress.turn,
+        attempt=phase_run.progress.attempt,
         metadata=told,
         **columns,
     )
@@ -218,13 +223,13 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.own)}
-    if phase_run.course is not None:
-        originals |= {item.id: item.message for item in phase_run.course.items}
+    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
+    if phase_run.progress.course is not None:
+        originals |= {item.id: item.message for item in phase_run.progress.course.items}
     keeper, session = run.record.keeper, run.record.session_id
     for edit in edits:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
                 run.let_read(keeper.store_tool_result(session, file_name(original), original.key))
-    phase_run.context = replace(phase_run.context, readable=run.readable)
+    phase_run.progress.context = replace(phase_run.progress.context, readable=run.progress.readable)

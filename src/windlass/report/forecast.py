@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.choosing import asked_by
@@ -60,7 +60,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     first = phases[0]
     if first.tackle == "manifest":
         first = first.model_copy(update={"tackle": ()})
-        run.cascade = run.cascade.model_copy(update={"phases": (first, *phases[1:])})
+        run = replace(run, cascade=whole.model_copy(update={"phases": (first, *phases[1:])}))
     models = start_session(run)
     servers = needed_servers(run)
     try:
@@ -68,8 +68,10 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         phase_run = await begin(run, first)
     finally:
         await servers.stop()
-    entries = assemble(phase_run.blocks, show(phase_run.own, "said in this phase"))
-    phase_run.turn = 1
+    entries = assemble(
+        phase_run.progress.blocks, show(phase_run.progress.own, "said in this phase")
+    )
+    phase_run.progress.turn = 1
     prepare_blocks(run, phase_run, entries, phase_run.allowed)
     shown = attach_blocks(run, phase_run, entries, phase_run.allowed, run.record.clock())
     messages = tuple(entry.message for entry in shown.entries)
@@ -101,7 +103,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         models=models,
         phase=first.name,
         messages=messages,
-        tools=tuple(phase_run.tools),
+        tools=tuple(phase_run.progress.tools),
         tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
         priced_as=names,
         dollars=cost(name, hosted, 0),

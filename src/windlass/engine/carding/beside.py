@@ -168,7 +168,7 @@ class Beside:
         self._queue = Queue(
             record.session_id,
             count=info.counter.message,
-            marks=lambda: Marks(dict(run.callouts), {}),
+            marks=lambda: Marks(dict(run.progress.callouts), {}),
             record=record.append,
             charge=run.charge_tool,
         )
@@ -244,7 +244,7 @@ class Beside:
 
     async def _follow_marks(self) -> None:
         """Bring the cards up to what was called out since they were made."""
-        now = dict(self._run.callouts)
+        now = dict(self._run.progress.callouts)
         changed = {id_ for id_, name in now.items() if self._marked.get(id_) != name}
         if not changed:
             return
@@ -342,20 +342,20 @@ def start_cards(run: Run) -> None:
         run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
         run.emit(Noted("", text))
         return
-    run.cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
-    run.cards.start()
+    run.progress.cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
+    run.progress.cards.start()
 
 
 async def drain_cards(run: Run) -> None:
     """Give the cards of a run a short time to be made."""
-    if run.cards is not None:
-        await run.cards.drain()
+    if run.progress.cards is not None:
+        await run.progress.cards.drain()
 
 
 async def stop_cards(run: Run) -> None:
     """Make no more cards beside the run."""
-    if run.cards is not None:
-        await run.cards.stop()
+    if run.progress.cards is not None:
+        await run.progress.cards.stop()
 
 
 async def make_cards(

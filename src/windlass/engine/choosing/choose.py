@@ -72,7 +72,7 @@ class _Scene:
 
     @property
     def can_recall(self) -> bool:
-        return RECALL.name in self.phase_run.tools
+        return RECALL.name in self.phase_run.progress.tools
 
 
 async def choose(
@@ -88,7 +88,7 @@ async def choose(
     """
     made = phase_run.rule.choosing
     assert made is not None
-    phase_run.whole = snowball
+    phase_run.progress.whole = snowball
     await known_beside(run, phase_run.info)
     ground, onward = _ground(run, phase_run, made, brought), base_of(run, phase_run, snowball)
     scene = _Scene(run, phase_run, made, ground, brought, snowball, onward)
@@ -163,7 +163,7 @@ def _ground(run: Run, phase_run: PhaseRun, made: Choosing, brought: Gathered) ->
         phases=[name for name in ran if name != phase_run.phase.name and name not in made.exclude],
         outcomes=outcomes,
         rows=list(record.keeper.rows(record.session_id)),
-        callouts=run.callouts,
+        callouts=run.progress.callouts,
         held={entry.item.id for entry in brought.sources},
         count=phase_run.info.counter.message,
     )
@@ -203,8 +203,8 @@ def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
     if not scene.made.outline or not places:
         return None
-    shown = [entry.message for entry in (*phase_run.blocks.system, *scene.brought.sources)]
-    shown += [item.message for item in phase_run.own]
+    shown = [entry.message for entry in (*phase_run.progress.blocks.system, *scene.brought.sources)]
+    shown += [item.message for item in phase_run.progress.own]
     shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
     role: Role = scene.made.anchors.as_role if phase_run.info.system_anywhere else "user"
     recall = scene.can_recall
@@ -240,8 +240,8 @@ def _question(made: Choosing, wanted: Wanted) -> tuple[Selecting | None, str]:
 
 def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """What choosing costs beside going on; the question to a selector included."""
-    phase_run, system = scene.phase_run, scene.phase_run.blocks.system
-    own = show(phase_run.own, "")
+    phase_run, system = scene.phase_run, scene.phase_run.progress.blocks.system
+    own = show(phase_run.progress.own, "")
     told = () if choice.input is None else (_trial(choice.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, told, scene.brought.sources, middle), own)
@@ -323,13 +323,17 @@ def _go_on(scene: _Scene, choice: Choice) -> None:
     phase_run, base = scene.phase_run, scene.base
     more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
     sources = (*without_repeats(scene.brought.sources, *held_by(base.entries)), *more)
-    phase_run.blocks = Blocks(phase_run.blocks.system, (), sources, base.entries, "end")
-    phase_run.chose = base.chosen
+    phase_run.progress.blocks = Blocks(
+        phase_run.progress.blocks.system, (), sources, base.entries, "end"
+    )
+    phase_run.progress.chose = base.chosen
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
-    messages = [entry.message for entry in entries] + [item.message for item in phase_run.own]
+    messages = [entry.message for entry in entries] + [
+        item.message for item in phase_run.progress.own
+    ]
     said = "\n".join(message.text for message in messages)
     return all(leaf in said for leaf in _leaves(values))
 
@@ -352,12 +356,14 @@ def _see_chosen(scene: _Scene, choice: Choice) -> None:
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
         entries = (_entry(scene, _header()), *entries)
-    phase_run.blocks = Blocks(phase_run.blocks.system, told, sources, entries)
-    phase_run.chose = True
+    phase_run.progress.blocks = Blocks(phase_run.progress.blocks.system, told, sources, entries)
+    phase_run.progress.chose = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
     count = phase_run.info.counter.message
-    phase_run.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+    phase_run.progress.chosen = {
+        e.item.id: count(e.message) for e in entries if e.item.id in picked
+    }
 
 
 def _entry(scene: _Scene, piece: Piece) -> Entry:

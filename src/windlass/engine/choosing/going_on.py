@@ -36,15 +36,15 @@ class Base:
 
 def base_of(run: Run, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
     """What a phase can go on from."""
-    last = run.last
-    if last is None or not last.chose or last.info.name != phase_run.info.name:
+    last = run.progress.last
+    if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
         return Base(snowball)
     reason = f"goes on from what {last.phase.name} saw"
-    own = show(last.own, reason)
+    own = show(last.progress.own, reason)
     if last.rule.output_only:
-        own = output_only(last.own, reason)
-    before = assemble(replace(last.blocks, system=()), own)
-    return Base(apply(before, last.edits), chosen=True)
+        own = output_only(last.progress.own, reason)
+    before = assemble(replace(last.progress.blocks, system=()), own)
+    return Base(apply(before, last.progress.edits), chosen=True)
 
 
 def missing(base: Base, pieces: Sequence[Piece], known: Known) -> list[Piece]:

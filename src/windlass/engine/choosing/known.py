@@ -75,7 +75,7 @@ class Known:
 
 async def known_beside(run: Run, info: ModelInfo) -> Known:
     """The same as `known_of`; long messages are taken in beside the event loop."""
-    known = run.known.setdefault(info.name, Known(info.counter.message))
+    known = run.progress.known.setdefault(info.name, Known(info.counter.message))
     record = run.record
     born = list(record.born)
     if sum(item.message.chars for item in born[len(known.index) :]) > _AT_ONCE:
@@ -86,9 +86,9 @@ async def known_beside(run: Run, info: ModelInfo) -> Known:
 
 def known_of(run: Run, info: ModelInfo) -> Known:
     """The run's session as far as it was said, with tokens as the model counts them."""
-    known = run.known.get(info.name)
+    known = run.progress.known.get(info.name)
     if known is None:
-        known = run.known[info.name] = Known(info.counter.message)
+        known = run.progress.known[info.name] = Known(info.counter.message)
     record = run.record
     known.grow(record.born, lambda: cards_of(record.keeper, record.session_id))
     return known
@@ -99,11 +99,11 @@ def embedder_for(run: Run) -> Embedder | None:
 
     Raises UsageError for one that is not there.
     """
-    if run.embedder is None:
+    if run.progress.embedder is None:
         make = embedder_of(run.settings)
         made = None if make is None else make()
-        run.embedder = Remembering(made) if made is not None and is_remote(made) else made
-    return run.embedder
+        run.progress.embedder = Remembering(made) if made is not None and is_remote(made) else made
+    return run.progress.embedder
 
 
 class Remembering:

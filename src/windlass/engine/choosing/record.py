@@ -34,9 +34,13 @@ def record_choice(
     made = phase_run.rule.choosing
     assert made is not None
     anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
-    shown = assemble(phase_run.blocks, show(phase_run.own, ""))
+    shown = assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
     count = phase_run.info.counter.message
-    full = len(phase_run.whole or ()) + len(phase_run.blocks.system) + len(phase_run.own)
+    full = (
+        len(phase_run.progress.whole or ())
+        + len(phase_run.progress.blocks.system)
+        + len(phase_run.progress.own)
+    )
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
@@ -45,7 +49,11 @@ def record_choice(
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
         "text": text,
-        "strategy": choice.strategy if not why_kept else "go_on" if phase_run.chose else "snowball",
+        "strategy": choice.strategy
+        if not why_kept
+        else "go_on"
+        if phase_run.progress.chose
+        else "snowball",
         "strategy_asked": made.selection.strategy,
         "note": choice.note,
         "kept": why_kept,
@@ -117,7 +125,7 @@ def _sentence(phase_run: PhaseRun, choice: Choice, worth: Worth, why_kept: str) 
     if why_kept:
         seen = (
             f"goes on from {worth.go_on.tokens:,} tokens"
-            if phase_run.chose
+            if phase_run.progress.chose
             else "sees all that was said"
         )
         return f"phase {name!r} {seen}: {why_kept}"

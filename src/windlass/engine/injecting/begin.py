@@ -109,7 +109,9 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
         if told := too_long_tools(phase_run.allowed, count, one.cap):
             _warn(run, name, told)
     blocks = blocks_of(held.placed, Tier.SESSION, seen, count, share(run, phase_run, held))
-    first = phase_run.blocks.system[0].message.key if phase_run.blocks.system else ""
+    first = (
+        phase_run.progress.blocks.system[0].message.key if phase_run.progress.blocks.system else ""
+    )
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
     goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
@@ -119,12 +121,12 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
         tell_changes(run, phase_run, held, blocks)
     if last.item is not None and last.message is not None:
         entry = Entry(last.item, last.message, USER_CONTEXT)
-        phase_run.blocks = replace(phase_run.blocks, context=(entry,))
+        phase_run.progress.blocks = replace(phase_run.progress.blocks, context=(entry,))
 
 
 def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
-    told = record_blocks(run, phase_run.phase.name, phase_run.turn, blocks)
+    told = record_blocks(run, phase_run.phase.name, phase_run.progress.turn, blocks)
     known = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
@@ -135,7 +137,7 @@ def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: st
         NodeType.CONTEXT_INJECTION,
         message,
         phase=phase_run.phase.name,
-        turn=phase_run.turn,
+        turn=phase_run.progress.turn,
         metadata=metadata,
     )
     (item,) = run.record.append([row])
@@ -164,14 +166,19 @@ def tell_changes(
     changes = "\n".join(texts)
     held.changes = "\n".join(filter(None, (held.changes, changes)))
     told = phase_run.info.counter.text(changes)
-    prices, behind = cache_of(run, phase_run.info).prices, sum(tokens for _, tokens in run.previous)
+    prices, behind = (
+        cache_of(run, phase_run.info).prices,
+        sum(tokens for _, tokens in run.progress.previous),
+    )
     rewrite = round((prices.write - prices.read) * behind)
     text = (
         f"the user context has changed: told in {told:,} tokens at the end of the next call;"
         f" written anew in its place it would cost the worth of up to {rewrite:,}"
     )
     more = {"tokens": told, "rewrite": rewrite, "changes": changes}
-    run.record.decide(phase_run.phase.name, text, kind="user_context", turn=phase_run.turn, **more)
+    run.record.decide(
+        phase_run.phase.name, text, kind="user_context", turn=phase_run.progress.turn, **more
+    )
 
 
 # ---- what injectors look at -------------------------------------------------------------
@@ -183,11 +190,11 @@ def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
     specs = phase_run.allowed
     return replace(
         seen,
-        turn=max(1, phase_run.turn),
-        state=phase_run.state,
+        turn=max(1, phase_run.progress.turn),
+        state=phase_run.progress.state,
         tools=tuple(spec.name for spec in specs),
         definitions=specs,
-        style=style_of(run.record.session_id, phase_run.phase.name, phase_run.turn)
+        style=style_of(run.record.session_id, phase_run.phase.name, phase_run.progress.turn)
         if held.vary
         else PLAIN,
         values=_values(run, phase_run, held),
@@ -200,9 +207,9 @@ def _situation(run: Run, phase: Phase, held: PhaseInjected) -> Situation:
         session_id=run.record.session_id,
         phase=phase.name,
         task=held.task,
-        call=run.calls + 1,
+        call=run.progress.calls + 1,
         input=run.input,
-        state=run.state,
+        state=run.progress.state,
         root=run.settings.root.resolve(),
         closed=run.closed,
         banks=tuple(banks.read) if banks else (),
@@ -223,14 +230,18 @@ def moments_of(run: Run) -> dict[str, str]:
     now = datetime.fromtimestamp(run.record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        "call": str(run.calls + 1),
+        "call": str(run.progress.calls + 1),
         "session_id": run.record.session_id,
     }
 
 
 def _values(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Mapping[str, str]:
     """The values that were moved, as they are now."""
-    given: dict[str, Any] = {"input": run.input, "state": phase_run.state, "outputs": run.outputs}
+    given: dict[str, Any] = {
+        "input": run.input,
+        "state": phase_run.progress.state,
+        "outputs": run.progress.outputs,
+    }
     moments = moments_of(run) if held.moved else {}
     return {
         name: render(f"{{{{ {said} }}}}", **given, where=held.where, moments=moments)
@@ -240,7 +251,11 @@ def _values(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Mapping[str, 
 
 def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
     """The system role with its values as they are now."""
-    given: dict[str, Any] = {"input": run.input, "state": phase_run.state, "outputs": run.outputs}
+    given: dict[str, Any] = {
+        "input": run.input,
+        "state": phase_run.progress.state,
+        "outputs": run.progress.outputs,
+    }
     return render(held.role, **given, where=held.where, moments=moments_of(run))
 
 
@@ -249,7 +264,7 @@ def share(
 ) -> float:
     """The share of their caps that blocks have: less where little room is left."""
     counter = phase_run.info.counter
-    shown = entries or assemble(phase_run.blocks, show(phase_run.own, ""))
+    shown = entries or assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
     messages = [entry.message for entry in shown]
     sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)

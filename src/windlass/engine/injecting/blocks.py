@@ -63,7 +63,7 @@ def prepare_blocks(
 ) -> None:
     """Render the blocks of the next call and put them into the record, once a turn."""
     held = phase_run.injection
-    if held is None or held.turn == phase_run.turn or not entries:
+    if held is None or held.turn == phase_run.progress.turn or not entries:
         return
     entries = _as_it_stands(run, phase_run, held, entries)
     _look_again(run, phase_run, held)
@@ -116,13 +116,13 @@ def attach_blocks(
 
 def tell_attached(run: Run, phase_run: PhaseRun) -> None:
     """Tell the phase's course what the last request had at the end of its messages."""
-    course, attached = phase_run.course, run.injected.attached
+    course, attached = phase_run.progress.course, run.injected.attached
     if course is None:
         return
     laid: dict[int, int] = {}
     for at, entry in enumerate(course.entries[: course.sent] if attached else ()):
         if entry is not None:
-            one = attached.get(phase_run.brought.get(entry.item.id, entry.item).id)
+            one = attached.get(phase_run.progress.brought.get(entry.item.id, entry.item).id)
             if one is not None and one.on == entry.message.key:
                 laid[at] = one.tokens + one.lasting_tokens
     course.laid = Laid.of(laid, course.sent) if laid else NOTHING
@@ -158,20 +158,20 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     held.now = record_blocks(
         run,
         phase_run.phase.name,
-        phase_run.turn,
+        phase_run.progress.turn,
         blocks,
-        attempt=phase_run.attempt,
+        attempt=phase_run.progress.attempt,
         parent_id=phase_run.trace_id,
     )
     held.text = seen.style.separator.join(block.text for block in blocks if block.text)
     held.lasting, held.changes = held.changes, ""
-    held.turn = phase_run.turn
+    held.turn = phase_run.progress.turn
 
 
 def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
-    if again and run.injected.context is not None and phase_run.turn > 1:
+    if again and run.injected.context is not None and phase_run.progress.turn > 1:
         seen, left = situation(run, phase_run, held), share(run, phase_run, held)
         blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)

@@ -23,7 +23,7 @@ _LONGEST = 12_000
 
 def keepsakes(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Keepsake, ...]:
     """The pictures of the session and the files that tools wrote, newest first, each once."""
-    if LOOK not in phase_run.tools:
+    if LOOK not in phase_run.progress.tools:
         return ()
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
     found: dict[str, Keepsake] = {}

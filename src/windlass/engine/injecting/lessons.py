@@ -22,7 +22,7 @@ def note_results(
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
     for call, output in answered:
-        names = touched(phase_run.tools.get(call.name), call)
+        names = touched(phase_run.progress.tools.get(call.name), call)
         about = frozenset(f"{call.name} {name}" for said in names.values() for name in said)
         now = Failure(call.name, call.arguments, output.text.strip().partition("\n")[0])
         if output.error:
@@ -38,7 +38,7 @@ def note_results(
 
 def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
-    plan = plan_in(phase_run.state)
+    plan = plan_in(phase_run.progress.state)
     if plan is None:
         return
     steps = tuple((one.status, one.text, one.conclusion) for one in plan.steps)
@@ -46,5 +46,9 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
         PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
     )
     run.record.decide(
-        phase_run.phase.name, plan.told(), kind="plan", turn=phase_run.turn, plan=plan.as_state()
+        phase_run.phase.name,
+        plan.told(),
+        kind="plan",
+        turn=phase_run.progress.turn,
+        plan=plan.as_state(),
     )

@@ -42,7 +42,7 @@ def described(job: Job, task: Task) -> str:
 def values_of(job: Job) -> dict[str, Any]:
     """What templates and expressions see."""
     run = job.run
-    return {"input": run.input, "state": run.state, "outputs": run.outputs}
+    return {"input": run.input, "state": run.progress.state, "outputs": run.progress.outputs}
 
 
 async def run_atomic(

@@ -94,22 +94,27 @@ class Job:
         `aside`: it runs beside others, so that it has its own state and knows its own part of
         the models' caches only.
         """
-        record = run.record
+        record, part = run.record, run.progress
         own = Recorder(record.keeper, record.session_id, record.clock, record.new_id)
-        if aside:
-            changes |= {"state": dict(run.state), "outputs": dict(run.outputs)}
-            changes |= {"caches": dict[str, ModelCache]()}
-        fresh = replace(
-            run,
-            record=own,
+        progress = replace(
+            part,
+            state=dict(part.state) if aside else part.state,
+            outputs=dict(part.outputs) if aside else part.outputs,
             edits={},
             callouts={},
             previous=[],
             sent=None,
-            injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
             usage=Usage(0, 0),
             cost=0.0,
             saved_tokens=0,
+        )
+        if aside:
+            changes["caches"] = dict[str, ModelCache]()
+        fresh = replace(
+            run,
+            record=own,
+            injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
+            progress=progress,
             **changes,
         )
         return replace(self, run=fresh)
@@ -117,9 +122,10 @@ class Job:
 
 def add_up(run: Run, part: Run) -> None:
     """Add what a part of the session used to the whole."""
-    run.usage = run.usage.plus(part.usage)
-    run.cost = None if run.cost is None or part.cost is None else run.cost + part.cost
-    run.saved_tokens += part.saved_tokens
+    whole, used = run.progress, part.progress
+    whole.usage = whole.usage.plus(used.usage)
+    whole.cost = None if whole.cost is None or used.cost is None else whole.cost + used.cost
+    whole.saved_tokens += used.saved_tokens
 
 
 def carried(job: Job, done: Done, how: Format, counter: Counter) -> Piece:

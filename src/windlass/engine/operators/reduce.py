@@ -179,7 +179,7 @@ async def _reduced(
         if len(groups) == 1:
             pieces = _pieces(job, level, called, 0)
             done = await run_task(job, reduction, frame, pieces, path=of_it)
-            job.run.outputs[reduction.path] = output_of(job, done)
+            job.run.progress.outputs[reduction.path] = output_of(job, done)
             return replace(done, status=status_of([*results, done]))
         largest = max(one.tokens for one in level)
         if len(groups) == len(level) or largest > room:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from windlass.engine.breaker import check_breaker, told_of_windows
@@ -52,7 +53,8 @@ async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result
         _restore(job)
     for warning in program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
-    check_breaker(run)
+    run = check_breaker(run)
+    job = replace(job, run=run)
     error: WindlassError | None = None
     status: Status = "completed"
     done: Done | None = None
@@ -80,17 +82,17 @@ async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result
     said = str(error) if error else None
     details = told_of_windows(run)
     record.append(outcomes=[Outcome(status, record.clock(), error=said, details=details)])
-    outputs = {name: str(output) for name, output in run.outputs.items()}
+    outputs = {name: str(output) for name, output in run.progress.outputs.items()}
     output = job.text(done) if done is not None else ""
     return Result(
         status=status,
         output=output,
         outputs=outputs or ({program.task.path: output} if done is not None else {}),
-        state=dict(run.state),
+        state=dict(run.progress.state),
         session_id=record.session_id,
-        usage=run.usage,
-        cost=run.cost,
-        saved=run.saved_tokens,
+        usage=run.progress.usage,
+        cost=run.progress.cost,
+        saved=run.progress.saved_tokens,
         error=error,
         notes=dict(error.notes) if isinstance(error, TaskError) else {},
     )
@@ -101,10 +103,10 @@ def _restore(job: Job) -> None:
     record = job.run.record
     for path, done in job.finished.items():
         if "[" not in path:
-            job.run.outputs[path] = output_of(job, done)
+            job.run.progress.outputs[path] = output_of(job, done)
     for change in record.keeper.state(record.session_id):
         if "[" not in change.phase and change.phase in job.finished:
-            job.run.state[change.key] = change.value
+            job.run.progress.state[change.key] = change.value
 
 
 def _models(job: Job) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ async def _run_steps(
         done.append(one)
         if how == "notes_only" and index + 1 < len(task.steps):
             await write_notes(job, one)
-        job.run.outputs[step.path] = output_of(job, one)
+        job.run.progress.outputs[step.path] = output_of(job, one)
     return replace(done[-1], status=status_of(done))
 
 
