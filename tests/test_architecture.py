@@ -80,6 +80,7 @@ PURE_IMPORTS = {
     "windlass.errors",
     "windlass.messages",
     "windlass.patterns",
+    "windlass.pictures",
     "windlass.prompts",
     "windlass.tokens",
     "windlass.window",

@@ -13,7 +13,6 @@ from windlass.caching.breakpoints import mark
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
 from windlass.wire import anthropic
-from windlass.wire.validators import anthropic as rules
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 SYSTEM = "Be careful. " * 600
