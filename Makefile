@@ -12,7 +12,7 @@ PEERS := langchain agents headroom
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench same peers nightly pythons lock clean
+.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -26,6 +26,7 @@ help:
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
+	@echo "make house         measure the layout of the package; scripts/house.py -v names what it counts"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make pythons       make demo and make test with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
@@ -82,6 +83,9 @@ bench: $(STAMP)
 # Before and after a change that must not change windows; `bench/same.json` is written on purpose.
 same: $(STAMP)
 	@$(BIN)/python -m bench.same
+
+house: $(STAMP)
+	@$(BIN)/python scripts/house.py
 
 # Other packages to be measured beside Windlass, each in an environment of its own.
 peers: $(PEERS:%=$(VENV)/peers/%/.ready)
