@@ -9,6 +9,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.test_cache import Reporting, honest
+from tests.validators import anthropic as rules
 from windlass.caching.breakpoints import mark
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
