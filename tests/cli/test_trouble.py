@@ -261,7 +261,9 @@ class TestFailures:
         assert "windlass show s1" in said.err
 
     def test_a_locked_store(self, ran: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(SqliteKeeper.__init__.__kwdefaults__, "busy_s", 0.05)
+        defaults = SqliteKeeper.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "busy_s", 0.05)
         holding = sqlite3.connect(".windlass/windlass.sqlite")
         holding.execute("BEGIN EXCLUSIVE")
         try:

@@ -280,7 +280,9 @@ class TestStores:
     async def test_one_that_is_locked_by_another_loses_nothing_acknowledged(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(SqliteKeeper.__init__.__kwdefaults__, "busy_s", 0.05)
+        defaults = SqliteKeeper.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "busy_s", 0.05)
         locks: list[sqlite3.Connection] = []
 
         def script(request: Request) -> str:
