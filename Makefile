@@ -13,11 +13,12 @@ PEERS := langchain agents headroom
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test check lint types imports requirements servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests check lint types imports requirements servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
 	@echo "make test          make the environment, check the code and run the tests"
+	@echo "make tests         run the tests only"
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
@@ -30,7 +31,7 @@ help:
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
 	@echo "make house         measure the layout of the package; scripts/house.py -v names what it counts"
 	@echo "make peers         make the environments of the packages it compares with"
-	@echo "make pythons       make demo and make test with every Python that is supported and here"
+	@echo "make pythons       run the demo and the tests with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
@@ -48,7 +49,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
-test: check
+test: check tests
+
+tests: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadscope
 
 check: lint types imports
@@ -115,7 +118,7 @@ $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity --timeout 0 -k every_call tests/window/test_windows_properties.py
 
-# Both commands with each supported Python; `make python-3.13` with one.
+# The demo and the tests with each supported Python; `make python-3.13` with one.
 pythons:
 	@$(PYTHON) scripts/pythons.py
 
