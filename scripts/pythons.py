@@ -1,4 +1,4 @@
-"""Run README's two commands with every Python that Windlass supports, or with those named.
+"""Run the demo and the tests with every Python that Windlass supports, or with those named.
 
     python scripts/pythons.py [VERSION ...]
 
@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("demo", "test")
+COMMANDS = ("demo", "tests")
+# Lint, types and imports are the same for each: types are checked for the oldest.
 CLASSIFIER = "Programming Language :: Python :: "
 # A shim of pyenv answers for versions that are not there; the rest is what `make` needs of one.
 WORKS = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"

@@ -17,6 +17,7 @@ pytest_plugins = ["pytester", "tests.requirements_plugin"]
 settings.register_profile(
     "default", max_examples=60, deadline=None, derandomize=bool(os.environ.get("CI"))
 )
+settings.register_profile("quick", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=1_000, deadline=None)
 settings.register_profile("validity", max_examples=50_000, deadline=None)
 settings.load_profile("default")  # another: pytest --hypothesis-profile nightly

@@ -28,11 +28,11 @@ from windlass.messages import (
     Text,
     ToolCall,
     assistant,
-    picture,
     system,
     tool,
     user,
 )
+from windlass.pictures import picture
 
 # ---- files of pictures, made by hand ------------------------------------------------
 

@@ -6,10 +6,12 @@ import ast
 import doctest
 import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripts.house import import_circles, import_graph, repeated_class_names
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "windlass"
@@ -80,6 +82,7 @@ PURE_IMPORTS = {
     "windlass.errors",
     "windlass.messages",
     "windlass.patterns",
+    "windlass.pictures",
     "windlass.prompts",
     "windlass.tokens",
     "windlass.window",
@@ -96,6 +99,80 @@ UNFINISHED = re.compile(
 ELSEWHERE = re.compile(
     r"/wor[k]/|/roo[t]/|/hom[e]/\w|/User[s]/\w|pypi\.or[g]|pythonhoste[d]|registry\.npmj[s]"
 )
+REPEATED_NAMES = {
+    "Anchors",
+    "Answer",
+    "Asked",
+    "Blocks",
+    "Carried",
+    "Choice",
+    "Chosen",
+    "Client",
+    "Compress",
+    "Context",
+    "Decay",
+    "Decision",
+    "Declared",
+    "Draft",
+    "Engine",
+    "Entry",
+    "Explained",
+    "Failure",
+    "Finding",
+    "Found",
+    "Item",
+    "Job",
+    "Known",
+    "Made",
+    "Marks",
+    "Match",
+    "Memory",
+    "Origin",
+    "Page",
+    "Piece",
+    "Plan",
+    "Policy",
+    "Reader",
+    "Reading",
+    "Run",
+    "Said",
+    "Setting",
+    "Shape",
+    "Shown",
+    "Source",
+    "Task",
+    "Told",
+    "Validated",
+    "Wait",
+    "Wanted",
+}
+"""Public class names that stand twice. The list only shrinks."""
+
+CIRCULAR = {
+    "windlass.cascade.auto",
+    "windlass.cascade.choosing",
+    "windlass.cascade.injectors",
+    "windlass.cascade.memory",
+    "windlass.cascade.model",
+    "windlass.engine.carding.beside",
+    "windlass.engine.choosing.known",
+    "windlass.engine.meters",
+    "windlass.engine.operators.reduce",
+    "windlass.engine.operators.tasks",
+    "windlass.engine.state",
+    "windlass.history.appending",
+    "windlass.history.numbering",
+    "windlass.loop.chats",
+    "windlass.loop.context",
+    "windlass.loop.window",
+    "windlass.window.course",
+    "windlass.window.decision",
+    "windlass.window.draft",
+    "windlass.window.planner",
+    "windlass.window.proposals",
+}
+"""Modules that lie in a circle of imports, those for types included. The list only shrinks."""
+
 QUOTED = {"tests/data"}
 """Folders with recordings of others, which are quoted as they are."""
 
@@ -182,6 +259,28 @@ class TestPureModules:
 
 def test_pure_folders_are_where_they_are_looked_for() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in PURE} == {"caching", "wire", "window"}
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    repeated = repeated_class_names()
+    new = {name: modules for name, modules in repeated.items() if name not in REPEATED_NAMES}
+    assert not new
+    assert repeated.keys() >= REPEATED_NAMES, "take these out of REPEATED_NAMES"
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    circles = import_circles(import_graph())
+    assert not [circle for circle in circles if not CIRCULAR.issuperset(circle)]
+    assert {module for circle in circles for module in circle} >= CIRCULAR, (
+        "take these out of CIRCULAR"
+    )
+
+
+def test_the_contract_of_imports_lists_every_module() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    listed = [name.strip() for layer in layers for name in re.split("[|:]", layer)]
+    assert sorted(listed) == sorted(import_graph().find_children("windlass"))
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("*/turn.py")), ids=name_of)

@@ -57,7 +57,7 @@ def test_the_newest_of_pyenv_is_taken_where_the_one_on_the_path_does_not_run(
         program(machine / "versions" / f"3.98.{patch}" / "bin" / "python", "echo 3.98")
     done = run(machine, "3.98")
     python = machine / "versions" / "3.98.10" / "bin" / "python"
-    for command in ("demo", "test"):
+    for command in ("demo", "tests"):
         assert f"made PYTHON={python} VENV=.venv-3.98 {command}\n" in done.stdout
         assert f"Python 3.98: make {command} passed" in done.stdout
 
@@ -67,4 +67,4 @@ def test_a_command_that_fails_is_told_and_the_next_still_run(machine: Path) -> N
     done = run(machine, "3.97", DEMO="2")
     assert done.returncode == 1
     assert "Python 3.97: make demo failed" in done.stdout
-    assert "Python 3.97: make test passed" in done.stdout
+    assert "Python 3.97: make tests passed" in done.stdout

@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from windlass.messages import Picture, picture
+from windlass.messages import Picture
+from windlass.pictures import picture
 
 _AREAS: Final = ("sales", "billing", "support", "logistics", "people", "listing", "finance")
 _THINGS: Final = (

@@ -15,15 +15,16 @@ from typing import Any, Final
 
 from bench.windows.recordings import Chat
 from bench.windows.shown import Shown
+from tests.validators import anthropic as anthropic_rules
+from tests.validators import gemini as gemini_rules
+from tests.validators import openai as openai_rules
 
 from windlass.errors import WindlassError
-from windlass.messages import Message, Picture, ToolSpec, picture
+from windlass.messages import Message, Picture, ToolSpec
+from windlass.pictures import picture
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 from windlass.wire.openai import from_openai
-from windlass.wire.validators import anthropic as anthropic_rules
-from windlass.wire.validators import gemini as gemini_rules
-from windlass.wire.validators import openai as openai_rules
 
 _DOT: Final = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"

@@ -23,9 +23,8 @@ from windlass.engine.operators.job import Done, Job
 from windlass.engine.operators.reduce import Inner, run_one
 from windlass.engine.operators.tasks import finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
-from windlass.evaluation import load_program
 from windlass.imports import logging_unchanged
-from windlass.library import open_store, prepare
+from windlass.library import load_program, open_store, prepare
 from windlass.settings import Settings
 from windlass.wire.base import Usage
 

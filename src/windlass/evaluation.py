@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.caching.rates import override
-from windlass.errors import TaskFileError, UsageError, did_you_mean
+from windlass.errors import UsageError, did_you_mean
 from windlass.fair import fair, preload
 from windlass.library import (
     Tools,
     check_models,
     in_a_loop,
     load_engine,
-    make_registry,
-    modules_of,
+    load_program,
     noted,
     open_store,
     prepare,
@@ -30,43 +29,11 @@ if TYPE_CHECKING:
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
-    from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
     from windlass.providers.base import Provider
-    from windlass.tools.registry import Registry
 
 ENGINES: Final = ("local", "ray")
 """Where inner tasks of a reduce run: in this process, or on a Ray cluster."""
-
-
-def load_program(
-    task: str | Path | TaskFile,
-    settings: Settings,
-    tools: Tools = (),
-    *,
-    strict: bool = False,
-    trust: bool | None = None,
-    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
-) -> tuple[Program, Registry]:
-    """The task, checked, and the registry of the tools it may use.
-
-    `trust`: as `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
-    `input` are the names of what its templates are given (None: they are not asked).
-    Raises UsageError (TaskFileError with every mistake at once).
-    """
-    from windlass.cascade.injectors import load_own
-    from windlass.cascade.needed import not_given
-    from windlass.operators.compile import compile_task
-    from windlass.operators.reading import load_task
-
-    source = load_task(task) if isinstance(task, str | Path) else task
-    registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
-    servers = settings.mcp_servers
-    program = compile_task(source, tools=registry, servers=servers, strict=strict)
-    load_own(program.cascade, registry.modules)
-    if input is not None and (missing := not_given(program.needs, input)):
-        raise TaskFileError(missing)
-    return program, registry
 
 
 async def evaluate(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windlass.caching.rates import override, split_model
-from windlass.errors import CascadeError, UsageError
+from windlass.errors import CascadeError, TaskFileError, UsageError
 from windlass.fair import fair, preload
 from windlass.modules import Modules
 from windlass.settings import Settings
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from windlass.engine.result import Result
     from windlass.engine.state import Run
     from windlass.history.base import Keeper
+    from windlass.operators.compile import Program
+    from windlass.operators.model import TaskFile
     from windlass.providers.base import ModelInfo, Provider, Wait
     from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
@@ -374,6 +376,36 @@ def load_cascade(
     if auto and found.auto_context is None:
         found = found.model_copy(update={"auto_context": True})
     return found, registry
+
+
+def load_program(
+    task: str | Path | TaskFile,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    strict: bool = False,
+    trust: bool | None = None,
+    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+) -> tuple[Program, Registry]:
+    """The task, checked, and the registry of the tools it may use.
+
+    `trust`: as `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
+    `input` are the names of what its templates are given (None: they are not asked).
+    Raises UsageError (TaskFileError with every mistake at once).
+    """
+    from windlass.cascade.injectors import load_own
+    from windlass.cascade.needed import not_given
+    from windlass.operators.compile import compile_task
+    from windlass.operators.reading import load_task
+
+    source = load_task(task) if isinstance(task, str | Path) else task
+    registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
+    servers = settings.mcp_servers
+    program = compile_task(source, tools=registry, servers=servers, strict=strict)
+    load_own(program.cascade, registry.modules)
+    if input is not None and (missing := not_given(program.needs, input)):
+        raise TaskFileError(missing)
+    return program, registry
 
 
 def check_models(

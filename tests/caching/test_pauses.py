@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.test_bound import lookup
+from tests.validators import anthropic as rules
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
-from windlass.wire.validators import anthropic as rules
 
 ANTHROPIC = Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0)
 

@@ -16,7 +16,6 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
-from windlass import library
 from windlass.errors import ProviderError, StoreError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteKeeper
@@ -262,10 +261,9 @@ class TestFailures:
         assert "windlass show s1" in said.err
 
     def test_a_locked_store(self, ran: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        opened = SqliteKeeper
-        monkeypatch.setattr(
-            library, "open_store", lambda settings: opened(settings.store, busy_s=0.05)
-        )
+        defaults = SqliteKeeper.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "busy_s", 0.05)
         holding = sqlite3.connect(".windlass/windlass.sqlite")
         holding.execute("BEGIN EXCLUSIVE")
         try:

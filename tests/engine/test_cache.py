@@ -12,6 +12,7 @@ import windlass
 from tests.engine.harness import House, Ran, by_phase, cascade, phase
 from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import planned, set_prices
+from tests.validators import anthropic as rules
 from windlass.engine.breaker import tripped
 from windlass.engine.events import Event, Noted, SessionStarted
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
@@ -22,7 +23,6 @@ from windlass.report.explain import explain_call
 from windlass.wire import anthropic
 from windlass.wire.base import Reply, Request, Usage
 from windlass.wire.openai import to_openai
-from windlass.wire.validators import anthropic as rules
 
 BUILDS = tuple(str(number) for number in range(8))
 Told = Callable[[int, Usage], Usage]

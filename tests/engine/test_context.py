@@ -15,7 +15,8 @@ from tests.strategies import png
 from windlass.engine.events import Noted
 from windlass.history.base import NodeType, StoredRow
 from windlass.history.sqlite import SqliteKeeper
-from windlass.messages import assistant, picture
+from windlass.messages import assistant
+from windlass.pictures import picture
 from windlass.tools.base import ToolContext
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai

@@ -9,11 +9,11 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.test_cache import Reporting, honest
+from tests.validators import anthropic as rules
 from windlass.caching.breakpoints import mark
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
 from windlass.wire import anthropic
-from windlass.wire.validators import anthropic as rules
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 SYSTEM = "Be careful. " * 600

@@ -18,7 +18,6 @@ import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.pairing import anthropic_refuses, gemini_refuses
 from tests.strategies import png
-from windlass import library
 from windlass.errors import (
     BadRequest,
     ContextTooLong,
@@ -281,10 +280,9 @@ class TestStores:
     async def test_one_that_is_locked_by_another_loses_nothing_acknowledged(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        opened = SqliteKeeper
-        monkeypatch.setattr(
-            library, "open_store", lambda settings: opened(settings.store, busy_s=0.05)
-        )
+        defaults = SqliteKeeper.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "busy_s", 0.05)
         locks: list[sqlite3.Connection] = []
 
         def script(request: Request) -> str:

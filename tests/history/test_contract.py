@@ -30,17 +30,8 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.messages import (
-    Message,
-    Opaque,
-    Picture,
-    Text,
-    ToolCall,
-    assistant,
-    picture,
-    tool,
-    user,
-)
+from windlass.messages import Message, Opaque, Picture, Text, ToolCall, assistant, tool, user
+from windlass.pictures import picture
 
 
 def without_bytes(given: Row) -> Row:

@@ -21,7 +21,8 @@ from tests.history.builders import a_session
 from tests.strategies import png
 from windlass.history import blobs
 from windlass.history.sqlite import SqliteKeeper
-from windlass.messages import Message, picture
+from windlass.messages import Message
+from windlass.pictures import picture
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolOutput
 

@@ -33,7 +33,8 @@ from tests.providers.server import Answer, Server, serving, streamed, whole
 from windlass.caching.breakpoints import mark
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
-from windlass.messages import Message, Text, ToolSpec, picture, system, user
+from windlass.messages import Message, Text, ToolSpec, system, user
+from windlass.pictures import picture
 from windlass.providers.base import Wait
 from windlass.providers.catalog import Entry, catalog
 from windlass.providers.hosted import HostedProvider, Key

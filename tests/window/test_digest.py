@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import conversations, png, rough_texts
 from tests.window.courses import holds_for_every_window, texts, windows
-from windlass.messages import Message, Opaque, Role, Text, ToolCall, assistant, picture, tool, user
+from windlass.messages import Message, Opaque, Role, Text, ToolCall, assistant, tool, user
+from windlass.pictures import picture
 from windlass.window.course import Course, Window
 from windlass.window.digest import (
     LINE_CHARS,

@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import conversations, png
 from tests.window.courses import holds_for_every_window, texts, windows
-from windlass.messages import (
-    Message,
-    Opaque,
-    Text,
-    ToolCall,
-    assistant,
-    picture,
-    tool,
-    user,
-)
+from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
+from windlass.pictures import picture
 from windlass.window.course import Window
 from windlass.window.policies.images import Images
 

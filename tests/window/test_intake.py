@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.strategies import png, rough_texts
+from tests.validators import anthropic as anthropic_rules
+from tests.validators import gemini as gemini_rules
+from tests.validators import openai as openai_rules
 from tests.window.conversations import chats
 from windlass.errors import SequenceError, WindlassError
 from windlass.wire.openai import check_sequence, from_openai
-from windlass.wire.validators import anthropic as anthropic_rules
-from windlass.wire.validators import gemini as gemini_rules
-from windlass.wire.validators import openai as openai_rules
 
 HI = {"role": "user", "content": "hi"}
 PNG = f"data:image/png;base64,{base64.b64encode(png()).decode()}"

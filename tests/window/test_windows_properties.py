@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
+from tests.validators import anthropic as anthropic_rules
+from tests.validators import gemini as gemini_rules
+from tests.validators import openai as openai_rules
 from tests.window.conversations import conversation, policies, seeds
 from windlass.messages import Message, Opaque, ToolSpec, to_dict
 from windlass.tokens import size
@@ -25,9 +28,6 @@ from windlass.window.steps import steps
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
-from windlass.wire.validators import anthropic as anthropic_rules
-from windlass.wire.validators import gemini as gemini_rules
-from windlass.wire.validators import openai as openai_rules
 
 
 def made(options: dict[str, Any]) -> Course:

@@ -14,6 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations, names, png
+from tests.validators import anthropic as anthropic_rules
+from tests.validators import gemini as gemini_rules
+from tests.validators import openai as openai_rules
 from tests.wire.sdk import anthropic_takes, gemini_takes, openai_takes
 from windlass.messages import (
     Message,
@@ -23,17 +26,14 @@ from windlass.messages import (
     ToolCall,
     ToolSpec,
     assistant,
-    picture,
     system,
     to_dict,
     tool,
     user,
 )
+from windlass.pictures import picture
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Format, Request
-from windlass.wire.validators import anthropic as anthropic_rules
-from windlass.wire.validators import gemini as gemini_rules
-from windlass.wire.validators import openai as openai_rules
 
 FORMATS: dict[str, Format] = {
     "openai": openai_chat,

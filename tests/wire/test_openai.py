@@ -26,11 +26,11 @@ from windlass.messages import (
     Text,
     ToolCall,
     assistant,
-    picture,
     system,
     tool,
     user,
 )
+from windlass.pictures import picture
 from windlass.wire.openai import check_sequence, from_openai, to_openai
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,8 @@ import pytest
 
 from tests.strategies import png
 from tests.wire.test_formats import FORMATS, LOOK, RULES, SCHEMA, every_format, problems, spec
-from windlass.messages import Opaque, ToolCall, assistant, picture, system, tool, user
+from windlass.messages import Opaque, ToolCall, assistant, system, tool, user
+from windlass.pictures import picture
 from windlass.wire.base import SEQUENCES, Request
 
 Body = dict[str, Any]

@@ -31,7 +31,8 @@ import windlass
 from windlass.caching.breakpoints import mark
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
-from windlass.messages import Message, Text, picture, system, user
+from windlass.messages import Message, Text, system, user
+from windlass.pictures import picture
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog
 from windlass.providers.hosted import Key

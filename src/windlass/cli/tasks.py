@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass.cascade.needed import flags
 from windlass.cli.output import out, print_json, progress
 from windlass.cli.trusting import tell_unchecked, unchecked
-from windlass.evaluation import load_program
+from windlass.library import load_program
 from windlass.operators.compile import explain_defaults as explain
 from windlass.settings import Settings
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError
-from windlass.messages import clean_text, picture
+from windlass.messages import clean_text
+from windlass.pictures import picture
 from windlass.tools import paths
 from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.decode import decode_text

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from windlass.errors import ServerError, ToolError, UsageError
 from windlass.imports import logging_unchanged
-from windlass.messages import Picture, ToolSpec, clean_text, picture
+from windlass.messages import Picture, ToolSpec, clean_text
+from windlass.pictures import picture
 from windlass.redaction import HIDDEN, credentials, redacted
 from windlass.tools.base import Tool, ToolOutput
 

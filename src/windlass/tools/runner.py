@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from windlass.errors import ToolError, did_you_mean
 from windlass.interrupting import Cancellation
-from windlass.messages import Picture, ToolCall, clean_text, picture
+from windlass.messages import Picture, ToolCall, clean_text
 from windlass.patterns import BadPattern
+from windlass.pictures import picture
 from windlass.schemas import checker
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text

@@ -27,8 +27,8 @@ from windlass.messages import (
     Text,
     ToolCall,
     clean_text,
-    picture,
 )
+from windlass.pictures import picture
 
 _PROVIDER: Final = "openai"
 _PART: Final = "part:"

@@ -165,7 +165,7 @@ def _config(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"unknown name {key!r} at generation_config: cannot find field"
     if config.get("maxOutputTokens", 1) < 1:
         yield "maxOutputTokens must be at least 1"
-    if not 0 <= config.get("temperature", 0) <= 2:  # noqa: PLR2004 - the API's range
+    if not 0 <= config.get("temperature", 0) <= 2:
         yield "temperature must lie between 0 and 2"
     if "responseJsonSchema" in config and config.get("responseMimeType") != "application/json":
         yield "a response schema needs the response mime type application/json"

@@ -36,7 +36,7 @@ def _settings(body: Mapping[str, Any]) -> Iterator[str]:
         yield "max_completion_tokens must be at least 1"
     if "max_completion_tokens" in body and "max_tokens" in body:
         yield "max_tokens and max_completion_tokens exclude each other"
-    if not 0 <= (body.get("temperature") or 0) <= 2:  # noqa: PLR2004 - the API's range
+    if not 0 <= (body.get("temperature") or 0) <= 2:
         yield "temperature must lie between 0 and 2"
     if body.get("reasoning_effort") not in {None, *_EFFORTS}:
         yield "reasoning_effort is not one of the API's words"

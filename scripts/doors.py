@@ -1,0 +1,160 @@
+"""Try each door of the package that is installed, and print a line for each.
+
+    .venv-wheel/bin/python -I scripts/doors.py
+
+`make wheel` runs it in an environment that holds the wheel and what it needs, and nothing else.
+The model is a server on the loopback for the command line, and a function for the library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+import windlass
+from windlass.providers.scripted import Scripted
+
+SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
+COMMAND: Final = Path(sys.executable).with_name("windlass")
+CASCADE: Final[dict[str, Any]] = {
+    "cascade_id": "notes",
+    "phases": [
+        {"name": "collect", "instructions": "List what changed in {{ input.file }}."},
+        {"name": "write", "instructions": "Write it up.", "context": {"from": ["collect"]}},
+    ],
+}
+TASK: Final = """<task type="sequential">
+  <description>Write the notes</description>
+  <steps>
+    <task type="atomic" name="collect"><description>List what changed.</description></task>
+    <task type="atomic" name="write"><description>Write it up.</description></task>
+  </steps>
+</task>
+"""
+SETTINGS: Final = """
+[providers.near]
+base_url = "http://127.0.0.1:{port}/v1"
+stream = false
+window = 32000
+"""
+MESSAGES: Final[list[dict[str, Any]]] = [
+    {"role": "user", "content": "Why does the date parser fail for Ann?"},
+    {"role": "assistant", "content": "It reads the day before the month."},
+    {"role": "user", "content": "And the weather?"},
+    {"role": "assistant", "content": "Rain."},
+]
+
+
+class Model(BaseHTTPRequestHandler):
+    """A server in OpenAI's format that says the same to every request."""
+
+    def do_POST(self) -> None:
+        """Answer a request."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": "the parser was mended"}
+        body = {
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 40, "completion_tokens": 5, "total_tokens": 45},
+        }
+        data = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def command(*arguments: str) -> str:
+    """What a command printed. Raises CalledProcessError where it failed."""
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        done.check_returncode()
+    return done.stdout
+
+
+def try_command_line(folder: Path) -> None:
+    """Run a cascade and a task by the commands that a user types, and look at the record."""
+    (folder / "notes.json").write_text(json.dumps(CASCADE))
+    (folder / "notes.xml").write_text(TASK)
+    server = HTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (folder / "windlass.toml").write_text(SETTINGS.format(port=server.server_port))
+    assert "run" in command("--help")
+    assert windlass.__version__ in command("--version")
+    command("check", "notes.json")
+    command("check", "notes.xml")
+    assert "cascade_id" in command("schema")
+    model = ("--model", "near/any", "--json")
+    result = json.loads(command("run", "notes.json", "-i", "file=CHANGES", *model))
+    assert result["status"] == "completed", result
+    assert result["output"] == "the parser was mended", result
+    assert "the parser was mended" in command("show", result["session_id"], "--call", "2")
+    result = json.loads(command("evaluate", "notes.xml", *model))
+    assert result["status"] == "completed", result
+    command("verify")
+    server.shutdown()
+
+
+def try_library() -> None:
+    """Shorten a list, grow a context, and choose from a session."""
+    assert windlass.bound(MESSAGES, "anthropic/claude-sonnet-4-5").messages == MESSAGES
+    context = windlass.Context("openai/gpt-5")
+    for message in MESSAGES:
+        context.append(message)
+    assert context.window().wire("anthropic")["messages"]
+    selection = windlass.select(MESSAGES, "Mend the date parser", max_tokens=30)
+    assert selection.messages == MESSAGES[:2]
+
+
+def try_cascade() -> None:
+    """Run a cascade from Python with a model that is a function."""
+    scripted = {"scripted": Scripted(lambda request: f"said {request.messages[-1].text}")}
+    result = windlass.run_sync(
+        CASCADE, input={"file": "CHANGES"}, model="scripted/any", providers=scripted
+    )
+    assert result.status == "completed", result.error
+    assert result.output.startswith("said "), result.output
+    assert windlass.query_unified("session_id = ?", [result.session_id])
+
+
+def try_tasks() -> None:
+    """Run a task file from Python."""
+    scripted = {"scripted": Scripted(lambda _: "done")}
+    result = windlass.evaluate_sync("notes.xml", model="scripted/any", providers=scripted)
+    assert (result.status, result.output) == ("completed", "done"), result.error
+
+
+def main() -> int:
+    """Try them in an empty folder, with an empty home; the exit code."""
+    assert SOURCE not in Path(windlass.__file__).resolve().parents, "this is the source"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for variable in [one for one in os.environ if one.startswith(("WINDLASS_", "XDG_"))]:
+            del os.environ[variable]
+        os.environ["HOME"] = name
+        os.chdir(folder)
+        try_command_line(folder)
+        print("command line: passed")
+        try_library()
+        print("library: passed")
+        try_cascade()
+        print("cascade: passed")
+        try_tasks()
+        print("tasks: passed")
+        os.chdir(SOURCE.parent)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
