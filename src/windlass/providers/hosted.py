@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
-from windlass.messages import Message, Picture, Text, user
+from windlass.messages import user
 from windlass.prompts import search_text
 from windlass.providers.base import ModelInfo, Wait
 from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
@@ -25,7 +25,7 @@ from windlass.providers.retry import PATIENCE, Patience, TransientError
 from windlass.tokens import FamilyCounter, request_tokens
 from windlass.wire import search as wire_search
 from windlass.wire.base import Format, Refused, Reply, Request, Usage
-from windlass.wire.calls import picture_text
+from windlass.wire.calls import pictures_in_words
 from windlass.wire.search import Found
 
 _Answered = TypeVar("_Answered", Reply, Found)
@@ -151,7 +151,7 @@ class HostedProvider:
         """
         info = self.model(request.model)
         if not info.sees_pictures:
-            request = replace(request, messages=tuple(map(_described, request.messages)))
+            request = replace(request, messages=tuple(map(pictures_in_words, request.messages)))
         stream = self._entry.settings.stream is not False
         body = self._body(request, info, stream=stream)
         path = self._format.path(request.model, stream=stream)
@@ -382,15 +382,6 @@ class _Answer:
 
 _USAGES: Final = ("usage", "usageMetadata", "message")
 """Where an answer or an event tells what it used; Anthropic's inside `message`."""
-
-
-def _described(message: Message) -> Message:
-    """The message with its pictures in words."""
-    if not message.pictures:
-        return message
-    return message.with_parts(
-        *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
-    )
 
 
 def timeouts(entry: Entry) -> Timeouts:
