@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from windlass.engine.result import Result
     from windlass.engine.state import Run
     from windlass.history.base import Keeper
-    from windlass.providers.base import ModelInfo, Provider, Wait
+    from windlass.providers.base import ModelInfo, Provider, RequestWait
     from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
 
@@ -221,7 +221,7 @@ def noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
     return lambda text: on_event(Noted("", text))
 
 
-def waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
+def waiting(on_event: Callable[[Event], None]) -> Callable[[RequestWait], None]:
     """Tells a wait as an event."""
     from windlass.engine.events import Waiting
 

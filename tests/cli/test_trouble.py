@@ -20,6 +20,7 @@ from windlass import library
 from windlass.errors import ProviderError, StoreError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteKeeper
+from windlass.providers.local import LocalProvider
 from windlass.wire.openai import check_sequence
 
 GOOD = cascade(phase("a"))
@@ -78,9 +79,7 @@ class TestTheUsersMistakes:
     def test_an_unknown_local_model(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from windlass.providers.local import LocalProvider
-
-        monkeypatch.setattr("windlass.providers.at_hand._local", LocalProvider)
+        monkeypatch.setattr("windlass.providers.local.LocalProvider", LocalProvider)
         windlass.write("c.json", GOOD)
         said = windlass("run", "c.json", "--model", "local/smolm2")
         assert said.code == 2

@@ -33,8 +33,7 @@ from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
 from windlass.messages import Message, Text, picture, system, user
 from windlass.providers.at_hand import Providers
-from windlass.providers.catalog import catalog
-from windlass.providers.hosted import Key
+from windlass.providers.catalog import Key, catalog
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings

@@ -303,7 +303,7 @@ def _usage(usage: Any) -> Usage:
     return Usage(total, count(used, "output_tokens"), cached, written, long)
 
 
-class Reader:
+class AnthropicReader:
     """Server-sent events, `message_start` to `message_stop`, put together to one answer.
 
     Unknown events and `ping` say nothing, as the API's versioning page asks. A delta
@@ -385,6 +385,9 @@ class Reader:
             for at, block in sorted(self._blocks.items())
         ]
         return read({**self._answer, "content": content}, self._request)
+
+
+reader = AnthropicReader
 
 
 def _parsed(text: str) -> Any:

@@ -335,7 +335,7 @@ def _usage(usage: Any) -> Usage:
     )
 
 
-class Reader:
+class GeminiReader:
     """`GenerateContentResponse` chunks put together: parts in order, the newest usage."""
 
     def __init__(self, request: Request) -> None:
@@ -393,3 +393,6 @@ class Reader:
             raise ValueError("the stream ended before the usageMetadata")
         candidate = {**self._candidate, "content": {"role": "model", "parts": self._parts}}
         return read({**self._answer, "candidates": [candidate]}, self._request)
+
+
+reader = GeminiReader

@@ -230,7 +230,7 @@ def _usage(usage: Any) -> Usage:
     )
 
 
-class Reader:
+class ChatReader:
     """`chat.completion.chunk` objects put together to one answer.
 
     Calls are told apart by their index; text of every key is joined, so vendor keys
@@ -295,6 +295,9 @@ class Reader:
         choice = {"message": chat, "finish_reason": self._reason}
         answer = {"model": self._model, "choices": [choice], "usage": self._usage}
         return read(answer, self._request)
+
+
+reader = ChatReader
 
 
 def _joined(one: Any, other: Any) -> Any:
