@@ -12,8 +12,9 @@ import pytest
 import windlass
 from windlass.engine.operators.job import declared_notes
 from windlass.loop.bound import forget
-from windlass.providers.failures import Origin
-from windlass.providers.litellm_failures import Reported
+from windlass.providers.failures import Endpoint
+from windlass.providers.http import Timeouts
+from windlass.providers.litellm import failure_of
 from windlass.redaction import credentials, redacted, redacted_command, redacted_url
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart
@@ -224,13 +225,13 @@ class TestOthers:
 
     def test_errors_of_a_library(self) -> None:
         def reported(text: str) -> None:
-            Reported.of(ValueError(text), Origin("a", ""), {})
+            failure_of(ValueError(text), Endpoint("a", ""), {}, Timeouts())
 
         assert_linear(reported, repeated(" ", behind="x"))
 
     def test_limits_that_a_provider_tells(self) -> None:
         def failed(text: str) -> None:
-            Origin("a", "").failure(400, json.dumps({"error": {"message": text}}))
+            Endpoint("a", "").failure(400, json.dumps({"error": {"message": text}}))
 
         assert_linear(failed, repeated("maximum context length is 1 tokens "))
         assert_linear(failed, repeated("1", before="prompt is too long: ", behind=" tokens > 1"))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from windlass.history.base import Keeper
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
-    from windlass.providers.base import ModelInfo, Provider, Wait
+    from windlass.providers.base import ModelInfo, Provider, RequestWait
     from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
 
@@ -223,7 +223,7 @@ def noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
     return lambda text: on_event(Noted("", text))
 
 
-def waiting(on_event: Callable[[Event], None]) -> Callable[[Wait], None]:
+def waiting(on_event: Callable[[Event], None]) -> Callable[[RequestWait], None]:
     """Tells a wait as an event."""
     from windlass.engine.events import Waiting
 

@@ -17,9 +17,9 @@ from tests.window.cache import LOOKBACK, MOST, Cache, Read, blocks_of, marked_la
 from tests.window.conversations import chats, policies
 from windlass.caching.breakpoints import (
     TOOLS,
+    Breakpoints,
     MarkRules,
-    Marks,
-    Shown,
+    ShownMessages,
     cache_key,
     mark,
     mark_rules,
@@ -106,10 +106,12 @@ def read(found: Sequence[Read]) -> float:
 
 
 def place(
-    messages: Sequence[Message], before: Marks | None = None, shared: int = 0, **more: Any
-) -> Marks:
-    before = before or Marks()
-    return marks(Shown(messages.__getitem__, len(messages)), RULES, before, shared=shared, **more)
+    messages: Sequence[Message], before: Breakpoints | None = None, shared: int = 0, **more: Any
+) -> Breakpoints:
+    before = before or Breakpoints()
+    return marks(
+        ShownMessages(messages.__getitem__, len(messages)), RULES, before, shared=shared, **more
+    )
 
 
 class TestTheCacheIsRead:
@@ -145,7 +147,7 @@ class TestTheCacheIsRead:
         for number in range(40):
             call = ToolCall(f"c{number}", "look", "{}")
             said += [assistant(calls=[call]), tool(call, "long " * 100)]
-        before = Marks()
+        before = Breakpoints()
         for end in range(1, len(said) + 1, 2):
             before = place(said[:end], before, shared=max(0, end - 2))
         edited = said.copy()
@@ -172,7 +174,7 @@ class TestTheCacheIsRead:
 class TestPlaces:
     def test_no_more_than_four_in_order_and_none_twice(self) -> None:
         said = [system("x " * 9_000), user("Go.")]
-        before, rnd = Marks(), random.Random(7)
+        before, rnd = Breakpoints(), random.Random(7)
         for number in range(60):
             calls = [ToolCall(f"c{number}_{at}", "look", "{}") for at in range(rnd.randrange(1, 9))]
             said += [assistant("I look.", calls=calls), *(tool(c, "long " * 99) for c in calls)]

@@ -14,7 +14,7 @@ import pytest
 from windlass.cli import main
 from windlass.cli.output import progress
 from windlass.messages import Message
-from windlass.providers import at_hand
+from windlass.providers import local
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 
@@ -81,7 +81,7 @@ def windlass(
     """The command line in an empty current folder."""
     monkeypatch.chdir(tmp_path)
     line = CommandLine(tmp_path, monkeypatch, capsys)
-    monkeypatch.setattr(at_hand, "_local", line.model)
+    monkeypatch.setattr(local, "LocalProvider", line.model)
     return line
 
 

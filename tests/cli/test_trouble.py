@@ -19,6 +19,7 @@ from tests.engine.harness import cascade, phase
 from windlass.errors import ProviderError, StoreError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteKeeper
+from windlass.providers.local import LocalProvider
 from windlass.wire.openai import check_sequence
 
 GOOD = cascade(phase("a"))
@@ -77,9 +78,7 @@ class TestTheUsersMistakes:
     def test_an_unknown_local_model(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from windlass.providers.local import LocalProvider
-
-        monkeypatch.setattr("windlass.providers.at_hand._local", LocalProvider)
+        monkeypatch.setattr("windlass.providers.local.LocalProvider", LocalProvider)
         windlass.write("c.json", GOOD)
         said = windlass("run", "c.json", "--model", "local/smolm2")
         assert said.code == 2

@@ -13,12 +13,12 @@ from tests.providers.exchanges import (
     openai_whole,
 )
 from tests.providers.server import Answer, whole
-from windlass.wire.search import Page
+from windlass.wire.search import WebPage
 
 QUERY = "price of a written token"
 SAYS = "Writing costs 1.25 times the input."
-FIRST = Page("Prompt caching", "https://docs.example.org/caching", "Writes cost 25 % more.")
-SECOND = Page("Prices", "https://example.org/prices")
+FIRST = WebPage("Prompt caching", "https://docs.example.org/caching", "Writes cost 25 % more.")
+SECOND = WebPage("Prices", "https://example.org/prices")
 
 
 # ---- Anthropic: platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool --
@@ -38,7 +38,7 @@ def _answered(number: int, content: Any) -> dict[str, Any]:
     return {"type": kind, "tool_use_id": f"srvtoolu_{number}", "content": content}
 
 
-def _listed(page: Page) -> dict[str, Any]:
+def _listed(page: WebPage) -> dict[str, Any]:
     return {
         "type": "web_search_result",
         "url": page.url,
@@ -67,7 +67,7 @@ _TOO_MANY = {"type": "web_search_tool_result_error", "error_code": "too_many_req
 # ---- OpenRouter: openrouter.ai/docs/guides/features/server-tools/web-search -------------
 
 
-def _cited(page: Page, **more: Any) -> dict[str, Any]:
+def _cited(page: WebPage, **more: Any) -> dict[str, Any]:
     told = {"url": page.url, "title": page.title, "start_index": 0, "end_index": 7, **more}
     return {"type": "url_citation", "url_citation": told}
 

@@ -14,7 +14,7 @@ from tests.providers.server import serving
 from windlass.caching.rates import rate
 from windlass.errors import UsageError
 from windlass.providers.at_hand import Providers
-from windlass.providers.catalog import catalog, find, sees_pictures, window_of
+from windlass.providers.catalog import Key, catalog, find, sees_pictures, window_of
 from windlass.providers.scripted import Scripted
 from windlass.settings import Settings
 
@@ -103,8 +103,8 @@ class TestKeys:
     def test_the_second_variable_is_looked_at_after_the_first(self) -> None:
         gemini = catalog({})["gemini"]
         both = {"GOOGLE_API_KEY": "b", "GEMINI_API_KEY": "a"}
-        assert gemini.key(both) == ("GEMINI_API_KEY", "a")
-        assert gemini.key({"GOOGLE_API_KEY": " b\n"}) == ("GOOGLE_API_KEY", "b")
+        assert gemini.key(both) == Key("GEMINI_API_KEY", "a")
+        assert gemini.key({"GOOGLE_API_KEY": " b\n"}) == Key("GOOGLE_API_KEY", "b")
         assert gemini.key({}) is None
 
     @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
-from windlass.providers.failures import Origin
+from windlass.providers.failures import Endpoint
 
-ORIGIN = Origin("openai", "https://host/v1", "OPENAI_API_KEY", "sk-very-secret")
+ENDPOINT = Endpoint("openai", "https://host/v1", "OPENAI_API_KEY", "sk-very-secret")
 
 TOO_LONG = [
     (
@@ -60,7 +60,7 @@ TOO_LONG = [
 def test_too_long_with_the_numbers_it_tells(
     text: str, numbers: tuple[int | None, int | None]
 ) -> None:
-    error, again = ORIGIN.failure(400, json.dumps({"error": {"message": text}}))
+    error, again = ENDPOINT.failure(400, json.dumps({"error": {"message": text}}))
     assert isinstance(error, ContextTooLong)
     assert (error.counted, error.limit) == numbers
     assert text[:30] in str(error)
@@ -69,8 +69,8 @@ def test_too_long_with_the_numbers_it_tells(
 
 def test_a_code_says_it_too() -> None:
     body = {"error": {"message": "Too much.", "code": "context_length_exceeded"}}
-    assert isinstance(ORIGIN.failure(400, json.dumps(body))[0], ContextTooLong)
-    assert isinstance(ORIGIN.failure(413, "")[0], ContextTooLong)
+    assert isinstance(ENDPOINT.failure(400, json.dumps(body))[0], ContextTooLong)
+    assert isinstance(ENDPOINT.failure(413, "")[0], ContextTooLong)
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_a_code_says_it_too() -> None:
     ],
 )
 def test_the_text_is_the_providers_own(body: str, told: str) -> None:
-    error, _ = ORIGIN.failure(400, body)
+    error, _ = ENDPOINT.failure(400, body)
     assert isinstance(error, BadRequest)
     assert str(error) == f"openai answered 400: {told}"
 
 
 def test_texts_are_short_and_without_the_key() -> None:
-    error, _ = ORIGIN.failure(400, "word " * 1_000 + "sk-very-secret")
+    error, _ = ENDPOINT.failure(400, "word " * 1_000 + "sk-very-secret")
     assert len(str(error)) < 700
-    error, _ = ORIGIN.failure(500, "the key sk-very-secret is odd")
+    error, _ = ENDPOINT.failure(500, "the key sk-very-secret is odd")
     assert str(error) == "openai answered 500: the key *** is odd"
-    error, _ = ORIGIN.failure(401, "Incorrect API key provided: sk-ve****cret")
+    error, _ = ENDPOINT.failure(401, "Incorrect API key provided: sk-ve****cret")
     assert str(error) == "openai answered 401: it does not accept the key in OPENAI_API_KEY"
 
 
@@ -122,7 +122,7 @@ def test_texts_are_short_and_without_the_key() -> None:
 def test_what_may_go_better_the_next_time(
     status: int, kind: type[ProviderError], again: bool
 ) -> None:
-    error, better = ORIGIN.failure(status, "")
+    error, better = ENDPOINT.failure(status, "")
     assert type(error) is kind
     assert better == again
 
@@ -139,6 +139,6 @@ def test_what_may_go_better_the_next_time(
     ],
 )
 def test_errors_inside_a_stream(event: dict[str, object], says: str, again: bool) -> None:
-    error, better = ORIGIN.in_stream(event)
+    error, better = ENDPOINT.in_stream(event)
     assert str(error) == f"openai answered {says}"
     assert better == again

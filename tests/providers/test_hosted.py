@@ -35,9 +35,9 @@ from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
 from windlass.messages import Message, Text, ToolSpec, system, user
 from windlass.pictures import picture
-from windlass.providers.base import Wait
-from windlass.providers.catalog import Entry, catalog
-from windlass.providers.hosted import HostedProvider, Key
+from windlass.providers.base import RequestWait
+from windlass.providers.catalog import Key, ProviderEntry, catalog
+from windlass.providers.hosted import HostedProvider
 from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
@@ -71,7 +71,7 @@ class Hosted:
     model: str
     slept: list[float]
     warned: list[str]
-    waited: list[Wait] = field(default_factory=list)
+    waited: list[RequestWait] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
 
     async def ask(self, *messages: Message, **more: Any) -> Reply:
@@ -98,7 +98,7 @@ async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> Asyn
         entry = catalog({own or wire: settings})[own or wire]
         key = Key() if own else Key(VARIABLES[wire], SECRET)
         patience = Patience(sleep=sleep, random=lambda: 1.0)
-        waited: list[Wait] = []
+        waited: list[RequestWait] = []
         provider = HostedProvider(
             entry, key, warn=warned.append, on_wait=waited.append, patience=patience
         )
@@ -269,7 +269,7 @@ class TestEveryFormat:
                 await own.ask()
             assert len(own.server.asked) == 1
         async with hosted(wire, streamed([b"data: [1]\n\n"])) as own:
-            with pytest.raises(ProviderError, match=r"no object: \[1\]"):
+            with pytest.raises(ProviderError, match=r"no object: '\[1\]'"):
                 await own.ask()
 
     async def test_an_answer_without_what_it_must_have_is_told(self, wire: str) -> None:
@@ -346,8 +346,8 @@ class TestConnections:
         async def once() -> str:
             async with serving(EXCHANGES["openai"].streamed) as server:
                 own = Hosted(provider, server, "gpt-4o", [], [])
-                assert isinstance(provider._http, HttpClient)
-                object.__setattr__(provider._http._origin, "url", server.url)
+                assert isinstance(provider._client, HttpClient)
+                object.__setattr__(provider._client._endpoint, "url", server.url)
                 said = (await own.ask()).message.text
                 await provider.close()
                 return said
@@ -390,7 +390,7 @@ class TestConnections:
             nonlocal clock
             clock += seconds
 
-        waited: list[Wait] = []
+        waited: list[RequestWait] = []
         refused = whole(RATE_LIMITED["openai"], 429)
         answer = EXCHANGES["openai"].streamed
         async with serving(answer, refused, answer) as server:
@@ -472,7 +472,7 @@ class TestModels:
         name: str, said: ProviderSettings | None = None
     ) -> tuple[HostedProvider, list[str]]:
         warned: list[str] = []
-        entry: Entry = catalog({name: said} if said else {})[name]
+        entry: ProviderEntry = catalog({name: said} if said else {})[name]
         return HostedProvider(entry, warn=warned.append), warned
 
     def test_window_counter_and_eyes_come_from_tables(self) -> None:

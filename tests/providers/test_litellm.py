@@ -11,17 +11,17 @@ from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageErro
 from windlass.providers import litellm as module
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find
-from windlass.providers.failures import Origin
+from windlass.providers.failures import Endpoint
 from windlass.providers.http import Timeouts
-from windlass.providers.litellm_failures import Reported
+from windlass.providers.litellm import failure_of
 
-ORIGIN = Origin("litellm/groq", "its usual address", "GROQ_API_KEY")
+ENDPOINT = Endpoint("litellm/groq", "its usual address", "GROQ_API_KEY")
 KEY = "gsk-VERY-secret-0123456789"
 
 
-def reported(name: str, text: str, **more: object) -> Reported:
+def reported(name: str, text: str, **more: object) -> tuple[Exception, bool]:
     error = type(name, (Exception,), more)(text)
-    return Reported.of(error, ORIGIN, {"GROQ_API_KEY": KEY})
+    return failure_of(error, ENDPOINT, {"GROQ_API_KEY": KEY}, Timeouts())
 
 
 def test_without_the_package_one_sentence_says_how_to_install_it(
@@ -58,20 +58,18 @@ def test_errors_are_told_without_litellms_words_and_without_keys() -> None:
         "litellm.ContextWindowExceededError: litellm.BadRequestError: GroqException - "
         '{"error": {"message": "too much for us"}}'
     )
-    failed, again = reported("ContextWindowExceededError", text, status_code=400).failure(
-        Timeouts()
-    )
+    failed, again = reported("ContextWindowExceededError", text, status_code=400)
     assert isinstance(failed, ContextTooLong)
     assert "litellm/groq answered 400: too much for us;" in str(failed)
     assert not again
     text = f"litellm.APIConnectionError: no {KEY}\nTraceback (most recent call last)"
-    failed, again = reported("APIConnectionError", text, status_code=500).failure(Timeouts())
+    failed, again = reported("APIConnectionError", text, status_code=500)
     assert str(failed) == "litellm/groq was not reached, or broke off: no ***"
     assert again
-    failed, again = reported("Timeout", "litellm.Timeout: x", status_code=408).failure(Timeouts())
+    failed, again = reported("Timeout", "litellm.Timeout: x", status_code=408)
     assert str(failed) == "litellm/groq: nothing came for 120 s"
     assert again
-    failed, _ = reported("UnsupportedParamsError", "no effort", status_code=400).failure(Timeouts())
+    failed, _ = reported("UnsupportedParamsError", "no effort", status_code=400)
     assert isinstance(failed, BadRequest)
-    failed, again = reported("KeyError", "choices").failure(Timeouts())
+    failed, again = reported("KeyError", "choices")
     assert (type(failed), again) == (ProviderError, False)

@@ -120,4 +120,4 @@ async def test_other_errors_are_not_tried_again() -> None:
 )
 def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
     patience = Patience(now=lambda: 1_792_567_680.0)  # 21 October 2026, 07:28:00 UTC
-    assert patience.asked(header) == seconds
+    assert patience.seconds_after(header) == seconds

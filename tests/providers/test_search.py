@@ -25,7 +25,7 @@ from tests.providers.test_hosted import SECRET, hosted
 from windlass.errors import BadRequest, ProviderError
 from windlass.providers.base import Searching
 from windlass.providers.local import LocalProvider
-from windlass.wire.search import Found, asking
+from windlass.wire.search import SearchReply, with_search
 
 ASKED: dict[str, dict[str, Any]] = {
     "anthropic": {
@@ -36,7 +36,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-async def found(wire: str, *script: Answer, own: str = "") -> Found:
+async def found(wire: str, *script: Answer, own: str = "") -> SearchReply:
     async with hosted(wire, *script, own=own) as made:
         return await made.provider.search(made.model, QUERY, 5)
 
@@ -102,7 +102,7 @@ class TestAnthropic:
 
 class TestOpenRouter:
     def test_is_asked_by_its_own_tool(self) -> None:
-        body = asking("openai", "openrouter", {"model": "m"}, 7)
+        body = with_search("openai", "openrouter", {"model": "m"}, 7)
         tool = {"type": "openrouter:web_search", "parameters": {"max_results": 7}}
         assert body == {"model": "m", "tools": [tool]}
 

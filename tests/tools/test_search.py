@@ -15,24 +15,28 @@ from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 from windlass.wire.base import Usage
-from windlass.wire.search import Found, Page
+from windlass.wire.search import SearchReply, WebPage
 
 pytestmark = pytest.mark.req("CI-53")
 
 MODEL = "anthropic/claude-sonnet-4-5"
 USED = Usage(900, 40)
-PAGES = [Page(f"Page {at}", f"https://example.org/{at}", "said " * at) for at in range(1, 10)]
+PAGES = [WebPage(f"WebPage {at}", f"https://example.org/{at}", "said " * at) for at in range(1, 10)]
 
 
 def of_web(
-    pages: Sequence[Page] = (), text: str = "", *, failure: str = "", error: Exception | None = None
+    pages: Sequence[WebPage] = (),
+    text: str = "",
+    *,
+    failure: str = "",
+    error: Exception | None = None,
 ) -> WebSearch:
     """A search that finds these pages."""
 
-    async def find(query: str, most: int) -> Found:
+    async def find(query: str, most: int) -> SearchReply:
         if error is not None:
             raise error
-        return Found(text, tuple(pages), USED, 1, failure=failure)
+        return SearchReply(text, tuple(pages), USED, 1, failure=failure)
 
     return WebSearch(MODEL, find)
 
@@ -56,7 +60,7 @@ async def test_the_first_line_says_who_searched(context: ToolContext) -> None:
     assert output.text == (
         "Search of the web by anthropic/claude-sonnet-4-5: 2 pages for 'cache'.\n\n"
         "It is said.\n\n"
-        "1. Page 1 (https://example.org/1)\nsaid \n\n"
+        "1. WebPage 1 (https://example.org/1)\nsaid \n\n"
         "2. https://example.org/2 (https://example.org/2)"
     )
     assert (output.error, output.spent) == (False, Spent(MODEL, USED, 1))
@@ -119,7 +123,7 @@ async def test_a_folder_that_is_gone_does_not_keep_the_web_from_answering(
     output = await ask(gone)
     assert not output.error
     assert "does not exist" in output.text
-    assert "Page 1" in output.text
+    assert "WebPage 1" in output.text
 
 
 @pytest.mark.parametrize("query", [" ", '"'])

@@ -27,7 +27,7 @@ from windlass.window.course import Course, Window
 from windlass.window.decision import Decision, Offer
 from windlass.window.draft import Draft
 from windlass.window.entries import Item
-from windlass.window.planner import Plan, Planner
+from windlass.window.planner import Planner, Planning
 from windlass.window.proposals import Proposal
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
@@ -205,14 +205,14 @@ class TestSums:
             seen = _windows(said, Shorten({last: kept}), prices, **options)
             return [(one.decision, one.messages) for one in seen]
 
-        found, sets = decided(), Plan._sets
+        found, sets = decided(), Planning._sets
 
-        def all_sets(plan: Plan, waiting: Sequence[Offer]) -> Iterator[Any]:
+        def all_sets(plan: Planning, waiting: Sequence[Offer]) -> Iterator[Any]:
             for one in sets(plan, waiting):
                 yield one._replace(most=inf)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Plan, "_sets", all_sets)
+            patch.setattr(Planning, "_sets", all_sets)
             assert decided() == found
 
 

@@ -29,7 +29,7 @@ def asked(wire: str) -> Request:
 
 
 def streamed(wire: str, events: Events) -> tuple[Reply, str]:
-    reader = FORMATS[wire].Reader(asked(wire))
+    reader = FORMATS[wire].reader(asked(wire))
     told = "".join(reader.feed(event) for event in events)
     return reader.reply(), told
 
@@ -169,7 +169,7 @@ def test_a_cut_stream_says_what_is_missing(wire: str, data: st.DataObject) -> No
     _, events = data.draw(ANSWERS[wire])
     # The usage of Gemini comes with every chunk, its end with the last.
     kept = events[: data.draw(st.integers(0, len(events) - 1))]
-    reader = FORMATS[wire].Reader(asked(wire))
+    reader = FORMATS[wire].reader(asked(wire))
     for event in kept:
         reader.feed(event)
     with pytest.raises(ValueError, match="the stream ended before"):
@@ -245,7 +245,7 @@ def test_errors_are_told_in_the_servers_words() -> None:
         with pytest.raises(Refused, match=r"Slow\.") as whole:
             FORMATS[wire].read(event, asked(wire))
         with pytest.raises(Refused) as part:
-            FORMATS[wire].Reader(asked(wire)).feed(event)
+            FORMATS[wire].reader(asked(wire)).feed(event)
         assert whole.value.kind == part.value.kind == kinds[wire]
     with pytest.raises(Refused, match="PROHIBITED_CONTENT"):
         FORMATS["gemini"].read(
@@ -305,7 +305,7 @@ def test_gemini_calls_get_ids_not_used_before() -> None:
 
 
 def test_reasoning_details_in_pieces_are_joined() -> None:
-    reader = FORMATS["openai"].Reader(asked("openai"))
+    reader = FORMATS["openai"].reader(asked("openai"))
     pieces = [
         {"type": "reasoning.text", "index": 0, "text": "a"},
         {"type": "reasoning.text", "index": 0, "text": "b", "signature": "s"},

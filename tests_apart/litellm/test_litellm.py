@@ -34,8 +34,7 @@ from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimit
 from windlass.messages import Message, Text, system, user
 from windlass.pictures import picture
 from windlass.providers.at_hand import Providers
-from windlass.providers.catalog import catalog
-from windlass.providers.hosted import Key
+from windlass.providers.catalog import Key, catalog
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings

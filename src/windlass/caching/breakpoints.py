@@ -75,7 +75,7 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Breakpoints:
     """The marks of one request, and what those of the next depend on.
 
     `places` are the request's marks, in order. `known` are all places where a mark stood in
@@ -92,7 +92,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMessages:
     """The messages of a request by position (None: not shown), and how many there are."""
 
     at: Callable[[int], Message | None]
@@ -116,9 +116,9 @@ class Tools:
 
 
 def marks(
-    shown: Shown,
+    shown: ShownMessages,
     rules: MarkRules,
-    before: Marks,
+    before: Breakpoints,
     *,
     shared: int,
     tools: Tools | None = None,
@@ -126,13 +126,13 @@ def marks(
     long: bool = False,
     seam: int = 0,
     tail: bool = False,
-) -> Marks:
+) -> Breakpoints:
     """The marks of a request.
 
     Args:
         shown: Its messages.
         rules: The provider's.
-        before: The marks of the request before; `Marks()` for the first.
+        before: The marks of the request before; `Breakpoints()` for the first.
         shared: How many messages at the beginning are those of the request before.
         tools: What is to be known of its tools (None: it has none).
         soon: The positions at which later requests are likely to differ, the likeliest first.
@@ -160,10 +160,10 @@ def marks(
     held = (*known[:kept], *sorted({*known[kept:], *new}))
     # What is looked for at marks alone is marked again where it was marked before.
     places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
-    return Marks(places, held, shown.count, kept_long, context if context in places else None)
+    return Breakpoints(places, held, shown.count, kept_long, context if context in places else None)
 
 
-def _end(shown: Shown, rules: MarkRules, *, tail: bool) -> Place | None:
+def _end(shown: ShownMessages, rules: MarkRules, *, tail: bool) -> Place | None:
     """The end of the request, before a part that is not to be cached.
 
     A tool's result is marked as a whole where calls and results are blocks: to leave all of it
@@ -183,7 +183,7 @@ def _holds(places: Sequence[Place], place: Place) -> bool:
 
 
 def _branch(
-    shown: Shown, rules: MarkRules, known: Sequence[Place], shared: int, end: Place | None
+    shown: ShownMessages, rules: MarkRules, known: Sequence[Place], shared: int, end: Place | None
 ) -> Place | None:
     """Where the longest entry that still holds is read, if it is out of reach of the end."""
     if rules.lookback is None or not known or end is None:
@@ -197,7 +197,7 @@ def _branch(
 
 
 def _spread(
-    shown: Shown, rules: MarkRules, anew: range, chosen: Sequence[Place]
+    shown: ShownMessages, rules: MarkRules, anew: range, chosen: Sequence[Place]
 ) -> Iterator[Place]:
     """Places for the marks that are left, spread over what is written anew.
 
@@ -218,7 +218,7 @@ def _spread(
         yield places[(number + 1) * len(places) // (min(left, len(places)) + 1)]
 
 
-def _last(shown: Shown, end: int, rules: MarkRules) -> Place | None:
+def _last(shown: ShownMessages, end: int, rules: MarkRules) -> Place | None:
     """The last place before position `end` that takes a mark."""
     for at in range(end - 1, -1, -1):
         message = shown.at(at)
@@ -248,7 +248,7 @@ def _part(message: Message, rules: MarkRules) -> int | None:
     return None
 
 
-def _before_what_is_shortened(shown: Shown, rules: MarkRules) -> Iterator[Place]:
+def _before_what_is_shortened(shown: ShownMessages, rules: MarkRules) -> Iterator[Place]:
     """The places before each message that no call has seen and that is likely to be shortened."""
     start = shown.count
     while start > 0:
@@ -267,7 +267,7 @@ def _before_what_is_shortened(shown: Shown, rules: MarkRules) -> Iterator[Place]
                 yield place
 
 
-def _head(shown: Shown, rules: MarkRules, tools: Tools | None) -> Place | None:
+def _head(shown: ShownMessages, rules: MarkRules, tools: Tools | None) -> Place | None:
     """The end of the system prompt, or of the tools where there is none, if it is long enough."""
     tokens = tools.tokens if tools else 0
     place = (TOOLS, tools.count - 1) if tools and rules.replies else None
@@ -284,7 +284,7 @@ def _head(shown: Shown, rules: MarkRules, tools: Tools | None) -> Place | None:
     return place if tokens >= rules.minimum else None
 
 
-def _reaches(shown: Shown, entry: Place, mark: Place, lookback: int) -> bool:
+def _reaches(shown: ShownMessages, entry: Place, mark: Place, lookback: int) -> bool:
     """Whether an entry is found from a mark, which looks at `lookback` blocks from itself on.
 
     A message has at most as many blocks as parts and calls; counted so, none is too far.
@@ -299,7 +299,7 @@ def _reaches(shown: Shown, entry: Place, mark: Place, lookback: int) -> bool:
     return between + _blocks(shown, mark[0], mark[1] + 1) < lookback
 
 
-def _blocks(shown: Shown, at: int, parts: int | None = None) -> int:
+def _blocks(shown: ShownMessages, at: int, parts: int | None = None) -> int:
     """Blocks of the message at a position, or of its first `parts` parts and calls."""
     message = shown.at(at) if at >= 0 else None
     if message is None:
@@ -319,7 +319,7 @@ class Sent:
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    marks: Marks
+    marks: Breakpoints
     weight: Tools | None = None
 
     @property
@@ -347,16 +347,16 @@ def mark(
     rules = mark_rules(provider, name)
     now, offered = tuple(messages), tuple(tools)
     if rules is None:
-        return Sent(model, (), (), Marks())
+        return Sent(model, (), (), Breakpoints())
     if before is None or before.model != model or before.tools != offered:
-        before = Sent(model, (), offered, Marks(), Tools.of(offered))
+        before = Sent(model, (), offered, Breakpoints(), Tools.of(offered))
     shared = 0
     for mine, theirs in zip(now, before.messages, strict=False):
         if mine is not theirs and mine != theirs:
             break
         shared += 1
     made = marks(
-        Shown(now.__getitem__, len(now)),
+        ShownMessages(now.__getitem__, len(now)),
         rules,
         before.marks,
         shared=shared,

@@ -10,7 +10,7 @@ from windlass.caching.rates import cache_of, override, prices_of, rate, table_da
 from windlass.caching.rules import NO_CACHE, CacheRules
 from windlass.cli.output import out, print_json, print_table
 from windlass.providers.at_hand import Providers
-from windlass.providers.catalog import LITELLM, Entry, catalog, find
+from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
 from windlass.redaction import redacted_url
 from windlass.settings import Settings
 from windlass.wire.base import SEQUENCES, SequenceRules
@@ -37,16 +37,16 @@ def providers_command(*, as_json: bool) -> None:
     out.print("what is known of one model: windlass models anthropic/claude-sonnet-4-5")
 
 
-def _provider(entry: Entry) -> dict[str, Any]:
-    found = entry.key(environ)
+def _provider(entry: ProviderEntry) -> dict[str, Any]:
+    key = entry.key(environ)
     package = _package() if entry.name == LITELLM else {}
     return {
         "name": entry.name,
         "wire": entry.wire,
         "base_url": redacted_url(entry.base_url),
         "key_variables": list(entry.keys),
-        "key_found_in": found[0] if found else None,
-        "key_missing": bool(entry.keys) and found is None,
+        "key_found_in": key.variable if key else None,
+        "key_missing": bool(entry.keys) and key is None,
         "requests_per_minute": entry.settings.requests_per_minute,
         "tokens_per_minute": entry.settings.tokens_per_minute,
         "defined": entry.defined,

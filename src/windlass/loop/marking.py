@@ -9,7 +9,15 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from windlass.caching.breakpoints import MarkRules, Marks, Place, Shown, Tools, mark_rules, marks
+from windlass.caching.breakpoints import (
+    Breakpoints,
+    MarkRules,
+    Place,
+    ShownMessages,
+    Tools,
+    mark_rules,
+    marks,
+)
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
 from windlass.loop.blocks import Blocks
@@ -58,9 +66,9 @@ class Marking:
         self._weight = Tools.of(tools) if self._rules else None
         self._prices = prices
         self._calls = (course.planner or Planner(prices)).calls
-        self._made = Marks()
+        self._made = Breakpoints()
         self._lifetime = Lifetime()
-        self._found = 0, Marks()
+        self._found = 0, Breakpoints()
         self.pauses = Pauses()
 
     def call_made(self, *, asked: bool) -> None:
@@ -83,7 +91,7 @@ class Marking:
 
         return shown(made.places), shown(made.long)
 
-    def _next(self) -> Marks:
+    def _next(self) -> Breakpoints:
         """The marks of the next call; those of the calls before are in `_made`."""
         course, before = self._course, self._made
         if self._rules is None or not course.items:
@@ -106,7 +114,7 @@ class Marking:
         first = before.count if self._blocks.changed is None else self._blocks.changed
 
         return marks(
-            Shown(bare if self._blocks.none else shown, count + len(behind)),
+            ShownMessages(bare if self._blocks.none else shown, count + len(behind)),
             self._rules,
             before,
             shared=min((before.count, first, *pending)),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from os import environ
 
 from windlass.caching.rates import split_model
-from windlass.errors import UsageError
-from windlass.providers.base import ModelInfo, Provider, Wait
+from windlass.providers.base import ModelInfo, Provider, RequestWait
 from windlass.settings import Settings
 
 
@@ -29,14 +28,14 @@ class Providers:
         settings: Settings | None = None,
         *,
         warn: Callable[[str], None] | None = None,
-        on_wait: Callable[[Wait], None] | None = None,
+        on_wait: Callable[[RequestWait], None] | None = None,
         keys: Mapping[str, str] | None = environ,
     ) -> None:
         if settings is not None and keys is not None:
             settings.check_trust("providers")
-        self._made: dict[str, Provider] = dict(given)
+        self._providers: dict[str, Provider] = dict(given)
         self._given = frozenset(given)
-        self._said = settings.providers if settings is not None else {}
+        self._settings = settings.providers if settings is not None else {}
         self._warn = warn or _warn
         self._on_wait = on_wait
         self._keys = keys
@@ -47,49 +46,33 @@ class Providers:
         Raises UsageError for a provider that is not there and for a key that is missing.
         """
         provider, model = split_model(name)
-        made = self._made.get(provider)
-        if made is None:
-            made = self._made[provider] = self._make(name)
-        return made, made.model(model)
+        if provider not in self._providers:
+            self._providers[provider] = self._make(name)
+        return self._providers[provider], self._providers[provider].model(model)
 
     def _make(self, name: str) -> Provider:
-        from windlass.providers.catalog import LITELLM, catalog, find
+        from windlass.providers.catalog import LITELLM, NO_KEY, catalog, find
 
-        entry = find(name, catalog(self._said), self._given)
+        entry = find(name, catalog(self._settings), self._given)
         if entry.name == "local":
-            return _local()
-        from windlass.providers.hosted import HostedProvider, Key
+            from windlass.providers.local import LocalProvider
 
-        key = entry.key(self._keys) if self._keys is not None else None
-        if key is None and entry.keys and self._keys is not None:
-            raise UsageError(
-                f"model {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
-                f" (export {entry.keys[0]}=...)"
-            )
-        found = Key(*key) if key else Key()
+            return LocalProvider()
+        from windlass.providers.hosted import HostedProvider
+
+        sends = self._keys is not None
+        key = NO_KEY if self._keys is None else entry.needed_key(self._keys, f"model {name!r}")
         if entry.name == LITELLM:
             from windlass.providers.litellm import LiteLLMProvider
 
-            return LiteLLMProvider(
-                entry,
-                found,
-                warn=self._warn,
-                on_wait=self._on_wait,
-                sends=self._keys is not None,
-            )
-        return HostedProvider(entry, found, warn=self._warn, on_wait=self._on_wait)
+            return LiteLLMProvider(entry, key, warn=self._warn, on_wait=self._on_wait, sends=sends)
+        return HostedProvider(entry, key, warn=self._warn, on_wait=self._on_wait)
 
     async def close(self) -> None:
         """Close every provider that was made."""
-        for provider in self._made.values():
+        for provider in self._providers.values():
             await provider.close()
 
 
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=2)
-
-
-def _local() -> Provider:
-    from windlass.providers.local import LocalProvider
-
-    return LocalProvider()

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from windlass.tokens import Counter
 from windlass.wire.base import Reply, Request
-from windlass.wire.search import Found
+from windlass.wire.search import SearchReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RequestWait:
     """A wait before a request goes to `model`: how many seconds, and because of what.
 
     `attempt` is the try that comes after it, from 1, of at most `tries`.
@@ -76,7 +76,7 @@ class Provider(Protocol):
 class Searching(Protocol):
     """A provider whose models can search the web themselves."""
 
-    async def search(self, model: str, query: str, most: int) -> Found:
+    async def search(self, model: str, query: str, most: int) -> SearchReply:
         """Have `model` (without the provider's part) search the web for `query`.
 
         `most` is the number of pages wanted. Raises ProviderError, LimitReached.

@@ -6,7 +6,7 @@ Nothing here sends anything or looks at a key's value beyond whether it can be o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,7 +48,21 @@ _WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Key:
+    """A key and the variable it came from, both empty where none is needed; never shown."""
+
+    variable: str = ""
+    value: str = ""
+
+    def __repr__(self) -> str:
+        return f"Key({self.variable!r})"
+
+
+NO_KEY: Final = Key()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderEntry:
     """One provider of the table. `keys` are the variables its key may be in, the first first.
 
     `base_url` ends before the format's own path (`/chat/completions`, `/messages`,
@@ -62,8 +76,8 @@ class Entry:
     settings: ProviderSettings = field(default_factory=ProviderSettings)
     defined: bool = False
 
-    def key(self, environ: Mapping[str, str]) -> tuple[str, str] | None:
-        """The variable that holds the key, and the key; None: none is set.
+    def key(self, environ: Mapping[str, str]) -> Key | None:
+        """The key that one of the variables holds; None: none is set.
 
         Raises UsageError for a value that cannot be a key, without showing it.
         """
@@ -75,56 +89,71 @@ class Entry:
                         f"the variable {variable} holds characters that no key has;"
                         " set it to the key alone"
                     )
-                return variable, value
+                return Key(variable, value)
         return None
+
+    def needed_key(self, environ: Mapping[str, str], asker: str) -> Key:
+        """The key, an empty one where none is needed. `asker` is what needs it.
+
+        Raises UsageError where it is not set.
+        """
+        key = self.key(environ)
+        if key is None and self.keys:
+            raise UsageError(
+                f"{asker} needs a key: set the variable {' or '.join(self.keys)}"
+                f" (export {self.keys[0]}=...)"
+            )
+        return key or NO_KEY
 
 
 _KNOWN: Final = (
-    Entry("local", "", "", ()),
-    Entry("openai", "openai", "https://api.openai.com/v1", KEYS["openai"]),
-    Entry("anthropic", "anthropic", "https://api.anthropic.com/v1", KEYS["anthropic"]),
-    Entry(
+    ProviderEntry("local", "", "", ()),
+    ProviderEntry("openai", "openai", "https://api.openai.com/v1", KEYS["openai"]),
+    ProviderEntry("anthropic", "anthropic", "https://api.anthropic.com/v1", KEYS["anthropic"]),
+    ProviderEntry(
         "gemini",
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
         KEYS["gemini"],
     ),
-    Entry("openrouter", "openai", "https://openrouter.ai/api/v1", KEYS["openrouter"]),
-    Entry(LITELLM, "openai", "", KEYS[LITELLM]),  # litellm knows the addresses, too
+    ProviderEntry("openrouter", "openai", "https://openrouter.ai/api/v1", KEYS["openrouter"]),
+    ProviderEntry(LITELLM, "openai", "", KEYS[LITELLM]),  # litellm knows the addresses, too
 )
 
 
-def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, Entry]:
+def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry]:
     """The table: the known providers under the user's settings, then the user's own.
 
     Raises UsageError for a definition without an address, and for one of `local`.
     """
     known = {entry.name: entry for entry in _KNOWN}
     table = dict(known)
-    for name, said in settings.items():
+    for name, options in settings.items():
         if name == "local":
             raise UsageError(
                 "[providers.local]: the model on this machine has no settings;"
                 " give your own provider another name"
             )
         base = known.get(name)
-        if base is None and said.base_url is None:
+        if base is None and options.base_url is None:
             raise UsageError(
                 f"[providers.{name}] needs a base_url, such as 'http://localhost:8000/v1';"
                 f" only {', '.join(sorted(known.keys() - {'local'}))} have one already"
             )
-        table[name] = Entry(
+        table[name] = ProviderEntry(
             name=name,
-            wire=said.wire or (base.wire if base else "openai"),
-            base_url=said.base_url or (base.base_url if base else ""),
-            keys=(said.key,) if said.key else (base.keys if base else ()),
-            settings=said,
+            wire=options.wire or (base.wire if base else "openai"),
+            base_url=options.base_url or (base.base_url if base else ""),
+            keys=(options.key,) if options.key else (base.keys if base else ()),
+            settings=options,
             defined=base is None,
         )
     return table
 
 
-def find(name: str, table: Mapping[str, Entry], more: frozenset[str] = frozenset()) -> Entry:
+def find(
+    name: str, table: Mapping[str, ProviderEntry], more: Collection[str] = ()
+) -> ProviderEntry:
     """The provider of the model `name`. Raises UsageError, saying what is meant instead.
 
     `more` are providers that were handed in, for the list of known ones.
@@ -153,17 +182,17 @@ def sees_pictures(model: str) -> bool:
     return bool(_SEEING.match(bare)) and not _BLIND.match(bare)
 
 
-def window_of(entry: Entry, name: str, found: Rate | None) -> tuple[int, str | None]:
+def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int, str | None]:
     """The window of `provider/model` in tokens, and what to warn of where it is assumed."""
     if entry.settings.window is not None:
         return entry.settings.window, None
-    if found is not None and found.window is not None:
-        return found.window, None
+    if price is not None and price.window is not None:
+        return price.window, None
     bare = name.rsplit("/", 1)[-1]
     listed = next((size for start, size in _WINDOWS if bare.startswith(start)), None)
-    if found is not None and listed is not None:
+    if price is not None and listed is not None:
         return listed, None
-    missing = "has no window there" if found else "is not there, so no prompt cache is assumed"
+    missing = "has no window there" if price else "is not there, so no prompt cache is assumed"
     return UNKNOWN_WINDOW, (
         f"model {name!r} was looked up in the price table and {missing}; its window is taken to be"
         f" {UNKNOWN_WINDOW:,} tokens; set window under [providers.{entry.name}] in windlass.toml"

@@ -17,11 +17,9 @@ import numpy as np
 from windlass.caching.rates import split_model
 from windlass.cards.embeddings import Vectors
 from windlass.errors import ProviderError, UsageError
-from windlass.providers.catalog import LITELLM, Entry, catalog, find
-from windlass.providers.failures import Origin
-from windlass.providers.hosted import timeouts
+from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
+from windlass.providers.hosted import http_client, limiter_of
 from windlass.providers.http import HttpClient
-from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
 from windlass.setting_types import ProviderSettings
 from windlass.tokens import CHARS_A_TOKEN
@@ -50,12 +48,7 @@ def hosted_embedder(
             "of openai or openrouter, of a server of your own ([providers.NAME] base_url), or "
             "'wordllama'"
         )
-    key = entry.key(keys)
-    if key is None and entry.keys:
-        raise UsageError(
-            f"embedder {name!r} needs a key: set the variable {' or '.join(entry.keys)}"
-        )
-    return HostedEmbedder(entry, name, key or ("", ""), patience)
+    return HostedEmbedder(entry, name, entry.needed_key(keys, f"embedder {name!r}"), patience)
 
 
 class HostedEmbedder:
@@ -65,22 +58,16 @@ class HostedEmbedder:
     """
 
     def __init__(
-        self, entry: Entry, name: str, key: tuple[str, str], patience: Patience = _PATIENCE
+        self, entry: ProviderEntry, name: str, key: Key, patience: Patience = _PATIENCE
     ) -> None:
         self.name = name
         self.tokens = 0
         self._entry = entry
         self._model = split_model(name)[1]
-        variable, secret = key
-        headers = {"authorization": f"Bearer {secret}"} if secret else {}
-        origin = Origin(entry.name, entry.base_url, variable, secret)
-        self._made: Callable[[], HttpClient] = lambda: HttpClient(
-            origin, headers, timeouts(entry), patience.asked
-        )
-        self._http = self._made()
+        self._key = key
         self._patience = patience
-        said = entry.settings
-        self._limiter = Limiter(said.requests_per_minute, said.tokens_per_minute)
+        self._http = http_client(entry, key, patience)
+        self._limiter = limiter_of(entry)
         self._dimensions = 0
 
     @property
@@ -104,12 +91,12 @@ class HostedEmbedder:
 
     def take_tokens(self) -> int:
         """The tokens that were reported since this was last asked."""
-        told, self.tokens = self.tokens, 0
-        return told
+        tokens, self.tokens = self.tokens, 0
+        return tokens
 
     async def _alone(self, texts: Sequence[str]) -> Vectors:
         # Connections belong to the event loop they were made in.
-        http = self._made()
+        http = http_client(self._entry, self._key, self._patience)
         try:
             return await self._all(http, texts)
         finally:
@@ -125,16 +112,16 @@ class HostedEmbedder:
         return np.concatenate(rows)
 
     async def _some(self, http: HttpClient, texts: Sequence[str]) -> Vectors:
-        said = [text if text.strip() else "-" for text in texts]  # servers refuse empty texts
-        body = {"model": self._model, "input": said, "encoding_format": "float"}
-        size = sum(map(len, said)) // CHARS_A_TOKEN
+        inputs = [text if text.strip() else "-" for text in texts]  # servers refuse empty texts
+        body = {"model": self._model, "input": inputs, "encoding_format": "float"}
+        size = sum(map(len, inputs)) // CHARS_A_TOKEN
 
         async def attempt() -> Vectors:
             slot = await self._limiter.take(size)
             try:
                 async with aclosing(http.answers("/embeddings", body)) as pieces:
                     async for piece in pieces:
-                        return self._read(piece.value, said)
+                        return self._read(piece.value, inputs)
             finally:
                 self._limiter.settle(slot, size)
             raise ProviderError(f"{self._entry.name} sent no vectors")
@@ -145,8 +132,8 @@ class HostedEmbedder:
 
     def _read(self, answer: Mapping[str, Any], texts: Sequence[str]) -> Vectors:
         try:
-            told = sorted(answer["data"], key=lambda one: int(one["index"]))
-            rows = np.array([one["embedding"] for one in told], dtype=np.float32)
+            data = sorted(answer["data"], key=lambda item: int(item["index"]))
+            rows = np.array([item["embedding"] for item in data], dtype=np.float32)
         except (KeyError, TypeError, ValueError) as error:
             raise ProviderError(
                 f"{self._entry.name} sent vectors that cannot be read ({type(error).__name__}: "

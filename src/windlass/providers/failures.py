@@ -81,7 +81,7 @@ _STATUS_OF: Final[Mapping[str, int]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Endpoint:
     """Where answers come from, as error texts name it. `key` is taken out of every text."""
 
     provider: str
@@ -99,32 +99,32 @@ class Origin:
 
     def failure(self, status: int, body: str) -> tuple[ProviderError | LimitReached, bool]:
         """The error that an answer with `status` is, and whether trying again may help."""
-        told, marks = _told(body)
-        told = self.clean(told) or _phrase(status)
-        said = f"{self.provider} answered {status}: {told}"
+        reason, codes = _reason(body)
+        reason = self.clean(reason) or _phrase(status)
+        text = f"{self.provider} answered {status}: {reason}"
         match status:
             case 413:
-                return _too_long(said, told), False
-            case 400 | 422 if _is_too_long(told, marks):
-                return _too_long(said, told), False
+                return _too_long(text, reason), False
+            case 400 | 422 if _is_too_long(reason, codes):
+                return _too_long(text, reason), False
             case 400 | 405 | 422:
-                return BadRequest(said), False
+                return BadRequest(text), False
             case 401:
-                # What is told here may quote the key in part.
-                told = f"{self.provider} answered 401: it does not accept the key {self._key}"
-                return ProviderError(told), False
+                # The reason may quote the key in part.
+                text = f"{self.provider} answered 401: it does not accept the key {self._key}"
+                return ProviderError(text), False
             case 403:
-                return ProviderError(f"{said}; see what the key {self._key} may do"), False
+                return ProviderError(f"{text}; see what the key {self._key} may do"), False
             case 404:
-                return BadRequest(f"{said} (at {self.place})"), False
+                return BadRequest(f"{text} (at {self.place})"), False
             case 408 | 409:
-                return ProviderError(said), True
+                return ProviderError(text), True
             case 429:
-                return RateLimited(said), not any(mark in _HOPELESS for mark in marks)
+                return RateLimited(text), not any(code in _HOPELESS for code in codes)
             case _ if status in _REDIRECTS:
-                return ProviderError(f"{said} (at {self.place}); redirects are not followed"), False
+                return ProviderError(f"{text} (at {self.place}); redirects are not followed"), False
             case _:
-                return ProviderError(said), status in _THEIR_FAULT
+                return ProviderError(text), status in _THEIR_FAULT
 
     def in_stream(self, event: Mapping[str, Any]) -> tuple[ProviderError | LimitReached, bool]:
         """The same for an error that came as an event, after the status was sent."""
@@ -153,8 +153,8 @@ def _phrase(status: int) -> str:
         return "overloaded" if status == OVERLOADED else "no reason given"
 
 
-def _told(body: str) -> tuple[str, tuple[str, ...]]:
-    """What the body says, and its codes and types."""
+def _reason(body: str) -> tuple[str, tuple[str, ...]]:
+    """The message of the body, and its codes and types."""
     try:
         value: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -164,25 +164,25 @@ def _told(body: str) -> tuple[str, tuple[str, ...]]:
     error = value.get("error", value) if isinstance(value, dict) else value
     if not isinstance(error, dict):
         return str(error), ()
-    marks = tuple(
-        str(mark) for name in ("code", "type", "status") if (mark := error.get(name)) is not None
+    codes = tuple(
+        str(code) for name in ("code", "type", "status") if (code := error.get(name)) is not None
     )
     message = error.get("message") or error.get("detail") or json.dumps(error)
-    return str(message), marks
+    return str(message), codes
 
 
-def _too_long(said: str, told: str) -> ContextTooLong:
-    """The error with the numbers that the provider's text holds."""
-    plain = told[:_NUMBERED_CHARS].replace(",", "")
+def _too_long(text: str, reason: str) -> ContextTooLong:
+    """The error with the numbers that the provider's reason holds."""
+    text = f"{text}; {_SHORTER}"
+    plain = reason[:_NUMBERED_CHARS].replace(",", "")
     for pattern in _NUMBERS:
-        if found := re.search(pattern, plain, re.IGNORECASE):
-            numbers = {name: int(text) for name, text in found.groupdict().items() if text}
+        if match := re.search(pattern, plain, re.IGNORECASE):
+            numbers = {name: int(digits) for name, digits in match.groupdict().items() if digits}
             limit = numbers["limit"] - numbers.get("reply", 0)
-            text = f"{said}; {_SHORTER}"
             return ContextTooLong(text, counted=numbers["counted"], limit=limit)
-    return ContextTooLong(f"{said}; {_SHORTER}")
+    return ContextTooLong(text)
 
 
-def _is_too_long(told: str, marks: tuple[str, ...]) -> bool:
-    text = " ".join([told, *marks]).lower()
-    return any(mark in text for mark in _TOO_LONG)
+def _is_too_long(reason: str, codes: tuple[str, ...]) -> bool:
+    text = " ".join([reason, *codes]).lower()
+    return any(phrase in text for phrase in _TOO_LONG)

@@ -6,29 +6,37 @@ the facts of their models; sending, trying again and waiting one's turn are the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
-from windlass.messages import Message, Picture, Text, user
+from windlass.messages import user
 from windlass.prompts import search_text
-from windlass.providers.base import ModelInfo, Wait
-from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
-from windlass.providers.failures import Origin
-from windlass.providers.http import CONNECT_S, READ_S, HttpClient, Piece, Timeouts
+from windlass.providers.base import ModelInfo, RequestWait
+from windlass.providers.catalog import (
+    NO_KEY,
+    Key,
+    ProviderEntry,
+    reply_room,
+    sees_pictures,
+    window_of,
+)
+from windlass.providers.failures import Endpoint
+from windlass.providers.http import CONNECT_S, READ_S, AnswerPiece, HttpClient, Timeouts
 from windlass.providers.limits import Limiter, Slot
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 from windlass.tokens import FamilyCounter, request_tokens
 from windlass.wire import search as wire_search
 from windlass.wire.base import Format, Refused, Reply, Request, Usage
-from windlass.wire.calls import picture_text
-from windlass.wire.search import Found
+from windlass.wire.calls import pictures_in_words
+from windlass.wire.search import SearchReply
+from windlass.wire.usage import possible
 
-_Answered = TypeVar("_Answered", Reply, Found)
+_Answer = TypeVar("_Answer", Reply, SearchReply)
 
 _MODULES: Final = {
     "openai": "windlass.wire.openai_chat",
@@ -54,21 +62,10 @@ def _key_headers(wire: str, key: str) -> dict[str, str]:
     return headers
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key and the variable it came from, both empty where none is needed; never shown."""
-
-    variable: str = ""
-    value: str = ""
-
-    def __repr__(self) -> str:
-        return f"Key({self.variable!r})"
-
-
-class Client(Protocol):
+class HostedClient(Protocol):
     """What carries a body to a provider and its answer back: `HttpClient`, or litellm."""
 
-    def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+    def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[AnswerPiece, None]:
         """The events of the answer. Raises TransientError, ProviderError, LimitReached."""
         ...
 
@@ -92,33 +89,26 @@ class HostedProvider:
 
     def __init__(
         self,
-        entry: Entry,
-        key: Key = Key(),
+        entry: ProviderEntry,
+        key: Key = NO_KEY,
         *,
         warn: Callable[[str], None],
-        on_wait: Callable[[Wait], None] | None = None,
+        on_wait: Callable[[RequestWait], None] | None = None,
         patience: Patience = PATIENCE,
         limiter: Limiter | None = None,
-        client: Client | None = None,
+        client: HostedClient | None = None,
     ) -> None:
         self._entry = entry
         self._warn = warn
         self._on_wait = on_wait
         self._patience = patience
-        said = entry.settings
-        self._limiter = limiter or Limiter(said.requests_per_minute, said.tokens_per_minute)
+        self._limiter = limiter or limiter_of(entry)
         self._format = cast("Format", import_module(_MODULES[entry.wire]))
-        variable = key.variable or (entry.keys[0] if entry.keys else "")
-        self._http: Client = client or HttpClient(
-            Origin(entry.name, entry.base_url, variable, key.value),
-            _key_headers(entry.wire, key.value),
-            timeouts(entry),
-            patience.asked,
-        )
+        self._client = client or http_client(entry, key, patience)
         # Servers that speak OpenAI's format differ in what they know of it.
         self._lenient = (entry.defined or client is not None) and entry.wire == "openai"
         self._models: dict[str, ModelInfo] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def model(self, name: str) -> ModelInfo:
         """What is known of the model `name`: the price table's facts, under the settings.
@@ -126,20 +116,28 @@ class HostedProvider:
         A model that is not listed may still exist: its window is assumed, with a warning.
         """
         if name not in self._models:
-            full = f"{self._entry.name}/{name}"
-            window, warning = window_of(self._entry, full, rate(full))
+            window, warning = self._window(name)
             if warning is not None:
-                self._tell(warning)
-            said = self._entry.settings.sees_pictures
+                self._warn_once(warning)
+            sees = self._entry.settings.sees_pictures
             self._models[name] = ModelInfo(
-                name=full,
+                name=f"{self._entry.name}/{name}",
                 window=window,
                 counter=FamilyCounter(name),
-                sees_pictures=sees_pictures(name) if said is None else said,
+                sees_pictures=self._sees_pictures(name) if sees is None else sees,
                 system_anywhere=self._entry.name == "openai",
                 max_output_tokens=reply_room(window),
             )
         return self._models[name]
+
+    def _window(self, name: str) -> tuple[int, str | None]:
+        """The window of a model in tokens, and what to warn of where it is assumed."""
+        full = f"{self._entry.name}/{name}"
+        return window_of(self._entry, full, rate(full))
+
+    def _sees_pictures(self, name: str) -> bool:
+        """Whether a model is known to take pictures; the settings go before this."""
+        return sees_pictures(name)
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
         """Send one request; `on_text` is handed each piece of text as it arrives.
@@ -151,7 +149,7 @@ class HostedProvider:
         """
         info = self.model(request.model)
         if not info.sees_pictures:
-            request = replace(request, messages=tuple(map(_described, request.messages)))
+            request = replace(request, messages=tuple(map(pictures_in_words, request.messages)))
         stream = self._entry.settings.stream is not False
         body = self._body(request, info, stream=stream)
         path = self._format.path(request.model, stream=stream)
@@ -167,19 +165,19 @@ class HostedProvider:
             waited_s=waits.seconds,
         )
 
-    async def search(self, model: str, query: str, most: int) -> Found:
+    async def search(self, model: str, query: str, most: int) -> SearchReply:
         """Have `model` search the web for `query`; it may find `most` pages.
 
         What fails for a while is tried again. Raises BadRequest, RateLimited, ProviderError.
         """
         info = self.model(model)
         request = Request(model, (user(search_text(query)),), info.max_output_tokens)
-        written = self._body(request, info, stream=False)
-        body = wire_search.asking(self._entry.wire, self._entry.name, written, most)
+        body = self._body(request, info, stream=False)
+        body = wire_search.with_search(self._entry.wire, self._entry.name, body, most)
         path = self._format.path(model, stream=False)
         waits = _Waits(info.name, self._patience.tries, self._on_wait)
-        found = await self._insist(request, info, waits, lambda: self._look(path, body, request))
-        return replace(found, usage=self._honest(found.usage, info.name))
+        reply = await self._insist(request, info, waits, lambda: self._look(path, body, request))
+        return replace(reply, usage=self._honest(reply.usage, info.name))
 
     def _body(self, request: Request, info: ModelInfo, *, stream: bool) -> dict[str, Any]:
         try:
@@ -195,8 +193,8 @@ class HostedProvider:
         request: Request,
         info: ModelInfo,
         waits: _Waits,
-        work: Callable[[], Awaitable[_Answered]],
-    ) -> _Answered:
+        work: Callable[[], Awaitable[_Answer]],
+    ) -> _Answer:
         """What `work` answers, each try in its turn."""
         expected = request_tokens(info.counter, request.messages, request.tools)
         expected += request.max_output_tokens
@@ -204,33 +202,40 @@ class HostedProvider:
         # The wait for one's turn is not the provider's fault, nor a part of its time.
         turn: Slot | None = await self._limiter.take(expected, waits.for_turn)
 
-        async def attempt() -> _Answered:
+        async def attempt() -> _Answer:
             nonlocal turn
             slot, turn = turn or await self._limiter.take(expected, waits.for_turn), None
             used = 0  # a request that failed has cost none
             try:
-                answered = await work()
-                used = answered.usage.tokens_in + answered.usage.tokens_out
+                answer = await work()
+                used = answer.usage.tokens_in + answer.usage.tokens_out
             finally:
                 self._limiter.settle(slot, used)
-            return answered
+            return answer
 
         return await self._patience.insist(attempt, waits.to_try_again)
 
-    async def _look(self, path: str, body: Mapping[str, Any], request: Request) -> Found:
+    async def _look(self, path: str, body: Mapping[str, Any], request: Request) -> SearchReply:
         """One try of a search."""
-        name = self._entry.name
-        try:
-            async with aclosing(self._http.answers(path, body)) as pieces:
+        with self._reading():
+            async with aclosing(self._client.answers(path, body)) as pieces:
                 async for piece in pieces:
                     if piece.whole:
                         reply = self._format.read(piece.value, request)
                         return wire_search.read(self._entry.wire, piece.value, reply)
+        raise ProviderError(f"{self._entry.name} answered a search in pieces, which cannot be read")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """An answer that refuses or cannot be read is a failure of the provider."""
+        try:
+            yield
         except Refused as refused:
-            raise ProviderError(f"{name} refused to answer: {refused}") from refused
+            raise ProviderError(f"{self._entry.name} refused to answer: {refused}") from refused
         except ValueError as error:
-            raise ProviderError(f"{name} sent an answer that cannot be read: {error}") from error
-        raise ProviderError(f"{name} answered a search in pieces, which cannot be read")
+            raise ProviderError(
+                f"{self._entry.name} sent an answer that cannot be read: {error}"
+            ) from error
 
     async def _attempt(
         self,
@@ -240,64 +245,55 @@ class HostedProvider:
         on_text: Callable[[str], None],
     ) -> Reply:
         """One try. Raises TransientError only before text was handed on."""
-        answer = _Answer(self._format, request, on_text)
+        answer = _PartialAnswer(self._format, request, on_text)
         try:
-            async with aclosing(self._http.answers(path, body)) as pieces:
-                async for piece in pieces:
-                    answer.take(piece)
-            if self._lenient and not answer.counted:
-                return self._estimated(answer, request)
-            return answer.reply()
+            with self._reading():
+                async with aclosing(self._client.answers(path, body)) as pieces:
+                    async for piece in pieces:
+                        answer.take(piece)
+                if self._lenient and not answer.counted:
+                    return self._estimated(answer, request)
+                return answer.reply()
         except _CutError as cut:
             failed = TransientError(
                 ProviderError(f"{self._entry.name} ended its answer in the middle: {cut}")
             )
         except TransientError as transient:
             failed = transient
-        except Refused as refused:
-            told = f"{self._entry.name} refused to answer: {refused}"
-            raise ProviderError(told) from refused
-        except ValueError as error:
-            told = f"{self._entry.name} sent an answer that cannot be read: {error}"
-            raise ProviderError(told) from error
         if not answer.shown:
             raise failed
         raise type(failed.error)(
             f"{failed.error} (after a part of the answer was shown; nothing is sent twice then)"
         ) from failed
 
-    def _estimated(self, answer: _Answer, request: Request) -> Reply:
+    def _estimated(self, answer: _PartialAnswer, request: Request) -> Reply:
         """The reply of a server that reports no usage, with our own count in its place."""
         counter = self.model(request.model).counter
         tokens = request_tokens(counter, request.messages, request.tools)
         answer.count(tokens)
         reply = answer.reply()
-        self._tell(f"{self._entry.name} reports no usage; its tokens are counted here")
+        self._warn_once(f"{self._entry.name} reports no usage; its tokens are counted here")
         usage = Usage(tokens, counter.message(reply.message))
         return replace(reply, usage=usage, estimated=True)
 
     async def close(self) -> None:
         """Close the connections; may be called twice."""
-        await self._http.close()
+        await self._client.close()
 
     def _honest(self, usage: Usage, model: str) -> Usage:
         """The usage without what cannot be: more cached or written tokens than were sent."""
-        cached = min(usage.tokens_cached, usage.tokens_in)
-        written = min(usage.tokens_written, usage.tokens_in - cached)
-        long = min(usage.tokens_written_long, written)
-        if (cached, written) == (usage.tokens_cached, usage.tokens_written):
-            return replace(usage, tokens_written_long=long)
-        self._tell(
-            f"{model} reported {usage.tokens_cached:,} cached and {usage.tokens_written:,} written"
-            f" tokens of {usage.tokens_in:,}; taken as {cached:,} and {written:,}"
-        )
-        return replace(
-            usage, tokens_cached=cached, tokens_written=written, tokens_written_long=long
-        )
+        honest = possible(usage)
+        cached, written = honest.tokens_cached, honest.tokens_written
+        if (cached, written) != (usage.tokens_cached, usage.tokens_written):
+            self._warn_once(
+                f"{model} reported {usage.tokens_cached:,} cached and {usage.tokens_written:,}"
+                f" written tokens of {usage.tokens_in:,}; taken as {cached:,} and {written:,}"
+            )
+        return honest
 
-    def _tell(self, warning: str) -> None:
-        if warning not in self._told:
-            self._told.add(warning)
+    def _warn_once(self, warning: str) -> None:
+        if warning not in self._warned:
+            self._warned.add(warning)
             self._warn(warning)
 
 
@@ -307,7 +303,9 @@ class _Waits:
     `attempt` is the number of its latest try, from 1; `seconds` what was waited in all.
     """
 
-    def __init__(self, model: str, tries: int, on_wait: Callable[[Wait], None] | None) -> None:
+    def __init__(
+        self, model: str, tries: int, on_wait: Callable[[RequestWait], None] | None
+    ) -> None:
         self.attempt = 1
         self.seconds = 0.0
         self._model = model
@@ -326,14 +324,14 @@ class _Waits:
     def _add(self, seconds: float, because: str) -> None:
         self.seconds += seconds
         if self._on_wait is not None and seconds >= _TOLD_FROM_S:
-            self._on_wait(Wait(self._model, seconds, because, self.attempt, self._tries))
+            self._on_wait(RequestWait(self._model, seconds, because, self.attempt, self._tries))
 
 
 class _CutError(Exception):
     """The answer ended before it was whole."""
 
 
-class _Answer:
+class _PartialAnswer:
     """An answer in the making. `shown`: text was handed on; `counted`: it came with a usage."""
 
     def __init__(self, format_: Format, request: Request, on_text: Callable[[str], None]) -> None:
@@ -342,10 +340,10 @@ class _Answer:
         self._format = format_
         self._request = request
         self._on_text = on_text
-        self._reader = format_.Reader(request)
+        self._reader = format_.reader(request)
         self._whole: dict[str, Any] | None = None
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: AnswerPiece) -> None:
         """Take one piece and hand its text on. Raises Refused, ValueError."""
         self.counted = self.counted or any(piece.value.get(key) for key in _USAGES)
         if piece.whole:
@@ -384,16 +382,23 @@ _USAGES: Final = ("usage", "usageMetadata", "message")
 """Where an answer or an event tells what it used; Anthropic's inside `message`."""
 
 
-def _described(message: Message) -> Message:
-    """The message with its pictures in words."""
-    if not message.pictures:
-        return message
-    return message.with_parts(
-        *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
+def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClient:
+    """A client for the address of a provider; nothing is sent yet."""
+    variable = key.variable or (entry.keys[0] if entry.keys else "")
+    return HttpClient(
+        Endpoint(entry.name, entry.base_url, variable, key.value),
+        _key_headers(entry.wire, key.value),
+        timeouts(entry),
+        patience.seconds_after,
     )
 
 
-def timeouts(entry: Entry) -> Timeouts:
+def timeouts(entry: ProviderEntry) -> Timeouts:
     """The seconds that the settings give a connection and each piece, else the usual ones."""
-    said = entry.settings
-    return Timeouts(said.connect_timeout_s or CONNECT_S, said.read_timeout_s or READ_S)
+    settings = entry.settings
+    return Timeouts(settings.connect_timeout_s or CONNECT_S, settings.read_timeout_s or READ_S)
+
+
+def limiter_of(entry: ProviderEntry) -> Limiter:
+    """The limits a minute that the settings set."""
+    return Limiter(entry.settings.requests_per_minute, entry.settings.tokens_per_minute)

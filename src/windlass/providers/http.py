@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final, cast
+from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
 import httpx
 
 from windlass.errors import ProviderError
-from windlass.providers.failures import Origin
+from windlass.providers.failures import Endpoint
 from windlass.providers.retry import TransientError
-from windlass.providers.sse import EventParser
 
 CONNECT_S: Final = 10.0
 READ_S: Final = 120.0
-
-Answer = Mapping[str, Any]
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,10 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class AnswerPiece:
     """One event of a streamed answer; `whole`: all of an answer that came at once."""
 
-    value: Answer
+    value: Mapping[str, Any]
     whole: bool = False
 
 
@@ -53,26 +52,28 @@ class HttpClient:
     may open to others; a request beyond waits for its turn.
 
     Args:
-        origin: What error texts call the provider; its `url` is what paths are put behind.
+        endpoint: What error texts call the provider; its `url` is what paths are put behind.
         headers: Sent with each request; the key among them.
         timeouts: How long to wait.
-        asked: Reads a `Retry-After` header as seconds.
+        seconds_after: Reads a `Retry-After` header as seconds.
     """
 
     def __init__(
         self,
-        origin: Origin,
+        endpoint: Endpoint,
         headers: Mapping[str, str],
         timeouts: Timeouts,
-        asked: Callable[[str | None], float | None],
+        seconds_after: Callable[[str | None], float | None],
     ) -> None:
-        self._origin = origin
+        self._endpoint = endpoint
         self._headers = dict(headers)
         self._timeouts = timeouts
-        self._asked = asked
+        self._seconds_after = seconds_after
         self._pool: _Pool | None = None
 
-    async def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+    async def answers(
+        self, path: str, body: Mapping[str, Any]
+    ) -> AsyncGenerator[AnswerPiece, None]:
         """The events of the answer, or its one object where the server does not stream.
 
         The end of a stream says nothing about whether it was whole: `[DONE]` is left
@@ -83,16 +84,16 @@ class HttpClient:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
                 whole = (await response.aread()).decode("utf-8", "replace")
-                yield Piece(self._read(whole), whole=True)
+                yield AnswerPiece(self._read(whole), whole=True)
                 return
             parser = EventParser()
             async for piece in response.aiter_bytes():
-                for event in parser.feed(piece):
-                    if event.data != "[DONE]":
-                        yield Piece(self._read(event.data))
-            for event in parser.close():
-                if event.data != "[DONE]":
-                    yield Piece(self._read(event.data))
+                for data in parser.feed(piece):
+                    if data != "[DONE]":
+                        yield AnswerPiece(self._read(data))
+            for data in parser.close():
+                if data != "[DONE]":
+                    yield AnswerPiece(self._read(data))
 
     async def close(self) -> None:
         """Let go of the connections; the next request makes new ones."""
@@ -106,7 +107,7 @@ class HttpClient:
         try:
             async with self._here().stream(
                 "POST",
-                self._origin.url + path,
+                self._endpoint.url + path,
                 json=body,
                 headers=self._headers,
                 timeout=httpx.Timeout(
@@ -115,47 +116,46 @@ class HttpClient:
             ) as response:
                 if not response.is_success:
                     text = (await response.aread()).decode("utf-8", "replace")
-                    error, again = self._origin.failure(response.status_code, text)
+                    error, again = self._endpoint.failure(response.status_code, text)
                     raise self._raised(error, again, response.headers.get("retry-after"))
                 yield response
         except httpx.TimeoutException as error:
             raise TransientError(self._timeout(error)) from error
         except (httpx.TransportError, httpx.StreamError) as error:
-            told = self._origin.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
+            reason = self._endpoint.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
             raise TransientError(
-                ProviderError(f"{self._origin.provider} at {self._origin.place}: {told}")
+                ProviderError(f"{self._endpoint.provider} at {self._endpoint.place}: {reason}")
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            told = self._origin.clean(str(error))
-            raise ProviderError(f"{self._origin.provider}: {told}") from error
+            reason = self._endpoint.clean(str(error))
+            raise ProviderError(f"{self._endpoint.provider}: {reason}") from error
 
     def _timeout(self, error: httpx.TimeoutException) -> ProviderError:
         if isinstance(error, httpx.ConnectTimeout):
-            told = f"no connection within {self._timeouts.connect_s:g} s"
+            reason = f"no connection within {self._timeouts.connect_s:g} s"
         else:
-            told = f"nothing came for {self._timeouts.read_s:g} s"
-        return ProviderError(f"{self._origin.provider} at {self._origin.place}: {told}")
+            reason = f"nothing came for {self._timeouts.read_s:g} s"
+        return ProviderError(f"{self._endpoint.provider} at {self._endpoint.place}: {reason}")
 
-    def _read(self, text: str) -> Answer:
+    def _read(self, text: str) -> dict[str, Any]:
         """One object of an answer. Raises for what is no JSON and for what is an error."""
         try:
             value: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            shown = self._origin.clean(text)[:200]
-            raise ProviderError(
-                f"{self._origin.provider} sent a chunk that is not JSON: {shown!r}"
-            ) from error
+            raise self._unreadable("not JSON", text) from error
         if not isinstance(value, dict):
-            shown = self._origin.clean(text)[:200]
-            raise ProviderError(f"{self._origin.provider} sent a chunk that is no object: {shown}")
-        event = cast("Answer", value)
-        if event.get("error"):
-            raise self._raised(*self._origin.in_stream(event), None)
-        return event
+            raise self._unreadable("no object", text)
+        if value.get("error"):
+            raise self._raised(*self._endpoint.in_stream(value), None)
+        return value
+
+    def _unreadable(self, kind: str, text: str) -> ProviderError:
+        start = self._endpoint.clean(text)[:200]
+        return ProviderError(f"{self._endpoint.provider} sent a chunk that is {kind}: {start!r}")
 
     def _raised(self, error: Exception, again: bool, after: str | None) -> Exception:
         if again and isinstance(error, ProviderError):
-            return TransientError(error, self._asked(after))
+            return TransientError(error, self._seconds_after(after))
         return error
 
     def _here(self) -> httpx.AsyncClient:
@@ -199,3 +199,43 @@ def _most_connections() -> int | None:
         return None
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if most == resource.RLIM_INFINITY else max(1, most // 2)
+
+
+class EventParser:
+    """Server-sent events out of the bytes of a response, however the bytes are cut.
+
+    It is handed the pieces of a stream in order and answers the data of the events that they
+    complete. The format is that of the HTML standard, "Server-sent events": lines end with CR, LF
+    or both, `data:` lines of one event are joined, an empty line ends the event. Comments, names
+    and ids say nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes) -> list[str]:
+        """The data of the events that end inside `piece`."""
+        text = self._rest + piece
+        held = text.endswith(b"\r")  # an LF that belongs to it may follow in the next piece
+        *lines, self._rest = _LINE_END.split(text.removesuffix(b"\r"))
+        if held:
+            self._rest += b"\r"
+        return [event for line in lines if (event := self._take(line)) is not None]
+
+    def close(self) -> list[str]:
+        """What stands at the end without its empty line: some servers leave it out."""
+        events = self.feed(b"\n") if self._rest.endswith(b"\r") else []
+        self._rest = b""  # a line that was cut is no line
+        last = self._take(b"")
+        return events if last is None else [*events, last]
+
+    def _take(self, line: bytes) -> str | None:
+        """Read one line; the data of the event it ends, if it ends one."""
+        if not line:
+            data, self._data = self._data, []
+            return "\n".join(data) if data else None
+        field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        return None

@@ -9,9 +9,11 @@ tables, its reading of `.env`, its own retries and its log switched off.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,17 +24,14 @@ from weakref import WeakSet
 
 import httpx
 
-from windlass.caching.rates import rate
-from windlass.errors import ProviderError, UsageError
+from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
 from windlass.imports import logging_unchanged
-from windlass.providers.base import ModelInfo, Wait
-from windlass.providers.catalog import Entry, reply_room, sees_pictures, window_of
-from windlass.providers.failures import Origin
-from windlass.providers.hosted import HostedProvider, Key, timeouts
-from windlass.providers.http import Piece
-from windlass.providers.litellm_failures import Reported
+from windlass.providers.base import ModelInfo, RequestWait
+from windlass.providers.catalog import Key, ProviderEntry
+from windlass.providers.failures import Endpoint
+from windlass.providers.hosted import HostedProvider, timeouts
+from windlass.providers.http import AnswerPiece, Timeouts
 from windlass.providers.retry import PATIENCE, Patience, TransientError
-from windlass.tokens import FamilyCounter
 
 INSTALL: Final = "pip install 'windlass[litellm]'"
 
@@ -59,6 +58,32 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
 _KEPT: Final = ("role", "content", "tool_calls", "reasoning_content", "thinking_blocks")
 """Keys of a message that a later request may send back; the rest are litellm's own notes."""
 
+
+_SILENCE: Final = frozenset({"Timeout", "TimeoutError", "TimeoutException"})
+_UNREACHABLE: Final = frozenset({"APIConnectionError", "TransportError"})
+_NO_ANSWER: Final = "Connection error."
+"""What the package openai says where nobody listens; litellm makes a status 500 of it."""
+
+_UNNUMBERED: Final = "APIError"
+"""Raised without a status for an error that came inside a stream."""
+
+_NOT_SENT: Final = "UnsupportedParamsError"
+_TOO_LONG: Final = frozenset({"ContextWindowExceededError"})
+
+_NAMES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)\s*)+")
+"""The names of its own classes that litellm puts before what a provider said."""
+
+_TAIL: Final = re.compile(
+    r"(?<!\s)\s*+(?:Traceback \(most recent call last\)|LiteLLM Retried:|, LiteLLM Max Retries"
+    r"|To drop (?:these|unsupported params),? set `litellm\.drop_params"
+    r"|If you want to use these params dynamically"
+    r"|Received Model Group=).*",
+    re.DOTALL,
+)
+"""What litellm puts behind it: its own code, and advice for code that calls it."""
+
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
+_SHORTEST_SECRET: Final = 8
 
 _IN_USE: Final[WeakSet[_Client]] = WeakSet()
 """The clients that have sent something and are not closed."""
@@ -88,18 +113,18 @@ class LiteLLMProvider(HostedProvider):
 
     def __init__(
         self,
-        entry: Entry,
+        entry: ProviderEntry,
         key: Key,
         *,
         warn: Callable[[str], None],
-        on_wait: Callable[[Wait], None] | None = None,
+        on_wait: Callable[[RequestWait], None] | None = None,
         patience: Patience = PATIENCE,
         sends: bool = True,
     ) -> None:
         self._litellm = _imported()
         _quiet()
         self._needs_keys = sends and not key.value
-        client = _Client(self._litellm, entry, key, patience.asked)
+        client = _Client(self._litellm, entry, key, patience)
         super().__init__(entry, key, warn=warn, on_wait=on_wait, patience=patience, client=client)
 
     def model(self, name: str) -> ModelInfo:
@@ -110,30 +135,21 @@ class LiteLLMProvider(HostedProvider):
         Raises UsageError for a provider that litellm does not know and for missing keys.
         """
         if name not in self._models:
-            address = self._known(name)
+            address = self._address(name)
             if self._needs_keys:
                 self._check_keys(name, address)
-            full = f"{self._entry.name}/{name}"
-            said = self._entry.settings
-            window, warning = window_of(self._entry, full, rate(full))
-            if warning is not None and (listed := self._listed_window(name)):
-                window, warning = listed, None
-            if warning is not None:
-                self._tell(warning)
-            sees = said.sees_pictures
-            if sees is None:
-                sees = sees_pictures(name) or bool(self._litellm.supports_vision(model=name))
-            self._models[name] = ModelInfo(
-                name=full,
-                window=window,
-                counter=FamilyCounter(name),
-                sees_pictures=sees,
-                system_anywhere=False,
-                max_output_tokens=reply_room(window),
-            )
-        return self._models[name]
+        return super().model(name)
 
-    def _known(self, name: str) -> str:
+    def _window(self, name: str) -> tuple[int, str | None]:
+        window, warning = super()._window(name)
+        if warning is not None and (listed := self._listed_window(name)):
+            return listed, None
+        return window, warning
+
+    def _sees_pictures(self, name: str) -> bool:
+        return super()._sees_pictures(name) or bool(self._litellm.supports_vision(model=name))
+
+    def _address(self, name: str) -> str:
         """The address that litellm knows for the model's provider, or nothing."""
         try:
             _, _, _, address = self._litellm.get_llm_provider(model=name)
@@ -148,10 +164,10 @@ class LiteLLMProvider(HostedProvider):
 
     def _check_keys(self, name: str, address: str) -> None:
         """Raise UsageError for variables that litellm needs and that are not set."""
-        found = self._litellm.validate_environment(
+        environment = self._litellm.validate_environment(
             model=name, api_base=self._entry.base_url or None
         )
-        missing = [variable for variable in found["missing_keys"] if not _has_other(variable)]
+        missing = [key for key in environment["missing_keys"] if not _has_other(key)]
         if address or self._entry.base_url:
             missing = [variable for variable in missing if not variable.endswith("_API_BASE")]
         if missing:
@@ -164,10 +180,10 @@ class LiteLLMProvider(HostedProvider):
 
     def _listed_window(self, name: str) -> int | None:
         try:
-            found = self._litellm.get_model_info(model=name).get("max_input_tokens")
+            tokens = self._litellm.get_model_info(model=name).get("max_input_tokens")
         except Exception:  # noqa: BLE001 - litellm raises bare ones where a model is not listed
             return None
-        return found if isinstance(found, int) and found > 0 else None
+        return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
 class _Client:
@@ -176,41 +192,43 @@ class _Client:
     def __init__(
         self,
         litellm: ModuleType,
-        entry: Entry,
+        entry: ProviderEntry,
         key: Key,
-        asked: Callable[[str | None], float | None],
+        patience: Patience,
     ) -> None:
         self._litellm = litellm
         self._entry = entry
         self._key = key
-        self._asked = asked
+        self._patience = patience
         self._timeouts = timeouts(entry)
 
-    async def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece, None]:
+    async def answers(
+        self, path: str, body: Mapping[str, Any]
+    ) -> AsyncGenerator[AnswerPiece, None]:
         """The chunks of the answer, or its one object where it is not streamed."""
         del path  # litellm knows where its providers want what
         _quiet()
         _IN_USE.add(self)
-        told = dict(body)
-        if told.get("tool_choice") == "auto":
-            del told["tool_choice"]  # says what its absence says, and not every provider takes it
-        answer: Any = await self._ours(told, self._litellm.acompletion(**told, **self._options()))
-        if not told.get("stream"):
-            yield Piece(_plain(answer), whole=True)
+        body = dict(body)
+        if body.get("tool_choice") == "auto":
+            del body["tool_choice"]  # says what its absence says, and not every provider takes it
+        answer: Any = await self._ours(body, self._litellm.acompletion(**body, **self._options()))
+        if not body.get("stream"):
+            yield AnswerPiece(_plain(answer), whole=True)
             return
         chunks = aiter(answer)
         thoughts = _Thoughts()
         try:
-            while (chunk := await self._ours(told, _next(chunks))) is not None:
-                yield Piece(thoughts.held_back(_plain(chunk)))
+            while (chunk := await self._ours(body, _next(chunks))) is not None:
+                yield AnswerPiece(thoughts.held_back(_plain(chunk)))
         finally:
             # Also when the reader goes away: what is not closed goes on being generated.
             await _close(answer)
         if not (answer.received_finish_reason or answer.intermittent_finish_reason):
             # litellm ends a stream that was cut as one that was whole, with "stop".
-            raise TransientError(ProviderError(f"{self._who(told)} ended its answer in the middle"))
+            raise TransientError(ProviderError(f"{self._who(body)} ended its answer in the middle"))
         if blocks := thoughts.blocks:
-            yield Piece({"choices": [{"index": 0, "delta": {"thinking_blocks": blocks}}]})
+            yield AnswerPiece({"choices": [{"index": 0, "delta": {"thinking_blocks": blocks}}]})
 
     async def close(self) -> None:
         """Close litellm's connections, once nobody else here uses them: they are shared."""
@@ -229,13 +247,13 @@ class _Client:
             "drop_params": False,
         }
 
-    def _origin(self, body: Mapping[str, Any]) -> Origin:
+    def _endpoint(self, body: Mapping[str, Any]) -> Endpoint:
         who = self._who(body)
         vendor = who.rpartition("/")[2].upper().replace("-", "_")
         variable = self._key.variable or f"{vendor}_API_KEY"
         if variable not in os.environ:
             variable = "the variables that litellm reads for it"
-        return Origin(who, self._entry.base_url or "its usual address", variable, self._key.value)
+        return Endpoint(who, self._entry.base_url or "its usual address", variable, self._key.value)
 
     def _who(self, body: Mapping[str, Any]) -> str:
         return f"{self._entry.name}/{str(body['model']).partition('/')[0]}"
@@ -249,10 +267,10 @@ class _Client:
         try:
             return await waited
         except Exception as error:  # noqa: BLE001 - litellm raises errors of every package below it
-            reported = Reported.of(error, self._origin(body), os.environ)
-        failed, again = reported.failure(self._timeouts)
+            failed, again = failure_of(error, self._endpoint(body), os.environ, self._timeouts)
+            after = _retry_after(error)
         if again and isinstance(failed, ProviderError):
-            raise TransientError(failed, self._asked(reported.retry_after))
+            raise TransientError(failed, self._patience.seconds_after(after))
         raise failed
 
 
@@ -287,19 +305,19 @@ class _Thoughts:
 
 def _plain(answer: Any) -> dict[str, Any]:
     """An object of litellm's as OpenAI's format has it, with its count of written tokens."""
-    told: dict[str, Any] = answer.model_dump(warnings=False)
-    for choice in told.get("choices") or ():
+    plain: dict[str, Any] = answer.model_dump(warnings=False)
+    for choice in plain.get("choices") or ():
         for place in ("message", "delta"):
-            if said := choice.get(place):
-                choice[place] = {key: said[key] for key in _KEPT if said.get(key) is not None}
-    if isinstance(usage := told.get("usage"), dict):
+            if message := choice.get(place):
+                choice[place] = {key: message[key] for key in _KEPT if message.get(key) is not None}
+    if isinstance(usage := plain.get("usage"), dict):
         details = dict(usage.get("prompt_tokens_details") or {})
         # litellm counts both kinds into `prompt_tokens`, as the format has it, under other names.
         written = details.get("cache_creation_tokens") or usage.get("cache_creation_input_tokens")
         read = details.get("cached_tokens") or usage.get("cache_read_input_tokens")
         details |= {"cache_write_tokens": written or 0, "cached_tokens": read or 0}
         usage["prompt_tokens_details"] = details
-    return told
+    return plain
 
 
 async def _next(chunks: AsyncIterator[Any]) -> Any:
@@ -363,3 +381,91 @@ async def _close_clients(litellm: ModuleType) -> None:
     if (shared := getattr(litellm, "module_level_aclient", None)) is not None:
         litellm.__dict__["module_level_aclient"] = type(shared)(timeout=litellm.request_timeout)
         await shared.close()
+
+
+# ---- what its errors mean ---------------------------------------------------------------
+
+
+def failure_of(
+    error: BaseException, endpoint: Endpoint, environ: Mapping[str, str], limits: Timeouts
+) -> tuple[ProviderError | LimitReached, bool]:
+    """The error of ours that one of litellm's is, and whether trying again may help.
+
+    Classes are known by their names. The text holds no value of a variable that may hold a secret.
+    """
+    chain = list(_chain(error))
+    error = _original(error)
+    kinds = _kinds(error) | (_SILENCE & frozenset().union(*map(_kinds, chain)))
+    text = endpoint.clean(_without_secrets(_provider_text(str(error)), environ))
+    who = endpoint.provider
+    if kinds & _SILENCE:
+        return ProviderError(f"{who}: nothing came for {limits.read_s:g} s"), True
+    if _NOT_SENT in kinds:
+        return BadRequest(f"{who} was not asked: {text}"), False
+    if kinds & _UNREACHABLE or text == _NO_ANSWER:
+        return ProviderError(f"{who} was not reached, or broke off: {text}"), True
+    status = getattr(error, "status_code", 0)
+    if not isinstance(status, int) or not status:
+        status = 500 if _UNNUMBERED in kinds else 0
+    if not status:
+        return ProviderError(f"{who}: {text or 'no reason given'}"), False
+    codes = (getattr(each, "code", None) for each in chain)
+    code = next((code for code in codes if _is_word(code)), None)
+    if kinds & _TOO_LONG:
+        code = "context_length_exceeded"
+    return endpoint.failure(status, json.dumps({"error": {"message": text, "code": code}}))
+
+
+def _retry_after(error: BaseException) -> str | None:
+    """What the server's headers say of trying again."""
+    error = _original(error)
+    headers: Any = getattr(getattr(error, "response", None), "headers", None)
+    headers = headers or getattr(error, "litellm_response_headers", None) or {}
+    value: str | None = headers.get("retry-after")
+    return value
+
+
+def _original(error: BaseException) -> BaseException:
+    """The error that litellm wrapped, or the error itself."""
+    inner = getattr(error, "original_exception", None)
+    return inner if isinstance(inner, BaseException) else error
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those it came of: litellm hides the end of a stream's patience there."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        inner = _original(error)
+        error = inner if inner is not error else error.__cause__ or error.__context__
+
+
+def _is_word(code: object) -> bool:
+    """Whether it is the server's own code; litellm puts the status there as a text."""
+    return isinstance(code, str) and not code.isdigit()
+
+
+def _kinds(error: BaseException) -> frozenset[str]:
+    return frozenset(kind.__name__ for kind in type(error).__mro__)
+
+
+def _provider_text(text: str) -> str:
+    """What the provider said, out of what litellm made of it."""
+    text = _NAMES.sub("", _TAIL.sub("", text)).strip()
+    if quoted := re.fullmatch(r"b(['\"])(.*)\1", text, re.DOTALL):
+        text = quoted[2]
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    error = value.get("error", value) if isinstance(value, dict) else value
+    return str(error.get("message") or text) if isinstance(error, dict) else text
+
+
+def _without_secrets(text: str, environ: Mapping[str, str]) -> str:
+    """The text without what variables hold that are named like secrets."""
+    for name, value in environ.items():
+        if len(value) >= _SHORTEST_SECRET and _SECRET.search(name.upper()):
+            text = text.replace(value, "***")
+    return text

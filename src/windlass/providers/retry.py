@@ -88,7 +88,7 @@ class Patience:
             after = _FIRST_WAIT_S * 2 ** (number - 1) * (1 + self.random()) / 2
         return min(max(after, 0.0), self.longest_wait_s)
 
-    def asked(self, retry_after: str | None) -> float | None:
+    def seconds_after(self, retry_after: str | None) -> float | None:
         """The seconds that a `Retry-After` header asks for: a number, or a date."""
         if retry_after is None:
             return None

@@ -16,7 +16,7 @@ from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolSpec
 from windlass.modules import Modules
 from windlass.wire.base import Usage
-from windlass.wire.search import Found
+from windlass.wire.search import SearchReply
 
 TIMEOUT_S: Final = 60.0
 """Seconds a tool may take unless it says otherwise."""
@@ -31,7 +31,7 @@ class WebSearch:
     """
 
     model: str
-    find: Callable[[str, int], Awaitable[Found]]
+    find: Callable[[str, int], Awaitable[SearchReply]]
 
 
 @dataclass(frozen=True, slots=True)

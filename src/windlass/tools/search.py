@@ -14,7 +14,7 @@ from windlass.tools import paths
 from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
 from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
-from windlass.wire.search import Found
+from windlass.wire.search import SearchReply
 
 _SUFFIXES: Final = frozenset({".md", ".markdown", ".txt", ".rst"})
 _MAX_FILES: Final = 5_000
@@ -96,7 +96,7 @@ async def _of_web(search: WebSearch, query: str, most: int) -> ToolOutput:
     return ToolOutput(f"{asked}: {_told(found, query, most)}", spent=spent)
 
 
-def _told(found: Found, query: str, most: int) -> str:
+def _told(found: SearchReply, query: str, most: int) -> str:
     if not found.pages:
         said = f"\n\nWhat the model said without one:\n{found.text}" if found.text else ""
         return f"no page was found for {query!r}.{said}"

@@ -21,7 +21,7 @@ from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
 from windlass.window.holders import Holders, Said
 from windlass.window.laid import NOTHING, Laid
 from windlass.window.originals import RECALL, reference
-from windlass.window.planner import Plan, Planner, carry_out
+from windlass.window.planner import Planner, Planning, carry_out
 from windlass.window.proposals import Facts, Proposal, Want
 from windlass.window.standing import Standing
 
@@ -114,7 +114,7 @@ class Course:
         self._open: dict[str, tuple[int, ToolCall]] = {}
         self.ledger = Ledger()
         self._draft: Draft | None = None
-        self._plan: Plan | None = None
+        self._plan: Planning | None = None
         self._sizes: list[int] = []
         self._cooled = False
         self._now: float | None = None
@@ -306,7 +306,7 @@ class Course:
                 plan.decide()
         return self._draft
 
-    def _planning(self, draft: Draft) -> Plan | None:
+    def _planning(self, draft: Draft) -> Planning | None:
         """The plan of one call, with the tokens of all that was sent, kept up to date."""
         if self.planner is None:
             return None

@@ -83,7 +83,7 @@ class Planner:
         gap: float | None = None,
         *,
         laid: Laid = NOTHING,
-    ) -> Plan:
+    ) -> Planning:
         """The planning of one call.
 
         `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
@@ -93,7 +93,7 @@ class Planner:
         """
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
-        return Plan(self, draft, ledger, sizes, whole, laid=laid, cold=cold)
+        return Planning(self, draft, ledger, sizes, whole, laid=laid, cold=cold)
 
     def without_cache(self) -> Planner:
         """The planner for a provider that caches nothing, at the same tiers."""
@@ -126,7 +126,7 @@ class _Set(NamedTuple):
     most: float
 
 
-class Plan:
+class Planning:
     """The planning of one call: takes proposals, then decides. Changes nothing but the draft."""
 
     def __init__(

@@ -10,7 +10,6 @@ at their place, to the model that made them. Keys are those of SDK 2.12.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +29,8 @@ from windlass.wire.calls import (
     needed,
     opaque,
     own_names,
-    picture_bytes,
+    picture_base64,
+    refuse_error,
     wire_names,
     with_wire_ids,
     words,
@@ -193,7 +193,7 @@ def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
             case Picture(url=url) if url:
                 blocks.append({"type": "image", "source": {"type": "url", "url": url}})
             case Picture():
-                data = base64.b64encode(picture_bytes(part, request)).decode("ascii")
+                data = picture_base64(part, request.load)
                 source = {"type": "base64", "media_type": part.media_type, "data": data}
                 blocks.append({"type": "image", "source": source})
             case _:
@@ -242,9 +242,8 @@ def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[
 _FINISH: Final[dict[str, Finish]] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
 }
-_HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", *_FINISH})
+_HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", "tool_use", *_FINISH})
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
@@ -273,22 +272,18 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     reason = str(answer.get("stop_reason") or "end_turn")
     if not (parts or calls) and reason not in _HARMLESS:
         raise Refused(reason, "the answer is empty")
-    finish = _FINISH.get(reason, "stop")
-    if finish == "stop" and calls:
-        finish = "tool_calls"
     return Reply(
         Message("assistant", tuple(parts), tuple(calls)),
         _usage(answer.get("usage")),
-        finish if calls or finish != "tool_calls" else "stop",
+        _FINISH.get(reason, "tool_calls" if calls else "stop"),
         str(answer.get("model") or request.model),
     )
 
 
 def _refuse_error(answer: Mapping[str, Any]) -> None:
-    error = needed(answer, Mapping, "object").get("error")
-    if answer.get("type") == "error" or error is not None:
-        told = error if isinstance(error, Mapping) else {"message": error}
-        raise Refused(str(told.get("type") or "error"), str(told.get("message") or ""))
+    refuse_error(answer, "type")
+    if answer.get("type") == "error":
+        raise Refused("error", "")
 
 
 def _usage(usage: Any) -> Usage:
@@ -308,7 +303,7 @@ def _usage(usage: Any) -> Usage:
     return Usage(total, count(used, "output_tokens"), cached, written, long)
 
 
-class Reader:
+class AnthropicReader:
     """Server-sent events, `message_start` to `message_stop`, put together to one answer.
 
     Unknown events and `ping` say nothing, as the API's versioning page asks. A delta
@@ -390,6 +385,9 @@ class Reader:
             for at, block in sorted(self._blocks.items())
         ]
         return read({**self._answer, "content": content}, self._request)
+
+
+reader = AnthropicReader
 
 
 def _parsed(text: str) -> Any:

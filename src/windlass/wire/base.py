@@ -145,7 +145,7 @@ class Format(Protocol):
         """
         ...
 
-    def Reader(self, request: Request) -> StreamReader:  # noqa: N802 - a class of the module
+    def reader(self, request: Request) -> StreamReader:
         """A reader of the streamed answer to `request`."""
         ...
 

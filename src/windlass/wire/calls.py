@@ -7,9 +7,10 @@ the same bytes and a longer one begins with them; names are read back on the way
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -23,7 +24,7 @@ from windlass.messages import (
     canonical_json,
     clean_text,
 )
-from windlass.wire.base import Request
+from windlass.wire.base import Refused, Request
 
 GO_ON: Final = "Continue."
 """Said for the user where a provider wants the last word to be the user's."""
@@ -43,14 +44,13 @@ def wire_names(request: Request) -> dict[str, str]:
     a number. Names that fit are never changed.
     """
     names = dict.fromkeys(spec.name for spec in request.tools)
-    names |= dict.fromkeys(call.name for said in request.messages for call in said.tool_calls)
-    taken = {name for name in names if _fitted(name, _LONGEST_NAME) == name}
-    given = {name: name for name in names if name in taken}
+    names |= dict.fromkeys(call.name for each in request.messages for call in each.tool_calls)
+    on_wire = {name: name for name in names if _fitted(name, _LONGEST_NAME) == name}
     for name in names:
-        if name not in given:
-            given[name] = _free(_fitted(name, _LONGEST_NAME), taken, _LONGEST_NAME)
-            taken.add(given[name])
-    return given
+        if name not in on_wire:
+            taken = on_wire.values()
+            on_wire[name] = _free(_fitted(name, _LONGEST_NAME), taken, _LONGEST_NAME)
+    return on_wire
 
 
 def own_names(request: Request) -> dict[str, str]:
@@ -63,12 +63,12 @@ def _fitted(text: str, longest: int) -> str:
 
 
 def _free(text: str, taken: Iterable[str], longest: int) -> str:
-    number, found = 2, text
-    while found in taken:
+    number, free = 2, text
+    while free in taken:
         tail = f"_{number}"
-        found = text[: longest - len(tail)] + tail
+        free = text[: longest - len(tail)] + tail
         number += 1
-    return found
+    return free
 
 
 def with_wire_ids(messages: Iterable[Message]) -> list[Message]:
@@ -78,29 +78,25 @@ def with_wire_ids(messages: Iterable[Message]) -> list[Message]:
     models of it, may have used the same one.
     """
     taken: set[str] = set()
-    open_: dict[str, str] = {}
-    done: list[Message] = []
+    answers: dict[str, str] = {}
+    fitted: list[Message] = []
     for message in messages:
         if message.tool_calls:
-            open_ = {}
+            answers = {}
             calls: list[ToolCall] = []
             for call in message.tool_calls:
                 id_ = _free(_fitted(call.id, _LONGEST_ID), taken, _LONGEST_ID)
                 taken.add(id_)
-                open_[call.id] = id_
-                calls.append(call if id_ == call.id else replace(call, id=id_))
-            done.append(replace(message, tool_calls=tuple(calls)))
+                answers[call.id] = id_
+                calls.append(replace(call, id=id_))
+            fitted.append(replace(message, tool_calls=tuple(calls)))
         elif message.tool_call_id is not None:
-            id_ = open_.get(message.tool_call_id, _fitted(message.tool_call_id, _LONGEST_ID))
-            done.append(message if id_ == message.tool_call_id else replace_id(message, id_))
+            id_ = answers.get(message.tool_call_id, _fitted(message.tool_call_id, _LONGEST_ID))
+            same = id_ == message.tool_call_id
+            fitted.append(message if same else replace(message, tool_call_id=id_))
         else:
-            done.append(message)
-    return done
-
-
-def replace_id(message: Message, id_: str) -> Message:
-    """The tool result `message` as the answer to call `id_`."""
-    return replace(message, tool_call_id=id_)
+            fitted.append(message)
+    return fitted
 
 
 def next_call(request: Request) -> int:
@@ -110,7 +106,7 @@ def next_call(request: Request) -> int:
     it, so that a window which left calls out does not lead to an id used before.
     """
     calls = [call for message in request.messages for call in message.tool_calls]
-    numbers = [int(found[1]) + 1 for call in calls if (found := _NUMBERED.match(call.id))]
+    numbers = [int(match[1]) + 1 for call in calls if (match := _NUMBERED.match(call.id))]
     return max([len(calls), *numbers])
 
 
@@ -140,7 +136,7 @@ def arguments_text(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json({} if value is None else value)
 
 
-def opaque(provider: str, kind: str, value: Any, model: str) -> Opaque:
+def opaque(provider: str, kind: str, value: Any, model: str = "") -> Opaque:
     """A part that only `provider` understands, as JSON that has a UTF-8 form."""
     data = json.dumps(value, ensure_ascii=False)
     if data != clean_text(data):
@@ -170,13 +166,23 @@ def picture_text(part: Picture) -> str:
     return f"[Image: {part.describe()}]"
 
 
-def picture_bytes(part: Picture, request: Request) -> bytes:
-    """The bytes of a picture. Raises ValueError where there is no way to them."""
-    if part.data is not None:
-        return part.data
-    if request.load is None:
-        raise ValueError(f"picture {part.sha256[:16]} has no bytes and nothing to load them")
-    return request.load(part.sha256)
+def pictures_in_words(message: Message) -> Message:
+    """The message with what stands for its pictures."""
+    if not message.pictures:
+        return message
+    return message.with_parts(
+        *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
+    )
+
+
+def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:
+    """The bytes of a picture as base64. Raises ValueError where there is no way to them."""
+    data = part.data
+    if data is None:
+        if load is None:
+            raise ValueError(f"picture {part.sha256[:16]} has no bytes and nothing to load them")
+        data = load(part.sha256)
+    return base64.b64encode(data).decode("ascii")
 
 
 _NAMED: Final = frozenset({"properties", "$defs", "definitions", "patternProperties"})
@@ -225,18 +231,32 @@ def inside(value: Any, key: str, kind: type[_Kind]) -> _Kind:
     """What `value` holds under `key`, an empty one for null. Raises ValueError for another kind."""
     if not isinstance(value, Mapping):
         raise ValueError(f"no object that could hold {key}: {str(value)[:200]!r}")  # noqa: TRY004
-    found = value.get(key)
-    if found is None:
+    held = value.get(key)
+    if held is None:
         return kind()
-    if not isinstance(found, kind):
-        raise ValueError(f"{key}: {str(found)[:200]!r} is no {kind.__name__}")  # noqa: TRY004
-    return found
+    if not isinstance(held, kind):
+        raise ValueError(f"{key}: {str(held)[:200]!r} is no {kind.__name__}")  # noqa: TRY004
+    return held
 
 
 def needed(value: Any, kind: type, name: str) -> Any:
     """`value`, if it is of `kind`. Raises ValueError naming what is missing."""
     if not isinstance(value, kind):
-        told = f"the answer has no {name}"
+        missing = f"the answer has no {name}"
         # ValueError, so that callers have one error for all that is malformed.
-        raise ValueError(told if value is None else f"{told}, but {str(value)[:200]!r}")  # noqa: TRY004
+        raise ValueError(missing if value is None else f"{missing}, but {str(value)[:200]!r}")  # noqa: TRY004
     return value
+
+
+def refuse_error(answer: Any, *kinds: str) -> None:
+    """Raise Refused where an answer holds an error; its kind is the first of `kinds` it has.
+
+    Servers answer errors with status 200, too, and in the middle of a stream. Raises ValueError
+    where the answer is no object.
+    """
+    error = needed(answer, Mapping, "object").get("error")
+    if error is None:
+        return
+    details = error if isinstance(error, Mapping) else {"message": error}
+    kind = next(filter(None, map(details.get, kinds)), "error")
+    raise Refused(str(kind), str(details.get("message") or ""))

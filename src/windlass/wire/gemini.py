@@ -9,7 +9,6 @@ first functionCall of a step must have one. Keys are those of SDK 3.4.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +27,8 @@ from windlass.wire.calls import (
     next_call,
     opaque,
     own_names,
-    picture_bytes,
+    picture_base64,
+    refuse_error,
     wire_names,
     with_wire_ids,
     words,
@@ -191,7 +191,7 @@ def _type(part: Picture) -> str:
 def _image(part: Picture, request: Request) -> dict[str, Any]:
     if part.url:
         return {"fileData": {"fileUri": part.url, "mimeType": _type(part)}}
-    data = base64.b64encode(picture_bytes(part, request)).decode("ascii")
+    data = picture_base64(part, request.load)
     return {"inlineData": {"mimeType": part.media_type, "data": data}}
 
 
@@ -318,11 +318,7 @@ def _read_parts(given: list[Any], request: Request) -> tuple[list[Part], list[To
 
 
 def _refuse_error(answer: Mapping[str, Any]) -> None:
-    error = needed(answer, Mapping, "object").get("error")
-    if error is not None:
-        told = error if isinstance(error, Mapping) else {"message": error}
-        kind = told.get("status") or told.get("code") or "error"
-        raise Refused(str(kind), str(told.get("message") or ""))
+    refuse_error(answer, "status", "code")
     blocked = inside(answer, "promptFeedback", dict).get("blockReason")
     if blocked:
         raise Refused(str(blocked), "the prompt was blocked")
@@ -339,7 +335,7 @@ def _usage(usage: Any) -> Usage:
     )
 
 
-class Reader:
+class GeminiReader:
     """`GenerateContentResponse` chunks put together: parts in order, the newest usage."""
 
     def __init__(self, request: Request) -> None:
@@ -397,3 +393,6 @@ class Reader:
             raise ValueError("the stream ended before the usageMetadata")
         candidate = {**self._candidate, "content": {"role": "model", "parts": self._parts}}
         return read({**self._answer, "candidates": [candidate]}, self._request)
+
+
+reader = GeminiReader

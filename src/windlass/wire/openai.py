@@ -26,9 +26,9 @@ from windlass.messages import (
     Role,
     Text,
     ToolCall,
-    clean_text,
 )
 from windlass.pictures import picture
+from windlass.wire.calls import opaque, picture_base64
 
 _PROVIDER: Final = "openai"
 _PART: Final = "part:"
@@ -56,7 +56,7 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
     keys: list[Opaque] = []
     if not _KNOWN.issuperset(chat):
         keys = [
-            _opaque(_KEY + key, value)
+            opaque(_PROVIDER, _KEY + key, value)
             for key, value in chat.items()
             if key not in _KNOWN and value is not None
         ]
@@ -76,14 +76,6 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
     # The API has no word for a failed result; agents and gateways write Anthropic's.
     failed = role == "tool" and chat.get("is_error") is True
     return Message(cast("Role", role), parts, calls, call_id, name, failed)
-
-
-def _opaque(kind: str, value: Any) -> Opaque:
-    data = json.dumps(value, ensure_ascii=False)
-    if data != clean_text(data):
-        # A lone surrogate has no UTF-8; escaped it can be stored and comes back as it was.
-        data = json.dumps(value)
-    return Opaque(_PROVIDER, kind, data)
 
 
 def _text(chat: Mapping[str, Any], key: str, where: str) -> str | None:
@@ -109,7 +101,7 @@ def _part(part: Any, where: str) -> Iterable[Part]:
         case {"type": "text", "text": str(text), **rest}:
             yield Text(text)
             if rest:
-                yield _opaque(_WITH, rest)
+                yield opaque(_PROVIDER, _WITH, rest)
         case {"type": "text"}:
             raise SequenceError(f"{where}: a text part has a text")
         case {"type": "image_url", "image_url": {"url": str(url), **address}, **rest}:
@@ -118,9 +110,9 @@ def _part(part: Any, where: str) -> Iterable[Part]:
             if address:
                 rest["image_url"] = address
             if rest:
-                yield _opaque(_WITH, rest)
+                yield opaque(_PROVIDER, _WITH, rest)
         case {"type": str(kind)}:
-            yield _opaque(_PART + kind, part)
+            yield opaque(_PROVIDER, _PART + kind, part)
         case _:
             raise SequenceError(f"{where}: a part is an object with a type")
 
@@ -154,7 +146,7 @@ def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
                 if function:
                     rest["function"] = function
                 if rest:
-                    extras.append(_opaque(f"{_CALL}{index}", rest))
+                    extras.append(opaque(_PROVIDER, f"{_CALL}{index}", rest))
                 read.append(ToolCall(id_, name, arguments))
             case _:
                 raise SequenceError(
@@ -226,15 +218,8 @@ def _url(part: Picture, load: Callable[[str], bytes] | None) -> dict[str, str]:
     detail = {"detail": part.detail} if part.detail else {}
     if part.url:
         return {"url": part.url, **detail}
-    data = part.data
-    if data is None:
-        if load is None:
-            raise ValueError(f"picture {part.sha256[:16]} has no bytes and nothing to load them")
-        data = load(part.sha256)
-    return {
-        "url": f"data:{part.media_type};base64,{base64.b64encode(data).decode('ascii')}",
-        **detail,
-    }
+    url = f"data:{part.media_type};base64,{picture_base64(part, load)}"
+    return {"url": url, **detail}
 
 
 def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = None) -> None:

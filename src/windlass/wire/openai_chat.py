@@ -23,7 +23,8 @@ from windlass.wire.calls import (
     inside,
     needed,
     own_names,
-    picture_text,
+    pictures_in_words,
+    refuse_error,
     wire_names,
     with_wire_ids,
 )
@@ -126,11 +127,11 @@ def _fitted(
             case "assistant":
                 called = {call.id: call.name for call in message.tool_calls}
                 calls = tuple(_call(call, names) for call in message.tool_calls)
-                yield replace(_in_words(message), tool_calls=calls)
+                yield replace(pictures_in_words(message), tool_calls=calls)
             case "system" | "developer" if begun and not system_anywhere:
                 yield _named(replace(message, role="user"))
             case "system" | "developer":
-                yield _named(_in_words(message))
+                yield _named(pictures_in_words(message))
             case _:
                 yield _named(message)
         begun = begun or not message.is_system
@@ -152,15 +153,6 @@ def _result(message: Message) -> Message:
     """A tool message holds text alone and no name."""
     kept = [part for part in message.parts if not isinstance(part, Picture)]
     return tool(message.tool_call_id or "", *kept)
-
-
-def _in_words(message: Message) -> Message:
-    """The message with words for its pictures: only a user's message holds them."""
-    if not message.pictures:
-        return message
-    return message.with_parts(
-        *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
-    )
 
 
 def _named(message: Message) -> Message:
@@ -221,14 +213,8 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     )
 
 
-def _refuse_error(answer: Mapping[str, Any]) -> None:
-    """OpenRouter and vLLM answer errors with status 200, too, and in the middle of a stream."""
-    error = needed(answer, Mapping, "object").get("error")
-    if error is None:
-        return
-    told = error if isinstance(error, Mapping) else {"message": error}
-    kind = told.get("type") or told.get("code") or "error"
-    raise Refused(str(kind), str(told.get("message") or ""))
+def _refuse_error(answer: Any) -> None:
+    refuse_error(answer, "type", "code")
 
 
 def _usage(usage: Any) -> Usage:
@@ -244,7 +230,7 @@ def _usage(usage: Any) -> Usage:
     )
 
 
-class Reader:
+class ChatReader:
     """`chat.completion.chunk` objects put together to one answer.
 
     Calls are told apart by their index; text of every key is joined, so vendor keys
@@ -309,6 +295,9 @@ class Reader:
         choice = {"message": chat, "finish_reason": self._reason}
         answer = {"model": self._model, "choices": [choice], "usage": self._usage}
         return read(answer, self._request)
+
+
+reader = ChatReader
 
 
 def _joined(one: Any, other: Any) -> Any:

@@ -22,7 +22,7 @@ ROUTER: Final = "openrouter"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """A page that was found. `excerpt` is what was quoted of it, empty where nothing was."""
 
     title: str
@@ -31,7 +31,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchReply:
     """What a search found, and what it used.
 
     `text` is what the model says of the pages, those that it cites first. `searches` is how
@@ -41,14 +41,14 @@ class Found:
     """
 
     text: str
-    pages: tuple[Page, ...]
+    pages: tuple[WebPage, ...]
     usage: Usage
     searches: int
     dollars: float | None = None
     failure: str = ""
 
 
-def asking(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
+def with_search(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
     """The body of a request without tools, with the provider's own search in it.
 
     `most` is the number of pages wanted, which only OpenRouter can be told.
@@ -67,7 +67,7 @@ def asking(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict
             return {**body, "web_search_options": {}}
 
 
-def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> Found:
+def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     """What the whole `answer` says was found; `reply` is the same answer, read as a reply.
 
     Raises ValueError where the answer is malformed.
@@ -81,11 +81,11 @@ def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> Found:
             return _openai(answer, reply)
 
 
-def _anthropic(answer: Mapping[str, Any], reply: Reply) -> Found:
+def _anthropic(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     """Text comes in blocks, cut where a citation begins or ends; results stand between them."""
     text, apart, failure = "", False, ""
-    quoted: list[Page] = []
-    listed: list[Page] = []
+    quoted: list[WebPage] = []
+    listed: list[WebPage] = []
     for block in inside(answer, "content", list):
         match block:
             case {"type": "text", "text": str(piece)}:
@@ -101,7 +101,7 @@ def _anthropic(answer: Mapping[str, Any], reply: Reply) -> Found:
                 apart = True
     used = inside(inside(answer, "usage", dict), "server_tool_use", dict)
     pages = _each_once([*quoted, *listed])
-    return Found(
+    return SearchReply(
         text=text.strip(),
         pages=pages,
         usage=reply.usage,
@@ -110,14 +110,14 @@ def _anthropic(answer: Mapping[str, Any], reply: Reply) -> Found:
     )
 
 
-def _openai(answer: Mapping[str, Any], reply: Reply) -> Found:
+def _openai(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     usage = inside(answer, "usage", dict)
     choices = inside(answer, "choices", list)
     message = inside(choices[0] if choices else {}, "message", dict)
     cited = [inside(each, "url_citation", dict) for each in inside(message, "annotations", list)]
     told = usage.get("cost")  # OpenRouter's, in US dollars
     counted = inside(usage, "server_tool_use", dict).get("web_search_requests")
-    return Found(
+    return SearchReply(
         text=reply.message.text.strip(),
         pages=_each_once(_pages(cited, "content")),
         usage=reply.usage,
@@ -127,12 +127,14 @@ def _openai(answer: Mapping[str, Any], reply: Reply) -> Found:
     )
 
 
-def _gemini(answer: Mapping[str, Any], reply: Reply) -> Found:
+def _gemini(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     candidates = inside(answer, "candidates", list)
     grounds = inside(candidates[0] if candidates else {}, "groundingMetadata", dict)
     chunks = [inside(each, "web", dict) for each in inside(grounds, "groundingChunks", list)]
-    pages = [Page(_line(each.get("title")), _line(each["uri"])) for each in chunks if "uri" in each]
-    return Found(
+    pages = [
+        WebPage(_line(each.get("title")), _line(each["uri"])) for each in chunks if "uri" in each
+    ]
+    return SearchReply(
         text=reply.message.text.strip(),
         pages=_each_once(pages),
         usage=reply.usage,
@@ -140,21 +142,21 @@ def _gemini(answer: Mapping[str, Any], reply: Reply) -> Found:
     )
 
 
-def _pages(found: list[Any], excerpt: str) -> Iterator[Page]:
+def _pages(found: list[Any], excerpt: str) -> Iterator[WebPage]:
     """Pages of objects with a url; `excerpt` is the key of what was quoted."""
     for each in found:
         if isinstance(each, Mapping) and isinstance(each.get("url"), str):
-            yield Page(_line(each.get("title")), _line(each["url"]), _line(each.get(excerpt)))
+            yield WebPage(_line(each.get("title")), _line(each["url"]), _line(each.get(excerpt)))
 
 
-def _each_once(pages: Iterator[Page] | list[Page]) -> tuple[Page, ...]:
+def _each_once(pages: Iterator[WebPage] | list[WebPage]) -> tuple[WebPage, ...]:
     """Each address once, where it first stood, with all that was quoted of it."""
-    found: dict[str, Page] = {}
+    found: dict[str, WebPage] = {}
     for page in pages:
         known = found.setdefault(page.url, page)
         if page.excerpt not in known.excerpt:
             quoted = " … ".join(filter(None, [known.excerpt, page.excerpt]))
-            found[page.url] = Page(known.title or page.title, page.url, quoted)
+            found[page.url] = WebPage(known.title or page.title, page.url, quoted)
     return tuple(found.values())
 
 
