@@ -38,7 +38,7 @@ from windlass.providers.catalog import catalog
 from windlass.providers.hosted import Key
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"

@@ -23,7 +23,7 @@ from windlass.providers.hosted import timeouts
 from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 from windlass.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96
