@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import typer
+from pydantic.fields import FieldInfo
 from typer.main import get_command
 
+from windlass import parts
+from windlass import settings as setting
 from windlass.cli.app import app
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -59,8 +62,49 @@ def help_of(path: str, command: Any) -> str:
     return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
+def settings() -> str:
+    """Every setting, then the keys of those that are tables."""
+    fields = setting.SettingFields.model_fields
+    tables = [
+        f"## {name}\n\n{settings_table(table)}"
+        for name, field in fields.items()
+        for table in setting.tables_in(field.annotation)
+    ]
+    return "\n".join([settings_table(setting.SettingFields), *tables])
+
+
+def settings_table(table: type[parts.Part]) -> str:
+    """The settings of a table: name, value, default, meaning."""
+    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for name, field in table.model_fields.items():
+        default = "required" if field.is_required() else ""
+        if isinstance(field.default, bool):
+            default = f"`{field.default}`".lower()
+        elif isinstance(field.default, str | int | float | Path):
+            default = f"`{field.default}`"
+        meaning = " ".join((field.description or "").split())
+        lines.append(f"| `{name}` | {value_of(name, field)} | {default} | {meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def value_of(name: str, field: FieldInfo) -> str:
+    """What a value of the setting is, in words; a table is a link to its keys."""
+    if any(setting.tables_in(field.annotation)):
+        return f"[table](#{name})"
+    marks = list(field.metadata)
+    for argument in get_args(field.annotation):
+        marks += getattr(argument, "__metadata__", ())
+    words = [mark.words for mark in marks if isinstance(mark, parts.Expected)]
+    return words[-1] if words else setting.SERVER_VALUES[name]
+
+
 PARTS: Final[Mapping[str, Part]] = {
     "cli": Part("Command line", "Every command with its arguments and options.", command_line),
+    "settings": Part(
+        "Settings",
+        "Every setting: a key of `windlass.toml`, a variable `WINDLASS_NAME`, some of them flags.",
+        settings,
+    ),
 }
 
 

@@ -215,19 +215,19 @@ class PriceSettings(Part):
 
 
 class HeadingSettings(Part):
-    """What stands above the sections of a task's context."""
+    """Headings of the sections of a task's context."""
 
     task: Line | None = None
-    """Above the task itself."""
+    """Heading above the task itself."""
 
     inherited: Line | None = None
-    """Above what the task inherits from its parent."""
+    """Heading above what the task inherits from its parent."""
 
     previous_outputs: Line | None = None
-    """Above the outputs of the steps before."""
+    """Heading above the outputs of the steps before."""
 
     fresh: Line | None = None
-    """Above what memory banks and folders hold on the task."""
+    """Heading above what memory banks and folders hold on the task."""
 
 
 class SettingFields(Part):
@@ -252,10 +252,10 @@ class SettingFields(Part):
     """Folder that web_search looks in."""
 
     search_model: Line | None = None
-    """Model whose own search of the web web_search asks, as provider/name."""
+    """Model whose web search the tool web_search uses, as provider/name."""
 
     http_allow: _Names = ()
-    """Hosts that http_get may ask, whatever a cascade lists; empty: the cascade's list alone."""
+    """Hosts that http_get may ask, whatever a cascade lists. Default: the cascade's list alone."""
 
     max_output_tokens: Whole | None = None
     """Most tokens a reply may have. Default: the model's own limit."""
@@ -273,7 +273,8 @@ class SettingFields(Part):
     """Send everything: no window is shortened."""
 
     breaker_sessions: _Amount = 20
-    """Newest sessions whose windows must not have lost money, or none are made; 0: any may."""
+    """Newest sessions over which shortening must not have lost money, else it is off; 0: no
+    check."""
 
     auto_context_intra_phase_enabled: _Switch = True
     """false: no phase shortens what it sees of itself."""
@@ -290,13 +291,13 @@ class SettingFields(Part):
     helper_model: (
         Annotated[ModelOrNone, AfterValidator(lambda name: None if name == NONE else name)] | None
     ) = None
-    """Model for what is not a turn (choosing, summaries), as provider/name; none: no model."""
+    """Model for choosing and summaries, as provider/name; none: no model."""
 
     cards: CardOptions = CardOptions()
     """How context cards are made."""
 
     headings: HeadingSettings = HeadingSettings()
-    """What stands above the sections of a task's context."""
+    """Headings of the sections of a task's context."""
 
     providers: dict[Annotated[str, AfterValidator(_provider_name)], ProviderSettings] = Field(
         default_factory=dict
@@ -520,12 +521,13 @@ def _read(
     return {name: _setting(name, getattr(fields, name), origin((name,))) for name in given}
 
 
-_SERVER_VALUES: Final[Mapping[str, str]] = {
+SERVER_VALUES: Final[Mapping[str, str]] = {
     "command": 'a list of texts, such as ["npx", "-y", "server"]',
     "env": "a table of texts",
     "url": "text",
     "headers": "a table of texts",
 }
+"""What the keys of an MCP server hold."""
 
 
 def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
@@ -537,7 +539,7 @@ def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
     if kind == "extra_forbidden":
         part: type[Part] = SettingFields
         for key in keys[:1] if len(keys) > 1 else ():
-            part = next(parts_in(SettingFields.model_fields[key].annotation))
+            part = next(tables_in(SettingFields.model_fields[key].annotation))
         return f"unknown setting '{name}'; {did_you_mean(keys[-1], part.model_fields)}"
     if kind == "missing":
         table = name.rpartition(".")[0]
@@ -546,7 +548,7 @@ def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
         return f"{name}: {expected}"
     if keys[0] == "mcp_servers" and len(keys) > 1:
         private = True
-        expected = f"a table [{name}]" if kind == "model_type" else _SERVER_VALUES[keys[2]]
+        expected = f"a table [{name}]" if kind == "model_type" else SERVER_VALUES[keys[2]]
     elif kind == "dict_type":
         expected = "tables in windlass.toml"
     elif kind == "model_type":
@@ -554,12 +556,12 @@ def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
     return f"{name} must be {expected}" + ("" if private else f", not {error['input']!r}")
 
 
-def parts_in(annotation: Any) -> Iterator[type[Part]]:
+def tables_in(annotation: Any) -> Iterator[type[Part]]:
     """The tables that a type of a setting is made of."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         yield annotation
     for argument in get_args(annotation):
-        yield from parts_in(argument)
+        yield from tables_in(argument)
 
 
 def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
