@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.harness import House, cascade, phase
 from tests.report.test_costs import Hosted
+from windlass.api import load_cascade, prepare
 from windlass.caching.rates import cost, override
 from windlass.history.sqlite import SqliteKeeper
-from windlass.library import load_cascade, prepare
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
 from windlass.report.forecast import Forecast, forecast_cost
