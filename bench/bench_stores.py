@@ -34,7 +34,7 @@ from pathlib import Path
 from windlass.history.base import Batch, Keeper, NodeType, Row, SessionStart
 from windlass.history.places import PASSWORD, open_place
 from windlass.messages import tool
-from windlass.setting_types import store as read_store
+from windlass.settings import read_store
 
 _WORDS = [f"{word}{number}" for word in ("order", "run", "file", "line") for number in range(250)]
 _ROOT = Path(__file__).parents[1]

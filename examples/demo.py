@@ -59,10 +59,10 @@ def main() -> None:
 
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
+    from windlass.api import new_session_id
     from windlass.cli.run import run_command
     from windlass.cli.streams import own_streams
     from windlass.errors import WindlassError
-    from windlass.library import new_session_id
 
     session = new_session_id()
     try:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
+from windlass.api import make_registry
 from windlass.cascade.check import check
 from windlass.cascade.load import parse
 from windlass.cascade.model import (
@@ -23,7 +24,6 @@ from windlass.cascade.model import (
 )
 from windlass.cli.app import app
 from windlass.history.base import NodeType
-from windlass.library import make_registry
 from windlass.modules import Modules
 from windlass.settings import Settings
 from windlass.window.options import Policy

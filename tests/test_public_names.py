@@ -15,8 +15,8 @@ import pytest
 
 import tests.typing_api
 import windlass
+from windlass.api import Rows
 from windlass.errors import UsageError
-from windlass.library import Rows
 from windlass.providers.scripted import Scripted
 
 CASCADE = {"cascade_id": "c", "phases": [{"name": "a", "instructions": "Do a."}]}

@@ -28,20 +28,19 @@ _HOMES = {
     "Prices": "windlass.caching.prices",
     "WindlassError": "windlass.errors",
     "bound": "windlass.loop.bound",
-    "evaluate": "windlass.evaluation",
-    "evaluate_sync": "windlass.evaluation",
-    "query_unified": "windlass.library",
-    "run": "windlass.library",
-    "run_sync": "windlass.library",
+    "evaluate": "windlass.api",
+    "evaluate_sync": "windlass.api",
+    "query_unified": "windlass.api",
+    "run": "windlass.api",
+    "run_sync": "windlass.api",
     "select": "windlass.loop.select",
 }
 
 if TYPE_CHECKING:
+    from windlass.api import evaluate, evaluate_sync, query_unified, run, run_sync
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
-    from windlass.evaluation import evaluate, evaluate_sync
-    from windlass.library import query_unified, run, run_sync
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
     from windlass.loop.select import select

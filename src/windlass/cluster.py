@@ -7,29 +7,22 @@ folder that they share with this machine, or a ClickHouse server. Inputs travel 
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from windlass.caching.rates import override
-from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.operators.frame import Frame
 from windlass.engine.operators.inputs import Given
-from windlass.engine.operators.job import Done, Job
-from windlass.engine.operators.reduce import Inner, run_one
+from windlass.engine.operators.job import Done
+from windlass.engine.operators.reduce import Inner
 from windlass.engine.operators.tasks import finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.imports import logging_unchanged
-from windlass.library import load_program, open_store, prepare
-from windlass.settings import Settings
 from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
-    from windlass.engine.events import Event
     from windlass.providers.base import Provider
 
 ADDRESS: Final = "RAY_ADDRESS"
@@ -62,18 +55,18 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerReply:
     """What a worker answers: what finished, or what failed; and what it used."""
 
     done: Done | None
-    failed: WindlassError | None
+    failure: WindlassError | None
     usage: Usage
     cost: float | None
     saved: int
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class SharedObjects:
     """What is the same for all inner tasks, and sent once: the user's tools and providers."""
 
     tools: tuple[Callable[..., Any] | str, ...]
@@ -84,16 +77,19 @@ class Carried:
 class Cluster:
     """A Ray cluster while one task file runs on it; started on this machine where none is named.
 
+    Args:
+        flags: The settings of the command.
+        shared: What every worker needs.
+        work: Runs one inner task in a process of the cluster.
+
     Raises UsageError where Ray is not installed, or the named cluster is not there.
     """
 
     def __init__(
         self,
         flags: Mapping[str, Any],
-        *,
-        tools: Sequence[Callable[..., Any] | str] = (),
-        providers: Mapping[str, Provider],
-        auto: bool = False,
+        shared: SharedObjects,
+        work: Callable[[Order, SharedObjects], WorkerReply],
     ) -> None:
         try:
             with logging_unchanged("ray"):
@@ -105,7 +101,8 @@ class Cluster:
             ) from error
         self._ray = ray
         self._flags = dict(flags)
-        self._carried = Carried(tuple(tools), dict(providers), auto)
+        self._shared = shared
+        self._work = work
         self._started = False
         self._remote: Any = None
         self._sent: Any = None
@@ -118,15 +115,15 @@ class Cluster:
             try:
                 ray.init(address=address, log_to_driver=False, configure_logging=False, **own)
             except (ConnectionError, OSError, ValueError, RuntimeError) as error:
-                told = str(error).strip().partition("\n")[0]
+                reason = str(error).strip().partition("\n")[0]
                 where = f"{ADDRESS} {address!r}" if address else "on this machine"
                 raise UsageError(
-                    f"Ray could not be reached or started ({where}): {told}"
+                    f"Ray could not be reached or started ({where}): {reason}"
                 ) from error
             self._started = True
         # Nothing is tried again by itself: an inner task may have been paid for.
-        self._remote = ray.remote(max_retries=0, num_cpus=1)(work)
-        self._sent = ray.put(self._carried)
+        self._remote = ray.remote(max_retries=0, num_cpus=1)(self._work)
+        self._sent = ray.put(self._shared)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,9 +134,9 @@ class Cluster:
         """Run one inner task on a worker. Raises what the task raised, or WorkerLost."""
         job, run = inner.job, inner.job.run
         path = f"{inner.path}[{index}]"
-        known = finished_before(job, path, item)
-        if known is not None:
-            return known
+        finished = finished_before(job, path, item)
+        if finished is not None:
+            return finished
         settings, source = run.settings, job.program.source
         place = settings.store
         flags = {
@@ -162,76 +159,21 @@ class Cluster:
             index=index,
             item=item.whole(),
         )
-        answer = await self._asked(order, path)
-        run.progress.usage = run.progress.usage.plus(answer.usage)
-        unknown = run.progress.cost is None or answer.cost is None
-        run.progress.cost = None if unknown else (run.progress.cost or 0.0) + (answer.cost or 0.0)
-        run.progress.saved_tokens += answer.saved
-        if answer.failed is not None:
-            raise answer.failed
-        assert answer.done is not None
-        return answer.done
+        reply = await self._send(order, path)
+        progress = run.progress
+        progress.usage = progress.usage.plus(reply.usage)
+        unknown = progress.cost is None or reply.cost is None
+        progress.cost = None if unknown else (progress.cost or 0.0) + (reply.cost or 0.0)
+        progress.saved_tokens += reply.saved
+        if reply.failure is not None:
+            raise reply.failure
+        assert reply.done is not None
+        return reply.done
 
-    async def _asked(self, order: Order, path: str) -> Answer:
+    async def _send(self, order: Order, path: str) -> WorkerReply:
         try:
-            answer: Answer = await self._remote.remote(order, self._sent)
+            reply: WorkerReply = await self._remote.remote(order, self._sent)
         except self._ray.exceptions.RayError as error:
-            told = str(error).strip().splitlines()[-1]
-            raise WorkerLost(f"the worker of {path!r} was lost: {told}") from error
-        return answer
-
-
-def work(order: Order, carried: Carried) -> Answer:
-    """Run one inner task; called in a process of the cluster."""
-    os.environ.update(order.environment)
-    with suppress(OSError):  # another machine may not have the folder, and needs it for names only
-        os.chdir(order.folder)
-    return asyncio.run(_work(order, carried))
-
-
-async def _work(order: Order, carried: Carried) -> Answer:
-    from windlass.operators.reading import read_task
-    from windlass.providers.at_hand import Providers
-
-    # Whoever gave the order trusts the folder, or it would not have begun.
-    settings = Settings.read(dict(order.flags), os.environ, Path(order.folder), trust=True)
-    made = Providers(carried.providers, settings)
-    async with AsyncExitStack() as closing:
-        closing.enter_context(override(settings.prices))
-        closing.push_async_callback(made.close)
-        source = read_task(order.raw, order.file, name=Path(order.file).stem)
-        program, registry = load_program(source, settings, carried.tools)
-        if carried.auto and program.cascade.auto_context is None:
-            program = program.with_windows()
-        keeper = closing.enter_context(open_store(settings, existing=True))
-        run = prepare(
-            program.cascade,
-            order.input,
-            registry=registry,
-            settings=settings,
-            keeper=keeper,
-            resolve=made.resolve,
-            on_event=_ignore,
-            session_id=order.session,
-            resumed=True,
-        )
-        run.progress.state.update(order.state)
-        servers = needed_servers(run)
-        closing.push_async_callback(servers.stop)
-        await add_server_tools(run, servers)
-        job = Job.of(program, run)
-        closing.callback(job.material.close)
-        task = next(task for task in program.task.walk() if task.path == order.task)
-        done: Done | None = None
-        failed: WindlassError | None = None
-        try:
-            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
-        except WindlassError as error:
-            failed = error
-        return Answer(
-            done, failed, run.progress.usage, run.progress.cost, run.progress.saved_tokens
-        )
-
-
-def _ignore(event: Event) -> None:
-    del event  # what happens on a worker is in the record
+            reason = str(error).strip().splitlines()[-1]
+            raise WorkerLost(f"the worker of {path!r} was lost: {reason}") from error
+        return reply

@@ -2,37 +2,320 @@
 
 Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`,
 defaults. `windlass.toml` stands in the current folder or in the user's folder of
-settings; the nearer one wins, key by key. This module knows the names, their types
-and their defaults; it does not know what they are used for.
-
-More than 400 lines because each setting has a property with its type and its words.
+settings; the nearer one wins, key by key. The fields of `SettingFields` are the names,
+types and defaults; this module does not know what they are used for.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import reduce
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from windlass import setting_types as types
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    Strict,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import ErrorDetails
+
 from windlass import trust as trusting
-from windlass.caching.rates import Override
-from windlass.cards.kept import NONE
+from windlass.cards.kept import NONE, CardOptions
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.modules import SETTINGS
-from windlass.redaction import redacted_url
-from windlass.setting_types import ProviderSettings, StoreAddress, TableError
+from windlass.parts import (
+    NUMBER,
+    PRIVATE,
+    SENTENCE,
+    Expected,
+    Line,
+    McpServers,
+    ModelOrNone,
+    Part,
+    Whole,
+    YesNo,
+    refuse,
+)
+from windlass.redaction import redacted, redacted_url
 
-if TYPE_CHECKING:
-    from windlass.servers import McpServer
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "litellm": (),  # litellm knows the variables of what is behind it
+}
+"""The providers that have keys without a definition, and the variables that hold them."""
+
+STORE_SCHEMES: Final = ("clickhouse", "chdb")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting in force. `origin` says who chose it: a flag, a variable, a file, `default`."""
+class StoreAddress:
+    """A store that is no folder of SQLite. `folder` is what paths in it are relative to."""
+
+    url: str
+    folder: Path
+
+    def __str__(self) -> str:
+        place, mark, options = self.url.partition("?")
+        return place + mark + redacted(options)
+
+
+def read_path(value: Any, folder: Path) -> Path:
+    """A path relative to `folder`; `~` is the home. Raises ValueError."""
+    if isinstance(value, Path) or (isinstance(value, str) and value.strip()):
+        return folder / Path(value).expanduser()
+    raise ValueError("a path")
+
+
+def read_store(value: Any, folder: Path) -> Path | StoreAddress:
+    """A folder, or an address: `clickhouse://…`, `chdb://…`. Raises UsageError or ValueError."""
+    if isinstance(value, StoreAddress):
+        return value
+    if not isinstance(value, str) or "://" not in value:
+        return read_path(value, folder)
+    url = value.strip()
+    scheme, _, rest = url.partition("://")
+    if scheme not in STORE_SCHEMES:
+        known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
+        raise UsageError(f"store: {scheme!r} is no kind of store; expected a folder, or {known}")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if at and ":" in user:
+        raise UsageError(
+            "store: the address holds a password; leave it out and set WINDLASS_CLICKHOUSE_PASSWORD"
+        )
+    return StoreAddress(url, folder.absolute())
+
+
+def _in_folder(read: Callable[[Any, Path], Any]) -> PlainValidator:
+    """The validator that reads a value relative to the folder where it was written."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        return read(value, info.context or Path())
+
+    return PlainValidator(check)
+
+
+def _split(value: Any) -> Any:
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return value
+
+
+def _provider_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
+        raise refuse(f"{name!r} must have a name of small letters, digits, '-', '_' and '.'")
+    return name
+
+
+def _model_name(name: str) -> str:
+    if not re.fullmatch(r"[^/\s]+/\S+", name):
+        raise refuse(f'{name!r} must name a model, as in [prices."provider/model"]')
+    return name
+
+
+_Folder: TypeAlias = Annotated[Path, _in_folder(read_path), Expected("a path")]
+_Store: TypeAlias = Annotated[Path | StoreAddress, _in_folder(read_store), Expected("a path")]
+_Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_split), Expected("a list of names")]
+_Number: TypeAlias = Annotated[
+    float, NUMBER, Field(gt=0, allow_inf_nan=False), Expected("a number above 0")
+]
+_Amount: TypeAlias = Annotated[int, NUMBER, Field(ge=0), Expected("a whole number, 0 for off")]
+_Switch: TypeAlias = Annotated[bool, Expected("true or false")]
+_Flag: TypeAlias = Annotated[YesNo, Expected("true or false")]
+_Dollars: TypeAlias = Annotated[
+    # A figure of a million and more is a slip of the pen.
+    float, Strict(), Field(ge=0, lt=1e6), Expected("US dollars a million tokens")
+]
+_Address: TypeAlias = Annotated[
+    str,
+    StringConstraints(pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$"),
+    AfterValidator(lambda url: url.rstrip("/")),
+    Expected("an address such as http://localhost:8000/v1, without name or password", PRIVATE),
+]
+_Variable: TypeAlias = Annotated[
+    str,
+    StringConstraints(pattern="^[A-Z_][A-Z0-9_]*$"),
+    Expected(
+        "the name of an environment variable that holds the key, such as MY_API_KEY;"
+        " a key itself never stands in a file",
+        PRIVATE,
+    ),
+]
+_Wire: TypeAlias = Annotated[
+    Literal["openai", "anthropic", "gemini"], Expected("openai or anthropic or gemini")
+]
+
+
+class ProviderSettings(Part):
+    """One provider: your own, or the limits of a known one."""
+
+    base_url: _Address | None = None
+    """Address of the server, without name or password; required for a provider of your own."""
+
+    wire: _Wire | None = None
+    """Format of requests and answers. Default: `openai`, or the known provider's."""
+
+    key: _Variable | None = None
+    """Name of the environment variable that holds the key."""
+
+    sees_pictures: _Flag | None = None
+    """Whether its models take pictures. Default: by the model's name."""
+
+    window: Whole | None = None
+    """Tokens of its models' windows. Default: by the price table."""
+
+    stream: _Flag | None = None
+    """Whether answers arrive piece by piece."""
+
+    requests_per_minute: Whole | None = None
+    """Most requests in a minute."""
+
+    tokens_per_minute: Whole | None = None
+    """Most tokens in a minute."""
+
+    connect_timeout_s: _Number | None = None
+    """Seconds that a connection may take."""
+
+    read_timeout_s: _Number | None = None
+    """Seconds without any byte of an answer after which a request has failed."""
+
+
+class PriceSettings(Part):
+    """Your own price of a model, in US dollars a million tokens."""
+
+    input: _Dollars
+    """Price of input."""
+
+    output: _Dollars
+    """Price of output."""
+
+    cache_read: _Dollars | None = None
+    """Price of cached input. Default: the price of input."""
+
+    cache_write: _Dollars | None = None
+    """Price of input that is written to the cache. Default: the price of input."""
+
+    cache_write_long: _Dollars | None = None
+    """The same for an hour. Default: `cache_write`."""
+
+    search: Annotated[_Dollars, Expected("US dollars a search")] | None = None
+    """Price of one search of the web, in US dollars."""
+
+
+class HeadingSettings(Part):
+    """Headings of the sections of a task's context."""
+
+    task: Line | None = None
+    """Heading above the task itself."""
+
+    inherited: Line | None = None
+    """Heading above what the task inherits from its parent."""
+
+    previous_outputs: Line | None = None
+    """Heading above the outputs of the steps before."""
+
+    fresh: Line | None = None
+    """Heading above what memory banks and folders hold on the task."""
+
+
+class SettingFields(Part):
+    """What flags, variables, a cascade and `windlass.toml` may set."""
+
+    store: _Store = Field(Path(".windlass"), validate_default=True)
+    """Where the history is kept: a folder, clickhouse://…, chdb://…"""
+
+    model: Line = "local/smollm2"
+    """Model where none is named, as provider/name."""
+
+    price_as: Line = "anthropic/claude-sonnet-4-5"
+    """Hosted model at whose prices tokens of the local one are valued."""
+
+    root: _Folder = Field(Path(), validate_default=True)
+    """The only folder that tools may touch."""
+
+    tools: _Names = ()
+    """Modules, or dotted paths of functions, with your own tools."""
+
+    search_folder: _Folder | None = None
+    """Folder that web_search looks in."""
+
+    search_model: Line | None = None
+    """Model whose web search the tool web_search uses, as provider/name."""
+
+    http_allow: _Names = ()
+    """Hosts that http_get may ask, whatever a cascade lists. Default: the cascade's list alone."""
+
+    max_output_tokens: Whole | None = None
+    """Most tokens a reply may have. Default: the model's own limit."""
+
+    tool_timeout_s: _Number = 60.0
+    """Seconds a tool may take unless it has a limit of its own."""
+
+    keep_recent_turns: _Amount = 0
+    """Newest turns a call sees, of all phases; 0: all."""
+
+    keep_recent_images: _Amount = 0
+    """Newest pictures a call sees, of all phases; 0: all."""
+
+    passthrough: _Switch = False
+    """Send everything: no window is shortened."""
+
+    breaker_sessions: _Amount = 20
+    """Newest sessions over which shortening must not have lost money, else it is off; 0: no
+    check."""
+
+    auto_context_intra_phase_enabled: _Switch = True
+    """false: no phase shortens what it sees of itself."""
+
+    auto_context_cards_enabled: _Switch = True
+    """false: no context cards are made."""
+
+    auto_context_inter_phase_enabled: _Switch = True
+    """false: no phase chooses its context by itself."""
+
+    auto_context_llm_selection_enabled: _Switch = True
+    """false: no model is asked what to choose."""
+
+    helper_model: (
+        Annotated[ModelOrNone, AfterValidator(lambda name: None if name == NONE else name)] | None
+    ) = None
+    """Model for choosing and summaries, as provider/name; none: no model."""
+
+    cards: CardOptions = CardOptions()
+    """How context cards are made."""
+
+    headings: HeadingSettings = HeadingSettings()
+    """Headings of the sections of a task's context."""
+
+    providers: dict[Annotated[str, AfterValidator(_provider_name)], ProviderSettings] = Field(
+        default_factory=dict
+    )
+    """Providers of your own, and limits of the known ones."""
+
+    prices: dict[Annotated[str, AfterValidator(_model_name)], PriceSettings] = Field(
+        default_factory=dict
+    )
+    """Prices that override those of the table, by provider/model."""
+
+    mcp_servers: McpServers = Field(default_factory=dict)
+    """MCP servers whose tools phases may name; a cascade's own of the same name overrides one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingValue:
+    """One setting in force. `origin` names its source: a flag, a variable, a file, `default`."""
 
     name: str
     value: Any
@@ -40,107 +323,26 @@ class Setting:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    read: Callable[[Any, Path], Any]
-    default: Any
-    help: str
+_Layer: TypeAlias = Mapping[str, SettingValue]
 
 
-_KNOWN: Final[Mapping[str, _Known]] = {
-    "store": _Known(
-        types.store, ".windlass", "where the history is kept: a folder, clickhouse://…, chdb://…"
-    ),
-    "model": _Known(types.text, "local/smollm2", "model where none is named, as provider/name"),
-    "price_as": _Known(
-        types.text,
-        "anthropic/claude-sonnet-4-5",
-        "hosted model at whose prices tokens of the local one are valued",
-    ),
-    "root": _Known(types.path, ".", "the only folder that tools may touch"),
-    "tools": _Known(types.texts, (), "modules, or dotted paths of functions, with your own tools"),
-    "search_folder": _Known(types.path, None, "folder that web_search looks in"),
-    "search_model": _Known(
-        types.text, None, "model whose own search of the web web_search asks, as provider/name"
-    ),
-    "http_allow": _Known(types.texts, (), "hosts that http_get may ask, whatever a cascade lists"),
-    "max_output_tokens": _Known(types.whole, None, "most tokens a reply may have"),
-    "tool_timeout_s": _Known(
-        types.number, 60.0, "seconds a tool may take unless it says otherwise"
-    ),
-    "keep_recent_turns": _Known(types.amount, 0, "newest turns a call sees, of all phases; 0: all"),
-    "keep_recent_images": _Known(types.amount, 0, "newest pictures a call sees; 0: all"),
-    "passthrough": _Known(
-        types.switch, default=False, help="send everything: no window is shortened"
-    ),
-    "breaker_sessions": _Known(
-        types.amount, 20, "newest sessions whose windows must not have lost money, or none are made"
-    ),
-    "auto_context_intra_phase_enabled": _Known(
-        types.switch, default=True, help="false: no phase shortens what it sees of itself"
-    ),
-    "auto_context_cards_enabled": _Known(
-        types.switch, default=True, help="false: no context cards are made"
-    ),
-    "auto_context_inter_phase_enabled": _Known(
-        types.switch, default=True, help="false: no phase chooses its context by itself"
-    ),
-    "auto_context_llm_selection_enabled": _Known(
-        types.switch, default=True, help="false: no model is asked what to choose"
-    ),
-    "helper_model": _Known(
-        types.helper, None, "model for what is not a turn (choosing, summaries), as provider/name"
-    ),
-    "cards": _Known(types.cards, {}, "how context cards are made"),
-    "headings": _Known(types.headings, {}, "what stands above the sections of a task's context"),
-    "providers": _Known(types.providers, {}, "providers of your own, and limits of the known ones"),
-    "prices": _Known(types.prices, {}, "prices that go before those of the table"),
-    "mcp_servers": _Known(types.mcp_servers, {}, "MCP servers whose tools phases may name"),
-}
+class Settings(SettingFields):
+    """The settings of one command; `settings["store"]` is one of them with its origin."""
 
-
-def _read(
-    name: str,
-    value: Any,
-    origin: str,
-    folder: Path,
-    of_table: Callable[[tuple[str, ...]], str] | None = None,
-) -> Setting:
-    """The setting; `of_table` says where a table of the file stands, for what is wrong in it."""
-    known = _KNOWN[name]
-    try:
-        return Setting(name, known.read(value, folder), origin, known.help)
-    except TableError as error:
-        place = of_table(error.table) if of_table else origin
-        raise UsageError(f"{place}: {error}") from None
-    except UsageError as error:
-        raise UsageError(f"{origin}: {error}") from None
-    except ValueError as error:
-        raise UsageError(f"{origin}: {name} must be {error}, not {value!r}") from None
-
-
-def _merged(far: Mapping[str, Setting], near: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Two files as one: the nearer wins, key by key and table by table."""
-    merged = {**far, **near}
-    for name in far.keys() & near.keys():
-        if isinstance(near[name].value, dict):
-            tables = {**far[name].value, **near[name].value}
-            origin = f"{near[name].origin}, {far[name].origin}"
-            merged[name] = replace(near[name], value=tables, origin=origin)
-    return merged
-
-
-@dataclass(frozen=True)
-class Settings:
-    """All settings: `settings.store` is the value, `settings["store"]` tells its origin too."""
+    model_config = ConfigDict(defer_build=True)  # its own fields are never read from outside
 
     folder: Path
-    flags: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    environment: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    cascade: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    file: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    untrusted: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
-    """What the file of a folder that nobody trusts must not say: it may be shown, not used."""
+    """The current folder of the command."""
+
+    layers: Mapping[str, _Layer]
+    """What each source sets, the strongest last: file, cascade, environment, flags."""
+
+    in_force: _Layer
+    """Every setting with its origin."""
+
+    untrusted: _Layer
+    """What the file of a folder without trust must not set: it may be shown, not used."""
+
     tripped: bool = False
     """Whether the breaker keeps a run from shortening anything to save money."""
 
@@ -163,52 +365,61 @@ class Settings:
 
         Raises UsageError where a file, a flag or a variable is wrong.
         """
-        unknown = sorted(flags.keys() - _KNOWN.keys())
-        if unknown:
-            raise UsageError(f"unknown setting {unknown[0]!r}; {did_you_mean(unknown[0], _KNOWN)}")
         if user_folder is None:
             user_folder = trusting.user_folder()
-        here, untrusted = _read_file(folder / SETTINGS), dict[str, Setting]()
+        here, untrusted = _read_file(folder / SETTINGS), dict[str, SettingValue]()
         own = folder.resolve() == user_folder.resolve()
         if here and not (trust or own or trusting.is_trusted(folder, user_folder)):
-            for name, one in here.items():
-                part = types.needing_trust(name, one.value, folder)
+            for name, setting in here.items():
+                part = _needing_trust(name, setting.value, folder)
                 if part is not None:
-                    untrusted[name] = replace(one, value=part)
-        return cls(
-            folder=folder,
-            flags={
-                name: _read(name, value, "--" + name.replace("_", "-"), folder)
-                for name, value in flags.items()
-                if value is not None
-            },
-            environment={
-                name: _read(name, value, f"WINDLASS_{name.upper()}", folder)
-                for name in _KNOWN
-                if (value := types.in_environment(environ, name))
-            },
-            file=_merged(_read_file(user_folder / SETTINGS), here),
-            untrusted=untrusted,
+                    untrusted[name] = replace(setting, value=part)
+        layers: dict[str, _Layer] = {
+            "file": _merged(_read_file(user_folder / SETTINGS), here),
+            "cascade": {},
+            "environment": _read(
+                _variables(environ), folder, lambda keys: f"WINDLASS_{keys[0].upper()}"
+            ),
+            "flags": _read(flags, folder, lambda keys: "--" + keys[0].replace("_", "-")),
+        }
+        return cls._of(layers, folder=folder, untrusted=untrusted)
+
+    @classmethod
+    def _of(cls, layers: Mapping[str, _Layer], *, folder: Path, **more: Any) -> Settings:
+        defaults = SettingFields.model_validate({}, context=folder)
+        in_force = {
+            name: _setting(name, getattr(defaults, name), "default")
+            for name in SettingFields.model_fields
+        }
+        chosen: _Layer = {}
+        for layer in layers.values():
+            chosen = _merged(chosen, layer)
+        in_force.update(chosen)
+        values = {name: setting.value for name, setting in in_force.items()}
+        return cls.model_construct(
+            **values, folder=folder, layers=layers, in_force=in_force, **more
         )
+
+    def _with(self, name: str, layer: _Layer, *, tripped: bool) -> Settings:
+        """These settings with another layer of that name."""
+        layers = {**self.layers, name: layer}
+        return self._of(layers, folder=self.folder, untrusted=self.untrusted, tripped=tripped)
 
     def with_cascade(
         self, values: Mapping[str, Any], origin: str, folder: Path | None = None
     ) -> Settings:
-        """These settings with what a cascade file says, at its place in the priority.
+        """These settings with what a cascade file sets, at its place in the priority.
 
-        None is not said. `origin` names the file, `folder` what its paths are relative to.
+        None is not set. `origin` names the file, `folder` what its paths are relative to.
         """
-        unknown = sorted(values.keys() - _KNOWN.keys())
-        if unknown:
-            raise UsageError(
-                f"{origin}: unknown setting {unknown[0]!r}; {did_you_mean(unknown[0], _KNOWN)}"
-            )
-        said = {
-            name: _read(name, value, origin, folder or self.folder)
-            for name, value in values.items()
-            if value is not None
-        }
-        return replace(self, cascade=said)
+        layer = _read(values, folder or self.folder, lambda _: origin)
+        return self._with("cascade", layer, tripped=self.tripped)
+
+    def after_losses(self) -> Settings:
+        """These settings for a run whose breaker has tripped."""
+        name = "breaker_sessions"
+        by_breaker = replace(self[name], origin=f"the breaker ({name})")
+        return self._with("flags", {**self.layers["flags"], name: by_breaker}, tripped=True)
 
     def untrusted_servers(self) -> tuple[str, ...]:
         """MCP servers of the settings that are not started, because nobody trusts the folder."""
@@ -216,67 +427,50 @@ class Settings:
         return tuple(held.value) if held else ()
 
     def check_trust(self, *names: str) -> None:
-        """Raise UsageError where the folder's own file says what only a trusted one may say.
+        """Raise UsageError where the folder's own file sets what only a trusted one may set.
 
         `names` are the settings that matter (none: all of them). What a flag, a variable or the
-        cascade says of a setting goes before the file and needs no trust.
+        cascade sets overrides the file and needs no trust.
         """
-        over = {*self.flags, *self.environment, *self.cascade}
-        held = {name: one for name, one in self.untrusted.items() if name not in over}
-        if asked := [name for name in held if not names or name in names]:
-            told = ", ".join(f"{name} ({_shown(held[name].value)})" for name in asked)
+        stronger = [self.layers[source] for source in ("cascade", "environment", "flags")]
+        held = [
+            setting
+            for name, setting in self.untrusted.items()
+            if (not names or name in names) and not any(name in layer for layer in stronger)
+        ]
+        if held:
+            values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in held)
             folder = str(self.folder.resolve())
             raise UsageError(
-                f"{held[asked[0]].origin}: {told}: what a folder's own file of settings imports,"
+                f"{held[0].origin}: {values}: what a folder's own file of settings imports,"
                 " starts, gives a key to or opens outside the folder needs your trust; read the"
                 f" file, then mark the folder once: windlass trust {shlex.quote(folder)}"
                 " (or give --trust, in Python trust=True)"
             )
 
-    def after_losses(self) -> Settings:
-        """These settings for a run whose breaker has tripped."""
-        name = "breaker_sessions"
-        by_breaker = replace(self[name], origin=f"the breaker ({name})")
-        return replace(self, flags={**self.flags, name: by_breaker}, tripped=True)
+    def __getitem__(self, name: str) -> SettingValue:
+        return self.in_force[name]
 
-    def __getitem__(self, name: str) -> Setting:
-        said = [self.file, self.cascade, self.environment, self.flags]
-        layers = [layer for layer in said if name in layer]
-        if layers and name == "cards":  # key by key, as two files are
-            return reduce(_merged, layers)[name]
-        if layers:
-            return layers[-1][name]
-        known = _KNOWN[name]
-        value = known.default
-        if isinstance(value, str):
-            value = known.read(value, self.folder)
-        return Setting(name, value, "default", known.help)
-
-    def rows(self) -> tuple[Setting, ...]:
+    def rows(self) -> tuple[SettingValue, ...]:
         """Every setting with its value and origin, as `windlass config` prints them."""
-        rows = {name: self[name] for name in _KNOWN}
-        servers = {name: server.shown() for name, server in self.mcp_servers.items()}
-        rows["mcp_servers"] = replace(rows["mcp_servers"], value=servers)
-        shown = {
-            name: replace(one, base_url=redacted_url(one.base_url)) if one.base_url else one
-            for name, one in self.providers.items()
+        shown: dict[str, Any] = {
+            "cards": self.cards.model_dump(exclude_unset=True),
+            "headings": self.headings.model_dump(exclude_unset=True),
+            "providers": {
+                name: provider.model_dump() | {"base_url": self.addresses().get(name)}
+                for name, provider in self.providers.items()
+            },
+            "prices": {name: price.model_dump() for name, price in self.prices.items()},
+            "mcp_servers": {name: server.shown() for name, server in self.mcp_servers.items()},
         }
-        rows["providers"] = replace(rows["providers"], value=shown)
-        for name in self.untrusted:
-            rows[name] = replace(rows[name], origin=f"{rows[name].origin} (not trusted)")
-        return tuple(rows.values())
-
-    @property
-    def store(self) -> Path | StoreAddress:
-        """Where the history is kept: a folder, or an address."""
-        value: Path | StoreAddress = self["store"].value
-        return value
-
-    @property
-    def model(self) -> str:
-        """Model where none is named, as `provider/name`."""
-        value: str = self["model"].value
-        return value
+        return tuple(
+            replace(
+                setting,
+                value=shown.get(name, setting.value),
+                origin=setting.origin + (" (not trusted)" if name in self.untrusted else ""),
+            )
+            for name, setting in self.in_force.items()
+        )
 
     def model_for(self, written: str | None) -> str:
         """The model of a phase whose file says `written`.
@@ -284,161 +478,156 @@ class Settings:
         For models the order is: the flag, the file, `WINDLASS_MODEL`, `windlass.toml`,
         the local one.
         """
-        flag = self.flags.get("model")
+        flag = self.layers["flags"].get("model")
         return str(flag.value) if flag else written or self.model
-
-    @property
-    def price_as(self) -> str:
-        """Hosted model at whose prices the local model's tokens are valued."""
-        value: str = self["price_as"].value
-        return value
-
-    @property
-    def root(self) -> Path:
-        """The only folder that tools may touch."""
-        value: Path = self["root"].value
-        return value
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Modules, or dotted paths of functions, with the user's own tools."""
-        value: tuple[str, ...] = self["tools"].value
-        return value
-
-    @property
-    def search_folder(self) -> Path | None:
-        """Folder that `web_search` looks in."""
-        value: Path | None = self["search_folder"].value
-        return value
-
-    @property
-    def search_model(self) -> str | None:
-        """Model whose own search of the web `web_search` asks, as `provider/model`."""
-        value: str | None = self["search_model"].value
-        return value
-
-    @property
-    def http_allow(self) -> tuple[str, ...]:
-        """Hosts beyond which no cascade may let `http_get` go; empty: the cascade's list alone."""
-        value: tuple[str, ...] = self["http_allow"].value
-        return value
-
-    @property
-    def max_output_tokens(self) -> int | None:
-        """Most tokens a reply may have; None: the model's own limit."""
-        value: int | None = self["max_output_tokens"].value
-        return value
-
-    @property
-    def tool_timeout_s(self) -> float:
-        """Seconds a tool may take unless it says otherwise."""
-        value: float = self["tool_timeout_s"].value
-        return value
-
-    @property
-    def keep_recent_turns(self) -> int:
-        """The newest turns a call sees, all phases together; 0: all of them."""
-        value: int = self["keep_recent_turns"].value
-        return value
-
-    @property
-    def keep_recent_images(self) -> int:
-        """The newest pictures a call sees, all phases together; 0: all of them."""
-        value: int = self["keep_recent_images"].value
-        return value
-
-    @property
-    def passthrough(self) -> bool:
-        """Whether everything is sent, whatever a cascade says of its windows."""
-        value: bool = self["passthrough"].value
-        return value
-
-    @property
-    def breaker_sessions(self) -> int:
-        """Over how many of the newest sessions windows must not have lost money; 0: any."""
-        value: int = self["breaker_sessions"].value
-        return value
-
-    @property
-    def auto_context_intra_phase_enabled(self) -> bool:
-        """Whether phases may shorten what they see of themselves."""
-        value: bool = self["auto_context_intra_phase_enabled"].value
-        return value
-
-    @property
-    def auto_context_cards_enabled(self) -> bool:
-        """Whether context cards may be made."""
-        value: bool = self["auto_context_cards_enabled"].value
-        return value
-
-    @property
-    def auto_context_inter_phase_enabled(self) -> bool:
-        """Whether phases may choose their context by themselves."""
-        value: bool = self["auto_context_inter_phase_enabled"].value
-        return value
-
-    @property
-    def auto_context_llm_selection_enabled(self) -> bool:
-        """Whether a model may be asked what to choose."""
-        value: bool = self["auto_context_llm_selection_enabled"].value
-        return value
-
-    @property
-    def helper_model(self) -> str | None:
-        """Model for what is not a turn of a phase; None: none is asked."""
-        value: str | None = self["helper_model"].value
-        return None if value == NONE else value
-
-    @property
-    def cards(self) -> Mapping[str, Any]:
-        """What is said of how context cards are made, by key of `CardOptions`."""
-        value: Mapping[str, Any] = self["cards"].value
-        return value
-
-    @property
-    def headings(self) -> Mapping[str, str]:
-        """What stands above the sections of a task's context, where it is not the usual."""
-        value: Mapping[str, str] = self["headings"].value
-        return value
-
-    @property
-    def providers(self) -> Mapping[str, ProviderSettings]:
-        """What `windlass.toml` says of providers, by name."""
-        value: Mapping[str, ProviderSettings] = self["providers"].value
-        return value
 
     def addresses(self) -> dict[str, str]:
         """The addresses that a file gives providers, by name: not always the vendors' own."""
-        said = self.providers.items()
-        return {name: redacted_url(one.base_url) for name, one in said if one.base_url is not None}
-
-    @property
-    def prices(self) -> Mapping[str, Override]:
-        """Prices by `provider/model` that go before those of the table."""
-        value: Mapping[str, Override] = self["prices"].value
-        return value
-
-    @property
-    def mcp_servers(self) -> Mapping[str, McpServer]:
-        """MCP servers by name; a cascade's own of the same name goes before them."""
-        value: Mapping[str, McpServer] = self["mcp_servers"].value
-        return value
+        given = ((name, provider.base_url) for name, provider in self.providers.items())
+        return {name: redacted_url(url) for name, url in given if url is not None}
 
 
-def _shown(value: Any) -> str:
+def _setting(name: str, value: Any, origin: str) -> SettingValue:
+    return SettingValue(name, value, origin, SettingFields.model_fields[name].description or "")
+
+
+def _merged(far: _Layer, near: _Layer) -> dict[str, SettingValue]:
+    """Two layers as one: the nearer wins, key by key and table by table."""
+    merged = {**far, **near}
+    for name in far.keys() & near.keys():
+        before, after = far[name].value, near[name].value
+        origin = f"{near[name].origin}, {far[name].origin}"
+        if isinstance(after, dict):
+            merged[name] = replace(near[name], value={**before, **after}, origin=origin)
+        elif isinstance(after, Part):
+            table = before.model_copy(update=after.model_dump(exclude_unset=True))
+            merged[name] = replace(near[name], value=table, origin=origin)
+    return merged
+
+
+def _read(
+    values: Mapping[str, Any], folder: Path, origin: Callable[[tuple[str, ...]], str]
+) -> dict[str, SettingValue]:
+    """The settings of one source; `origin` names the place of a key or table. Raises UsageError."""
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        fields = SettingFields.model_validate(given, context=folder)
+    except ValidationError as invalid:
+        error = invalid.errors(include_url=False)[0]
+        keys = tuple(key for key in error["loc"] if isinstance(key, str))
+        raise UsageError(f"{origin(keys)}: {_refusal(error, keys)}") from None
+    except UsageError as error:
+        raise UsageError(f"{origin(('store',))}: {error}") from None
+    return {name: _setting(name, getattr(fields, name), origin((name,))) for name in given}
+
+
+SERVER_VALUES: Final[Mapping[str, str]] = {
+    "command": 'a list of texts, such as ["npx", "-y", "server"]',
+    "env": "a table of texts",
+    "url": "text",
+    "headers": "a table of texts",
+}
+"""What the keys of an MCP server hold."""
+
+
+def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
+    """What is wrong with a value, in one sentence without its place."""
+    kind, expected, private = error["type"], error["msg"], error["type"] == PRIVATE
+    if keys[-1] == "[key]":  # the sentence names the key
+        keys = keys[:-2]
+    name = ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys)
+    if kind == "extra_forbidden":
+        part: type[Part] = SettingFields
+        for key in keys[:1] if len(keys) > 1 else ():
+            part = next(tables_in(SettingFields.model_fields[key].annotation))
+        return f"unknown setting '{name}'; {did_you_mean(keys[-1], part.model_fields)}"
+    if kind == "missing":
+        table = name.rpartition(".")[0]
+        return f"{table} must say input and output, in US dollars a million tokens"
+    if kind == SENTENCE:
+        return f"{name}: {expected}"
+    if keys[0] == "mcp_servers" and len(keys) > 1:
+        private = True
+        expected = f"a table [{name}]" if kind == "model_type" else SERVER_VALUES[keys[2]]
+    elif kind == "dict_type":
+        expected = "tables in windlass.toml"
+    elif kind == "model_type":
+        expected = f"a table [{name}]"
+    return f"{name} must be {expected}" + ("" if private else f", not {error['input']!r}")
+
+
+def tables_in(annotation: Any) -> Iterator[type[Part]]:
+    """The tables that a type of a setting is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from tables_in(argument)
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What variables set: `WINDLASS_NAME`, or of the table `cards` `WINDLASS_CARDS_KEY`."""
+
+    def given(names: Iterable[str], prefix: str) -> dict[str, Any]:
+        texts = {name: environ.get(prefix + name.upper(), "").strip() for name in names}
+        return {name: text for name, text in texts.items() if text}
+
+    cards = given(CardOptions.model_fields, "WINDLASS_CARDS_")
+    values = given(SettingFields.model_fields.keys() - {"cards"}, "WINDLASS_")
+    return {**values, "cards": cards} if cards else values
+
+
+def _needing_trust(name: str, value: Any, folder: Path) -> Any:
+    """The part of a setting that a folder's own file may not set unless the folder is trusted.
+
+    That is what directs an import, a command or a key, or leads out of the folder. None: nothing.
+    """
+    if name in ("tools", "mcp_servers"):
+        return value or None
+    if name == "providers":
+        providers: Mapping[str, ProviderSettings] = value
+        return {
+            name: provider
+            for name, provider in providers.items()
+            if provider.key is not None or (provider.base_url is not None and name in KEYS)
+        } or None
+    if isinstance(value, Path):
+        return None if value.resolve().is_relative_to(folder.resolve()) else value
+    return value if isinstance(value, StoreAddress) else None
+
+
+def _listed(value: Any) -> str:
     return ", ".join(value) if isinstance(value, Mapping | tuple) else str(value)
 
 
-def _read_file(path: Path) -> dict[str, Setting]:
-    text, values = types.read_toml(path)
-    for name in values.keys() - _KNOWN.keys():
-        told = f"unknown setting {name!r}; {did_you_mean(name, _KNOWN)}"
-        raise UsageError(str(Mistake(str(path), types.line_of((name,), text), told)))
+def _read_file(path: Path) -> dict[str, SettingValue]:
+    """The settings of a file, none where it is not there. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = int(line[1]) if line else None
+        raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: the values are nested too deeply") from error
 
-    def origin(table: tuple[str, ...]) -> str:
-        return f"{path}:{types.line_of(table, text) or types.line_of(table[:1], text) or 1}"
+    def origin(keys: tuple[str, ...]) -> str:
+        return f"{path}:{_line_of(keys[:2], text) or _line_of(keys[:1], text) or 1}"
 
-    return {
-        name: _read(name, value, origin((name,)), path.parent, origin)
-        for name, value in values.items()
-    }
+    return _read(values, path.parent, origin)
+
+
+def _line_of(keys: tuple[str, ...], text: str) -> int | None:
+    """The line on which the key or table, named by its keys from the top, first stands."""
+    name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
+    key = re.compile(rf"\s*+\[{{0,2}}\s*+{name}\s*[=.\]]")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if key.match(line):
+            return number
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from windlass.caching import rates
 from windlass.caching.prices import Prices
 from windlass.caching.rates import (
-    Override,
     Rate,
     cache_of,
     cost,
@@ -26,6 +24,7 @@ from windlass.caching.rates import (
 )
 from windlass.caching.rules import ANTHROPIC, NO_CACHE
 from windlass.errors import UsageError
+from windlass.settings import PriceSettings
 
 
 def test_known_prices() -> None:
@@ -135,7 +134,7 @@ def test_long_contexts_have_a_tier_of_their_own() -> None:
 
 
 class TestOverride:
-    OWN = Override(input=1.0, output=2.0, cache_read=0.1, cache_write=1.5)
+    OWN = PriceSettings(input=1.0, output=2.0, cache_read=0.1, cache_write=1.5)
 
     def test_goes_before_the_table_and_only_meanwhile(self) -> None:
         name = "anthropic/claude-sonnet-4-5"
@@ -150,7 +149,7 @@ class TestOverride:
             # without a price of its own the long kind costs what writing costs
             long = cost(name, 1_000, 100, 400, 300, tokens_written_long=300)
             assert long == pytest.approx(by_hand)
-        with override({name: replace(self.OWN, cache_write_long=3.0)}):
+        with override({name: self.OWN.model_copy(update={"cache_write_long": 3.0})}):
             by_hand = (300 * 1 + 400 * 0.1 + 100 * 1.5 + 200 * 3 + 100 * 2) / 1e6
             long = cost(name, 1_000, 100, 400, 300, tokens_written_long=200)
             assert long == pytest.approx(by_hand)
@@ -158,18 +157,18 @@ class TestOverride:
 
     def test_prices_a_model_that_no_table_has(self) -> None:
         assert cost("mine/m", 1_000, 0) is None
-        with override({"mine/m": Override(input=1.0, output=2.0)}):
+        with override({"mine/m": PriceSettings(input=1.0, output=2.0)}):
             assert cost("mine/m", 1_000_000, 0, 500_000, 200_000) == pytest.approx(1.0)
             assert rate("mine/m") == Rate("mine/m", 1.0, 2.0, 1.0, 1.0, None)
             assert cost("mine/other", 1_000, 0) is None
-        with override({"mine/m": Override(input=0.0, output=0.0)}):
+        with override({"mine/m": PriceSettings(input=0.0, output=0.0)}):
             assert cost("mine/m", 1_000, 10) == 0  # said, not assumed
 
     async def test_holds_for_one_run_and_not_for_the_one_beside_it(self) -> None:
         seen: dict[str, float | None] = {}
 
         async def one(name: str, price: float) -> None:
-            with override({"mine/m": Override(input=price, output=0.0)}):
+            with override({"mine/m": PriceSettings(input=price, output=0.0)}):
                 await asyncio.sleep(0)
                 seen[name] = cost("mine/m", 1_000_000, 0)
 
@@ -191,7 +190,7 @@ class TestOverride:
 )
 def test_a_search_has_a_price_of_its_own(name: str, searches: int, fee: float | None) -> None:
     assert search_fee(name, searches) == (fee if fee is None else pytest.approx(fee))
-    with override({name: Override(input=1.0, output=1.0, search=0.002)}):
+    with override({name: PriceSettings(input=1.0, output=1.0, search=0.002)}):
         assert search_fee(name, searches) == pytest.approx(0.002 * searches)
 
 
@@ -269,7 +268,7 @@ def test_an_unknown_model_gets_no_cache_and_a_warning_that_names_both() -> None:
 
 def test_a_price_without_rules_is_taken_with_a_warning() -> None:
     warned: list[str] = []
-    own = {"mine/m": Override(input=2.0, output=4.0, cache_read=0.5, cache_write_long=3.0)}
+    own = {"mine/m": PriceSettings(input=2.0, output=4.0, cache_read=0.5, cache_write_long=3.0)}
     with override(own):
         prices = prices_of("mine/m", warn=warned.append)
     assert prices == Prices(0.25, 1.0, 1_024, 128, None, write_long=1.5)
@@ -280,11 +279,11 @@ def test_a_price_without_rules_is_taken_with_a_warning() -> None:
 
 def test_ones_own_price_is_taken_at_its_word() -> None:
     name = "anthropic/claude-sonnet-4-5"
-    with override({name: Override(input=2.0, output=4.0, cache_read=0.2)}):
+    with override({name: PriceSettings(input=2.0, output=4.0, cache_read=0.2)}):
         assert prices_of(name) == Prices(0.1, 1.0, 1_024, 1, 300)
-    with override({name: Override(input=2.0, output=4.0)}):
+    with override({name: PriceSettings(input=2.0, output=4.0)}):
         assert not prices_of(name).caches
-    with override({name: Override(input=0.0, output=0.0)}):  # no share of nothing: the rules
+    with override({name: PriceSettings(input=0.0, output=0.0)}):  # no share of nothing: the rules
         assert prices_of(name) == Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0)
 
 

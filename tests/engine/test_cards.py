@@ -281,7 +281,10 @@ class TestSummaries:
         named = {"auto_context": {"helper_model": "a/cascade"}}
         assert beside.options_of(settings, named).summariser == "a/cascade"
         assert beside.options_of(settings, {"auto_context": True}).summariser == "b/user"
-        assert beside.options_of(Settings(Path()), {"auto_context": True}).summariser is None
+        assert (
+            beside.options_of(Settings.read({}, {}, Path()), {"auto_context": True}).summariser
+            is None
+        )
 
     @pytest.mark.req("AC-11")
     async def test_equal_bodies_share_summary_and_vector(

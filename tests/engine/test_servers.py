@@ -359,8 +359,8 @@ async def test_a_scripted_provider_sees_the_same_message_when_nothing_is_renamed
 def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from windlass.api import load_cascade, prepare
     from windlass.history.sqlite import SqliteKeeper
-    from windlass.library import load_cascade, prepare
     from windlass.report.forecast import forecast_cost
     from windlass.settings import Settings
 

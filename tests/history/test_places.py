@@ -11,20 +11,19 @@ from windlass.errors import UsageError
 from windlass.history.clickhouse.tables import Shape, script
 from windlass.history.places import open_place, read_address
 from windlass.history.sqlite import SqliteKeeper
-from windlass.setting_types import StoreAddress, store
-from windlass.settings import Settings
+from windlass.settings import Settings, StoreAddress, read_store
 
 HERE = Path("/here")
 
 
 def address(url: str) -> StoreAddress:
-    read = store(url, HERE)
+    read = read_store(url, HERE)
     assert isinstance(read, StoreAddress)
     return read
 
 
 def test_a_folder_is_a_sqlite_store(tmp_path: Path) -> None:
-    assert store("kept", tmp_path) == tmp_path / "kept"
+    assert read_store("kept", tmp_path) == tmp_path / "kept"
     with open_place(tmp_path / "kept", {}) as keeper:
         assert isinstance(keeper, SqliteKeeper)
     with pytest.raises(UsageError, match="there is no store"):
@@ -84,10 +83,10 @@ def test_a_wrong_address_is_told_in_one_sentence(url: str, expected: str) -> Non
 
 def test_other_schemes_and_passwords_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'postgres' is no kind of store.*clickhouse://, chdb://"):
-        store("postgres://host/db", HERE)
+        read_store("postgres://host/db", HERE)
     secret = "clickhouse://ann:s3cret@host/log?blobs=b"
     for read in (
-        lambda: store(secret, HERE),
+        lambda: read_store(secret, HERE),
         lambda: Settings.read({"store": secret}, {}, tmp_path, user_folder=tmp_path),
         lambda: Settings.read({}, {"WINDLASS_STORE": secret}, tmp_path, user_folder=tmp_path),
     ):

@@ -13,7 +13,7 @@ from windlass.cards.embeddings import embedded, is_remote
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 
 PATIENCE = Patience(tries=2, longest_wait_s=0.01)
 

@@ -41,7 +41,7 @@ from windlass.providers.hosted import HostedProvider
 from windlass.providers.http import HttpClient
 from windlass.providers.limits import Limiter
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"
@@ -92,7 +92,9 @@ async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> Asyn
 
     async with serving(*script) as server:
         if own:
-            settings = ProviderSettings(base_url=server.url, wire=wire, **said)
+            settings = ProviderSettings.model_validate(
+                {"base_url": server.url, "wire": wire, **said}
+            )
         else:
             settings = ProviderSettings(base_url=server.url, **said)
         entry = catalog({own or wire: settings})[own or wire]

@@ -9,13 +9,13 @@ import pytest
 
 from tests.engine.harness import House, cascade, phase
 from tests.report.test_costs import Hosted
-from windlass.caching.rates import Override, cost, override
+from windlass.api import load_cascade, prepare
+from windlass.caching.rates import cost, override
 from windlass.history.sqlite import SqliteKeeper
-from windlass.library import load_cascade, prepare
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
 from windlass.report.forecast import Forecast, forecast_cost
-from windlass.settings import Settings
+from windlass.settings import PriceSettings, Settings
 
 PRICED = "anthropic/claude-sonnet-4-5"
 
@@ -83,7 +83,7 @@ async def test_the_bound_knows_the_dearer_tier(house: House) -> None:
 
 async def test_ones_own_price_is_used(house: House) -> None:
     made = cascade(phase("one"))
-    with override({"nowhere/nothing": Override(input=10.0, output=0.0)}):
+    with override({"nowhere/nothing": PriceSettings(input=10.0, output=0.0)}):
         told = await forecast(house.folder, made, a=Hosted("nowhere/nothing", lambda _: ""))
     assert told.dollars is not None
     assert told.dollars > 0

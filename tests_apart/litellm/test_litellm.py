@@ -37,7 +37,7 @@ from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import Key, catalog
 from windlass.providers.litellm import LiteLLMProvider
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 from windlass.wire.base import Reply, Request, Usage
 
 SECRET = "sk-proj-VERY-secret-0123456789"

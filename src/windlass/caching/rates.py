@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Final
+from typing import Final, Protocol
 
 from windlass.caching.prices import UNCACHED, Prices, tier_factor
 from windlass.caching.rules import NO_CACHE, CacheRules, cache_rules
@@ -75,8 +75,7 @@ class Rate:
     tiers: tuple[tuple[int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Protocol):
     """A user's own price of a model, in US dollars a million tokens, without tiers.
 
     Without a price of their own, cached tokens cost what input costs, and those written
@@ -86,10 +85,10 @@ class Override:
 
     input: float
     output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_long: float | None = None
-    search: float | None = None
+    cache_read: float | None
+    cache_write: float | None
+    cache_write_long: float | None
+    search: float | None
 
 
 _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")

@@ -1,32 +1,44 @@
-"""How kept cards are made: the settings `cards` as one value.
-
-Imports nothing, since every command reads settings.
-"""
+"""How kept cards are made: the settings `cards`, and the words that they know."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import StringConstraints
+
+from windlass.parts import Expected, ModelOrNone, Part, Whole
 
 NONE: Final = "none"
 """Said of a summariser or an embedder that is not wanted, whatever else names one."""
 WORDLLAMA: Final = "wordllama"
 """The embedding model in a package of its own."""
 
+_Embedder: TypeAlias = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, pattern=r"^(wordllama|none|[^/\s]+/\S+)$"),
+    Expected("'wordllama', 'none' or a model as provider/name"),
+]
 
-@dataclass(frozen=True, slots=True)
-class CardOptions:
-    """How cards are made.
 
-    `summariser` is `provider/model` (None: summaries are made by rule). `embedder` is
-    `wordllama`, `none`, or `provider/model` (None: wordllama where it is installed). Batches
-    are of `batch_size` messages, `workers` of them are made at once; a summary has at most
-    `summary_chars` characters and is made of `input_chars` (head and tail).
-    """
+class CardOptions(Part):
+    """How cards are made."""
 
-    summariser: str | None = None
-    embedder: str | None = None
-    batch_size: int = 10
-    workers: int = 1
-    summary_chars: int = 300
-    input_chars: int = 2_000
+    summariser: ModelOrNone | None = None
+    """Model that writes summaries, as `provider/name`; `none`: summaries are made by rule. Without
+    it the helper model writes them, where one is named."""
+
+    embedder: _Embedder | None = None
+    """`wordllama` (a package on this machine), `none`, or an embedding model as `provider/name`.
+    Without it: wordllama where it is installed."""
+
+    batch_size: Whole = 10
+    """Messages in one batch."""
+
+    workers: Whole = 1
+    """Batches that are made at the same time."""
+
+    summary_chars: Whole = 300
+    """Most characters of a summary."""
+
+    input_chars: Whole = 2_000
+    """Characters of a message (head and tail) that its summary is made of."""

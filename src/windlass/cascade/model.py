@@ -32,9 +32,8 @@ from windlass.cascade.injectors import WithInjectors
 from windlass.cascade.memory import MemoryOf
 from windlass.cascade.origin import Origin
 from windlass.cascade.values import Callouts, working_pattern, working_schema
-from windlass.parts import ONCE, Count, Name, Names, Part, Text, YesNo, without_repeats
+from windlass.parts import ONCE, Count, McpServers, Name, Names, Part, Text, YesNo, without_repeats
 from windlass.rules import ImagesFilter, Include, MessagesFilter
-from windlass.servers import McpServers
 from windlass.window.policies.budget import OnExceed
 
 TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>", "<yes>"})

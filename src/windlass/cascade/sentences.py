@@ -16,9 +16,8 @@ from windlass.cascade.injectors import INJECTORS, OPTIONS, OwnInjector
 from windlass.cascade.memory import Memory
 from windlass.cascade.origin import Path, place_of
 from windlass.errors import did_you_mean
-from windlass.parts import SENTENCE, Part
+from windlass.parts import SENTENCE, McpServer, Part
 from windlass.redaction import redacted_command
-from windlass.servers import McpServer
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 from windlass.window.options import Compress, Decay
 

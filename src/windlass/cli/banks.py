@@ -114,7 +114,7 @@ def match_command(
         raise UsageError("say where to look: --bank NAME, --folder PATH")
     settings = Settings.read({"store": store}, environ, Path.cwd())
     closed = [settings.store] if isinstance(settings.store, Path) else []
-    headings = settings.headings
+    headings = settings.headings.model_dump(exclude_none=True)
     if not names:
         found = Associations(None, (), folders, closed=closed, headings=headings)
         _print_matches(found, task, as_json=as_json)

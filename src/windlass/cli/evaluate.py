@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.api import evaluate
 from windlass.caching.rates import override
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
@@ -16,7 +17,6 @@ from windlass.cli.trusting import settings_to_run
 from windlass.cli.waiting import wait_for
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.evaluation import evaluate
 from windlass.report.tasks import task_costs
 from windlass.settings import Settings
 

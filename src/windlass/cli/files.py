@@ -9,6 +9,7 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.api import load_cascade, open_store
 from windlass.cascade.dialect import warnings_of
 from windlass.cascade.load import load
 from windlass.cascade.model import Cascade, Phase
@@ -19,7 +20,6 @@ from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.errors import CascadeError, Mistake, StoreError, UsageError
 from windlass.history.base import Finding
 from windlass.history.verify import verify_store
-from windlass.library import load_cascade, open_store
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 

@@ -8,10 +8,10 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windlass.api import open_store
 from windlass.cli.blocks import print_blocks
 from windlass.cli.output import indented, money, note, out, print_json, print_table, shorten
 from windlass.history.base import BANK, SessionInfo
-from windlass.library import open_store
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
 from windlass.settings import Settings

@@ -9,6 +9,8 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
+from windlass.api import check_models, load_cascade, open_store, prepare
+from windlass.api import run as run_cascade
 from windlass.caching.rates import override, rate
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.look import open_marked
@@ -16,11 +18,8 @@ from windlass.cli.output import money, out, plain, print_json, print_table, prog
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.trusting import settings_to_run, tell_unchecked, unchecked, without_untrusted
 from windlass.cli.waiting import finish, wait_for
-from windlass.engine.events import Event
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.library import check_models, load_cascade, open_store, prepare
-from windlass.library import run as run_cascade
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.forecast import Forecast, forecast_cost
@@ -218,10 +217,6 @@ def _priced(names: Mapping[str, str]) -> str:
     return "; ".join(told)
 
 
-def _ignore(event: Event) -> None:
-    del event  # a dry run has nothing to show while it prepares
-
-
 def _warn(text: str) -> None:
     told = text if text.startswith("warning: ") else f"note: {text}"
     progress.print(told, markup=False)
@@ -263,7 +258,6 @@ def dry_run_command(
                 settings=settings,
                 keeper=keeper,
                 resolve=providers.resolve,
-                on_event=_ignore,
             )
             with override(settings.prices):
                 forecast = finish(forecast_cost(run, settings.price_as))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from windlass.cli.output import note, out, print_json, progress
 from windlass.errors import UsageError, did_you_mean
-from windlass.setting_types import store as read_store
+from windlass.settings import read_store
 
 
 def schema_command(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from os import environ
 from pathlib import Path
 
+from windlass.api import load_program
 from windlass.cascade.needed import flags
 from windlass.cli.output import out, print_json, progress
 from windlass.cli.trusting import tell_unchecked, unchecked
-from windlass.library import load_program
 from windlass.operators.compile import explain_defaults as explain
 from windlass.settings import Settings
 

@@ -21,7 +21,7 @@ from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, fin
 from windlass.providers.hosted import http_client, limiter_of
 from windlass.providers.http import HttpClient
 from windlass.providers.retry import Patience
-from windlass.setting_types import ProviderSettings
+from windlass.settings import ProviderSettings
 from windlass.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96

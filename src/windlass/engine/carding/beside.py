@@ -58,7 +58,7 @@ def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
 
     They are where a phase may choose its context, or where the user said how they are made.
     """
-    if settings.cards or cascade.get("auto_context") not in (None, False):
+    if settings.cards.model_fields_set or cascade.get("auto_context") not in (None, False):
         return True
     contexts = [phase.get("context") for phase in cascade.get("phases", ())]
     return any(isinstance(one, Mapping) and one.get("mode") == "auto" for one in contexts)
@@ -73,12 +73,13 @@ def options_of(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
 
     Where no summariser is named, the helper model is it: the cascade's, else the user's.
     """
-    options = CardOptions(**settings.cards)
+    options = settings.cards
     if options.summariser is None:
         auto = cascade.get("auto_context")
         helper = auto.get("helper_model") if isinstance(auto, Mapping) else None
-        options = replace(options, summariser=helper or settings.helper_model)
-    return replace(options, summariser=None) if options.summariser == NONE else options
+        options = options.model_copy(update={"summariser": helper or settings.helper_model})
+    none = options.summariser == NONE
+    return options.model_copy(update={"summariser": None}) if none else options
 
 
 def card_models(settings: Settings, cascade: Mapping[str, Any]) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
     """
     from windlass.cards.wordllama import MISSING, WordLlamaEmbedder, installed
 
-    match CardOptions(**settings.cards).embedder:
+    match settings.cards.embedder:
         case "none":
             return None
         case None:

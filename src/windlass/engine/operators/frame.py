@@ -84,8 +84,7 @@ class Material:
 
     def heading(self, name: str) -> str:
         """What stands above a section, by the settings."""
-        said: dict[str, str] = self.run.settings["headings"].value
-        return said.get(name) or HEADINGS[name]
+        return getattr(self.run.settings.headings, name) or HEADINGS[name]
 
     def fresh(
         self,

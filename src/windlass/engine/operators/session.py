@@ -125,7 +125,7 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "xml": source.raw.decode("utf-8", "surrogateescape"),
         "context": context,
         "root": str(job.run.settings.root.resolve()),
-        "model": flag.value if (flag := job.run.settings.flags.get("model")) else None,
+        "model": flag.value if (flag := job.run.settings.layers["flags"].get("model")) else None,
     }
     name = job.program.cascade.cascade_id
     return SessionStart(name, ", ".join(models), job.run.input, told, job.run.record.clock())

@@ -1,25 +1,25 @@
-"""The library door: makes the concrete store, providers and tools, and hands them in.
+"""The library door: `run` and `evaluate` for cascades and tasks, `query_unified` for their record.
 
-More than 400 lines because runs and tasks are prepared in one place.
+The one place that opens stores, providers and tools, and hands them to the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.caching.rates import override, split_model
-from windlass.errors import CascadeError, TaskFileError, UsageError
+from windlass.errors import CascadeError, TaskFileError, UsageError, WindlassError, did_you_mean
 from windlass.fair import fair, preload
 from windlass.modules import Modules
 from windlass.settings import Settings
@@ -27,18 +27,24 @@ from windlass.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
+    from windlass.cluster import Order, SharedObjects, WorkerReply
     from windlass.engine.events import Event
+    from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
     from windlass.engine.state import Run
     from windlass.history.base import Keeper
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
-    from windlass.providers.base import ModelInfo, Provider, RequestWait
+    from windlass.providers.at_hand import Providers
+    from windlass.providers.base import ModelInfo, Provider
     from windlass.tools.base import WebSearch
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
 """A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
+
+ENGINES: Final = ("local", "ray")
+"""Where inner tasks of a reduce run: in this process, or on a Ray cluster."""
 
 
 async def run(
@@ -78,60 +84,28 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
-    await preload(load_engine)
-    await fair()
-    from windlass.engine.carding.beside import check_cards
-    from windlass.providers.at_hand import Providers
-
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
-    settings.check_trust()
-    told = (None, None) if on_event is None else (noted(on_event), waiting(on_event))
-    made = Providers(providers or {}, settings, warn=told[0], on_wait=told[1])
-    async with AsyncExitStack() as closing:
-        closing.enter_context(override(settings.prices))
-        closing.push_async_callback(made.close)
-        # The user's mistakes are told before anything is made.
+    async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+        from windlass.engine.carding.beside import check_cards
+        from windlass.engine.cascade import run_cascade
+
+        # The user's mistakes are reported before anything is written.
         loaded, registry = load_cascade(
-            cascade, settings, tools, auto=auto, input=input or {}, warn=told[0]
+            cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
-        check_models(loaded, settings, made.resolve)
-        check_cards(loaded, settings, made.resolve)
-        keeper = closing.enter_context(shared_store(settings))
+        check_models(loaded, settings, at_hand.resolve)
+        check_cards(loaded, settings, at_hand.resolve)
         prepared = prepare(
             loaded,
             input or {},
             registry=registry,
             settings=settings,
-            keeper=keeper,
-            resolve=made.resolve,
-            on_event=on_event or _ignore,
+            keeper=closing.enter_context(shared_store(settings)),
+            resolve=at_hand.resolve,
+            on_event=on_event,
             session_id=session_id,
         )
-        from windlass.engine.cascade import run_cascade
-
         return await run_cascade(prepared)
-
-
-def load_engine() -> None:
-    """Import what every run needs, and load the vocabulary by which most models are counted."""
-    for name in _MODULES:
-        import_module(name)
-    from windlass.tokens import FamilyCounter
-
-    FamilyCounter("").text("any")
-
-
-_MODULES = (
-    "windlass.cascade.check",
-    "windlass.cascade.load",
-    "windlass.engine.carding.beside",
-    "windlass.engine.cascade",
-    "windlass.engine.operators.session",
-    "windlass.history.sqlite",
-    "windlass.operators.reading",
-    "windlass.providers.at_hand",
-)
 
 
 def run_sync(
@@ -144,10 +118,169 @@ def run_sync(
     Raises UsageError inside a running event loop, where `await windlass.run(...)` is
     what is meant.
     """
-    return in_a_loop(lambda: run(cascade, input, **options), "run")
+    return _in_a_loop(lambda: run(cascade, input, **options), "run")
 
 
-def in_a_loop(work: Callable[[], Coroutine[Any, Any, Result]], name: str) -> Result:
+async def evaluate(
+    task: str | Path | None = None,
+    input: Mapping[str, Any] | None = None,  # noqa: A002  (the DSL's word)
+    *,
+    context: str = "",
+    resume: str | None = None,
+    engine: str = "local",
+    auto: bool = False,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    session_id: str | None = None,
+    trust: bool = False,
+) -> Result:
+    """Run a task file and answer how it ended. What the file names as code is trusted.
+
+    Args:
+        task: The path of an XML file; with `resume` none.
+        input: What templates and expressions see as `input`. Where the file names it nowhere,
+            it is part of the context that the root inherits.
+        context: The context of the root's parent, which it inherits as its file says.
+        resume: A session to take up again: what it had finished is not repeated. The task, its
+            input and its context are those of the session, and so are root and model where
+            none is given.
+        engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
+        auto: Whether calls are shortened as they grow where the file says nothing of it.
+        model: `provider/model` for every task, whatever the file says.
+        store: The folder of the history, or its address.
+        root: The only folder that inputs and file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones.
+        on_event: Called with each event of the run (`windlass.engine.events`).
+        session_id: A name for the session; default a new one made of time and chance.
+        trust: Whether `windlass.toml` of the current folder may name modules, commands and where
+            keys go, though the folder is not marked as trusted (`windlass trust`).
+
+    Raises UsageError (TaskFileError) for what the user wrote and StoreError where the store
+    fails. Failures of tasks, providers and limits are in the result's `error`, and what was
+    finished by then in its `notes`.
+    """
+    if (task is None) == (resume is None):
+        raise UsageError("give a task file to run, or a session to resume, and not both")
+    if resume is not None and (input or context or session_id):
+        raise UsageError("a resumed session has its own input, context and name; leave them out")
+    if engine not in ENGINES:
+        raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.operators.job import Job
+        from windlass.engine.operators.session import run_program, what_was_begun
+        from windlass.operators.reading import read_task
+
+        settings = chosen
+        finished: dict[str, Done] = {}
+        source: str | Path | TaskFile
+        if resume is not None:
+            keeper = closing.enter_context(open_store(settings, existing=True, writing=True))
+            start, finished = what_was_begun(keeper, resume)
+            begun = start.cascade
+            file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
+            source = read_task(raw, file, name=Path(file).stem)
+            input, context = start.input, str(begun["context"])  # noqa: A001
+            flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
+            settings = Settings.read(flags, os.environ, Path.cwd(), trust=trust)
+        else:
+            assert task is not None
+            source = task
+        given = None if resume is not None else input or {}
+        program, registry = load_program(source, settings, tools, auto=auto, input=given)
+        check_models(program.cascade, settings, at_hand.resolve)
+        spread = None
+        if engine == "ray":
+            from windlass.cluster import Cluster, SharedObjects
+
+            shared = SharedObjects(tuple(tools), dict(providers or {}), auto)
+            spread = closing.enter_context(Cluster(flags, shared, work))
+        if resume is None:
+            keeper = closing.enter_context(shared_store(settings))
+        run = prepare(
+            program.cascade,
+            input or {},
+            registry=registry,
+            settings=settings,
+            keeper=keeper,
+            resolve=at_hand.resolve,
+            on_event=on_event,
+            session_id=resume or session_id,
+            resumed=resume is not None,
+        )
+        job = Job.of(program, run, finished=finished, spread=spread)
+        return await run_program(job, context, resumed=resume is not None)
+
+
+def evaluate_sync(
+    task: str | Path | None = None,
+    input: Mapping[str, Any] | None = None,  # noqa: A002
+    **options: Any,
+) -> Result:
+    """`evaluate` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.evaluate(...)` is
+    what is meant.
+    """
+    return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
+
+
+def work(order: Order, shared: SharedObjects) -> WorkerReply:
+    """Run one inner task of a reduce; called in a process of a cluster."""
+    os.environ.update(order.environment)
+    with suppress(OSError):  # another machine may not have the folder, and needs it for names only
+        os.chdir(order.folder)
+    return asyncio.run(_work(order, shared))
+
+
+async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
+    # Whoever gave the order trusts the folder, or it would not have begun.
+    folder = Path(order.folder)
+    async with opened(order.flags, shared.providers, folder=folder, trust=True) as resources:
+        from windlass.cluster import WorkerReply
+        from windlass.engine.cascade import add_server_tools, needed_servers
+        from windlass.engine.operators.job import Job
+        from windlass.engine.operators.reduce import Inner, run_one
+        from windlass.operators.reading import read_task
+
+        settings, at_hand, closing = resources
+        source = read_task(order.raw, order.file, name=Path(order.file).stem)
+        program, registry = load_program(source, settings, shared.tools, auto=shared.auto)
+        run = prepare(
+            program.cascade,
+            order.input,
+            registry=registry,
+            settings=settings,
+            keeper=closing.enter_context(open_store(settings, existing=True)),
+            resolve=at_hand.resolve,
+            session_id=order.session,
+            resumed=True,
+        )
+        progress = run.progress
+        progress.state.update(order.state)
+        servers = needed_servers(run)
+        closing.push_async_callback(servers.stop)
+        await add_server_tools(run, servers)
+        job = Job.of(program, run)
+        closing.callback(job.material.close)
+        task = next(task for task in program.task.walk() if task.path == order.task)
+        done: Done | None = None
+        failure: WindlassError | None = None
+        try:
+            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
+        except WindlassError as error:
+            failure = error
+        return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
+
+
+def _in_a_loop(work: Callable[[], Coroutine[Any, Any, Result]], name: str) -> Result:
     """What the public coroutine `windlass.name` comes to, for code that is not async.
 
     Raises UsageError inside a running event loop.
@@ -172,7 +305,7 @@ def query_unified(
 
     >>> query_unified("node_type = 'follow_up' AND tokens_in > ?", [50_000])  # doctest: +SKIP
     """
-    settings = Settings.read({"store": store}, environ, Path.cwd())
+    settings = Settings.read({"store": store}, os.environ, Path.cwd())
     keeper = open_store(settings, existing=True)
     try:
         sql = f"SELECT * FROM unified_logs WHERE ({where}\n)"  # noqa: S608  (read-only, one statement)
@@ -193,6 +326,70 @@ class Rows(list[dict[str, Any]]):
         return pd.DataFrame(list(self))
 
 
+class Resources(NamedTuple):
+    """What a run is made with. `closing` closes what is entered into it when the run ends."""
+
+    settings: Settings
+    providers: Providers
+    closing: AsyncExitStack
+
+
+@asynccontextmanager
+async def opened(
+    flags: Mapping[str, Any],
+    providers: Mapping[str, Provider] | None,
+    on_event: Callable[[Event], None] | None = None,
+    *,
+    folder: Path | None = None,
+    trust: bool = False,
+) -> AsyncIterator[Resources]:
+    """The settings and providers of one run in `folder` (default: the current one).
+
+    Meanwhile the user's own prices hold. Raises UsageError for what the user wrote.
+    """
+    await preload(load_engine)
+    await fair()
+    from windlass.engine.events import Waiting
+
+    settings = Settings.read(flags, os.environ, folder or Path.cwd(), trust=trust)
+    settings.check_trust()
+    at_hand = Providers(
+        providers or {},
+        settings,
+        warn=noted(on_event),
+        on_wait=on_event
+        and (
+            lambda wait: on_event(
+                Waiting(wait.model, wait.seconds, wait.because, wait.attempt, wait.tries)
+            )
+        ),
+    )
+    async with AsyncExitStack() as closing:
+        closing.enter_context(override(settings.prices))
+        closing.push_async_callback(at_hand.close)
+        yield Resources(settings, at_hand, closing)
+
+
+def load_engine() -> None:
+    """Import what every run needs, and load the vocabulary by which most models are counted."""
+    for name in _MODULES:
+        import_module(name)
+    from windlass.tokens import FamilyCounter
+
+    FamilyCounter("").text("any")
+
+
+_MODULES = (
+    "windlass.cascade.check",
+    "windlass.cascade.load",
+    "windlass.engine.carding.beside",
+    "windlass.engine.cascade",
+    "windlass.engine.operators.session",
+    "windlass.history.sqlite",
+    "windlass.operators.reading",
+)
+
+
 def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Keeper:
     """The store that the settings name; `existing`: raise UsageError where there is none.
 
@@ -201,7 +398,7 @@ def open_store(settings: Settings, *, existing: bool = False, writing: bool = Fa
     from windlass.history.places import open_place
 
     settings.check_trust("store")
-    return open_place(settings.store, environ, existing=existing, writing=writing)
+    return open_place(settings.store, os.environ, existing=existing, writing=writing)
 
 
 def shared_store(settings: Settings) -> AbstractContextManager[Keeper]:
@@ -209,27 +406,14 @@ def shared_store(settings: Settings) -> AbstractContextManager[Keeper]:
     from windlass.history.places import shared_place
 
     settings.check_trust("store")
-    return shared_place(settings.store, environ)
+    return shared_place(settings.store, os.environ)
 
 
-def _ignore(event: Event) -> None:
-    del event  # nobody watches
-
-
-def noted(on_event: Callable[[Event], None]) -> Callable[[str], None]:
-    """Tells a warning as an event."""
+def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:
+    """What passes a warning on as an event; None where nobody watches."""
     from windlass.engine.events import Noted
 
-    return lambda text: on_event(Noted("", text))
-
-
-def waiting(on_event: Callable[[Event], None]) -> Callable[[RequestWait], None]:
-    """Tells a wait as an event."""
-    from windlass.engine.events import Waiting
-
-    return lambda wait: on_event(
-        Waiting(wait.model, wait.seconds, wait.because, wait.attempt, wait.tries)
-    )
+    return on_event and (lambda text: on_event(Noted("", text)))
 
 
 def modules_of(file: object, *, trust: bool | None = None) -> Modules:
@@ -277,7 +461,7 @@ def prepare(
     settings: Settings,
     keeper: Keeper,
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
-    on_event: Callable[[Event], None],
+    on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     resumed: bool = False,
 ) -> Run:
@@ -318,7 +502,7 @@ def prepare(
         input=dict(input),
         resolve=resolve,
         registry=registry,
-        emit=on_event,
+        emit=on_event or (lambda _: None),
         settings=settings,
         closed=keeper.folder,
         results=_near(keeper.folder / "storage" / "tool_results", root),
@@ -383,13 +567,15 @@ def load_program(
     settings: Settings,
     tools: Tools = (),
     *,
+    auto: bool = False,
     strict: bool = False,
     trust: bool | None = None,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
 ) -> tuple[Program, Registry]:
     """The task, checked, and the registry of the tools it may use.
 
-    `trust`: as `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
+    `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
+    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
     `input` are the names of what its templates are given (None: they are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
@@ -405,6 +591,8 @@ def load_program(
     load_own(program.cascade, registry.modules)
     if input is not None and (missing := not_given(program.needs, input)):
         raise TaskFileError(missing)
+    if auto and program.cascade.auto_context is None:
+        program = program.with_windows()
     return program, registry
 
 
