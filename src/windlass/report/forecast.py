@@ -65,13 +65,13 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     servers = needed_servers(run)
     try:
         await add_server_tools(run, servers)
-        work = await begin(run, first)
+        phase_run = await begin(run, first)
     finally:
         await servers.stop()
-    entries = assemble(work.blocks, show(work.own, "said in this phase"))
-    work.turn = 1
-    prepare_blocks(run, work, entries, work.allowed)
-    shown = attach_blocks(run, work, entries, work.allowed, run.record.clock())
+    entries = assemble(phase_run.blocks, show(phase_run.own, "said in this phase"))
+    phase_run.turn = 1
+    prepare_blocks(run, phase_run, entries, phase_run.allowed)
+    shown = attach_blocks(run, phase_run, entries, phase_run.allowed, run.record.clock())
     messages = tuple(entry.message for entry in shown.entries)
     names: dict[str, str] = {}
     calls = 0
@@ -95,14 +95,14 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
             asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
             calls += 1
             most = None if most is None or asking is None else most + asking
-    name = names[work.info.name]
-    hosted = request_tokens(FamilyCounter(name), messages, work.allowed)
+    name = names[phase_run.info.name]
+    hosted = request_tokens(FamilyCounter(name), messages, phase_run.allowed)
     return Forecast(
         models=models,
         phase=first.name,
         messages=messages,
-        tools=tuple(work.tools),
-        tokens=request_tokens(work.info.counter, messages, work.allowed),
+        tools=tuple(phase_run.tools),
+        tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
         priced_as=names,
         dollars=cost(name, hosted, 0),
         most_calls=calls,
