@@ -18,7 +18,7 @@ from windlass.history import numbering, packing
 from windlass.history.base import Batch, Row
 from windlass.history.blobs import Blobs
 from windlass.history.lost import Lost
-from windlass.history.numbering import Known
+from windlass.history.numbering import SessionHead
 from windlass.messages import Message, Text
 
 INLINE: Final = 4096
@@ -160,14 +160,14 @@ class Writer:
         """The error that stops this batch."""
         return numbering.refusal(self.prepared, what)
 
-    def begin_session(self) -> Known:
+    def begin_session(self) -> SessionHead:
         """Write the session's own row."""
         values = numbering.session_values(self.prepared)
         added = self.db.execute(_insert("sessions", SESSION_COLUMNS), values)
         assert added.lastrowid is not None
         return numbering.begun(added.lastrowid, self.prepared)
 
-    def write(self, known: Known) -> tuple[Known, tuple[str | None, ...]]:
+    def write(self, known: SessionHead) -> tuple[SessionHead, tuple[str | None, ...]]:
         """Write everything, and return what is known then and the ids of the rows' messages."""
         self._ensure_blobs()
         bodies = list(self.prepared.bodies.values())
@@ -214,7 +214,7 @@ class Writer:
             if sha not in at_hand:
                 raise self.refuse(f"the bytes of picture {sha!r} are neither given nor stored")
 
-    def images(self, known: Known, phase: str) -> int:
+    def images(self, known: SessionHead, phase: str) -> int:
         """How many pictures the phase has visible names for."""
         (count,) = self.db.execute(
             "SELECT count(*) FROM images WHERE session_no = ? AND phase = ?",
@@ -222,12 +222,12 @@ class Writer:
         ).fetchone()
         return int(count)
 
-    def has_body(self, known: Known, key: str) -> bool:
+    def has_body(self, known: SessionHead, key: str) -> bool:
         """Whether the store has a body of that key."""
         del known
         return self._finds("SELECT 1 FROM bodies WHERE key = ?", key)
 
-    def has_row(self, known: Known, trace_id: str) -> bool:
+    def has_row(self, known: SessionHead, trace_id: str) -> bool:
         """Whether the session has a row of that trace."""
         sql = "SELECT 1 FROM log WHERE session_no = ? AND trace_id = ?"
         return self._finds(sql, known.session_no, trace_id)

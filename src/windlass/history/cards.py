@@ -57,14 +57,14 @@ def item_of(stored: StoredRow) -> Item | None:
 
 
 @dataclass(slots=True)
-class Marks:
+class CardMarks:
     """What people, models and rules marked so far: names of callouts and pins, by message id."""
 
     callouts: dict[str, str]
     pins: dict[str, bool]
 
     @classmethod
-    def of(cls, rows: Iterable[StoredRow]) -> Marks:
+    def of(cls, rows: Iterable[StoredRow]) -> CardMarks:
         """The marks among a session's rows, the newest of each message."""
         marks = cls({}, {})
         for stored in rows:
@@ -98,7 +98,7 @@ def mark_cards(keeper: Keeper, session_id: str, now: float) -> int:
     cards = keeper.cards(session_id)
     if not cards:
         return 0
-    marks = Marks.of(keeper.rows(session_id))
+    marks = CardMarks.of(keeper.rows(session_id))
     behind = [marked for card in cards if (marked := marks.on(card)) is not card]
     # Cards of the same second are told apart by their order: the later one stands.
     keeper.put_cards(session_id, [replace(card, generated_at=int(now)) for card in behind])

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import CallRecord, EditRecord, Outcome, Row, Shown
+from windlass.history.base import CallRecord, EditRecord, Outcome, Row, ShownMessage
 
 if TYPE_CHECKING:
     from windlass.history.appending import Prepared
 
 
 @dataclass(slots=True)
-class Known:
+class SessionHead:
     """What an appender must know of a session: numbers given so far, and the last window.
 
     True up to `batch`, whose digest tells whether another process has appended since.
@@ -38,7 +38,7 @@ class Known:
     outcomes: int
     counts: dict[str, int]
     fresh: dict[str, int] = field(default_factory=dict[str, int])
-    window: tuple[Shown, ...] = ()
+    window: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
 
     def has(self, message_id: str) -> bool:
@@ -56,15 +56,15 @@ class Known:
 class Looks(Protocol):
     """What numbering must ask of a keeper about the session (outside the batch itself)."""
 
-    def images(self, known: Known, phase: str) -> int:
+    def images(self, known: SessionHead, phase: str) -> int:
         """How many pictures the phase has visible names for."""
         ...
 
-    def has_body(self, known: Known, key: str) -> bool:
+    def has_body(self, known: SessionHead, key: str) -> bool:
         """Whether the store has a body of that key."""
         ...
 
-    def has_row(self, known: Known, trace_id: str) -> bool:
+    def has_row(self, known: SessionHead, trace_id: str) -> bool:
         """Whether the session has a row of that trace."""
         ...
 
@@ -78,7 +78,7 @@ class Numbered:
     of the session once this is committed; `ids` the occurrence ids of the batch's rows.
     """
 
-    known: Known
+    known: SessionHead
     ids: tuple[str | None, ...] = ()
     log: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     calls: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
@@ -109,13 +109,13 @@ def session_values(prepared: Prepared) -> tuple[Any, ...]:
     )
 
 
-def begun(session_no: int, prepared: Prepared) -> Known:
+def begun(session_no: int, prepared: Prepared) -> SessionHead:
     """What is known of a session before its first batch."""
     digest = packing.digest(*session_values(prepared))
-    return Known(session_no, 0, digest, 0, 0, 0, 0, 0, {})
+    return SessionHead(session_no, 0, digest, 0, 0, 0, 0, 0, {})
 
 
-def number(prepared: Prepared, known: Known, looks: Looks) -> Numbered:
+def number(prepared: Prepared, known: SessionHead, looks: Looks) -> Numbered:
     """The batch's rows. Raises StoreError where it names what is not in the record."""
     known = replace(known, batch=known.batch + 1, fresh={})
     numbered = Numbered(known, made=dict.fromkeys(prepared.made))
@@ -180,7 +180,7 @@ def _images(prepared: Prepared, numbered: Numbered, row: Row, phase: str, count:
     return added
 
 
-def _must_know(prepared: Prepared, known: Known, message_id: str) -> None:
+def _must_know(prepared: Prepared, known: SessionHead, message_id: str) -> None:
     if not known.has(message_id):
         raise refusal(prepared, f"there is no message {message_id!r} that the batch could refer to")
 
@@ -232,7 +232,7 @@ def _call(
     return values
 
 
-def _edit(prepared: Prepared, known: Known, edit: EditRecord) -> tuple[Any, ...]:
+def _edit(prepared: Prepared, known: SessionHead, edit: EditRecord) -> tuple[Any, ...]:
     _must_know(prepared, known, edit.message_id)
     known.edits += 1
     return (
@@ -263,7 +263,9 @@ def _state(prepared: Prepared, numbered: Numbered) -> None:
         )
 
 
-def _outcome(prepared: Prepared, known: Known, looks: Looks, outcome: Outcome) -> tuple[Any, ...]:
+def _outcome(
+    prepared: Prepared, known: SessionHead, looks: Looks, outcome: Outcome
+) -> tuple[Any, ...]:
     trace = packing.optional(outcome.output_trace)
     if (
         trace is not None

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from windlass.history.base import NodeType, Row, Shown
+from windlass.history.base import NodeType, Row, ShownMessage
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -139,27 +139,27 @@ def _slice(base: Sequence[_Item], run: Sequence[int]) -> Sequence[_Item]:
     return base[start:end]
 
 
-def pack_window(packed: Sequence[Shown | list[int]]) -> str:
+def pack_window(packed: Sequence[ShownMessage | list[int]]) -> str:
     """The JSON of a window that was packed `against` the one before it."""
     return text(
         _encode([entry if isinstance(entry, list) else _shown_list(entry) for entry in packed])
     )
 
 
-def _shown_list(entry: Shown) -> list[Any]:
+def _shown_list(entry: ShownMessage) -> list[Any]:
     values = [entry.message_id, entry.reason, entry.tokens, entry.shown_as, entry.because]
     return values if entry.shown_as or entry.because else values[:3]
 
 
-def unpack_window(base: Sequence[Shown], packed: str) -> tuple[Shown, ...]:
+def unpack_window(base: Sequence[ShownMessage], packed: str) -> tuple[ShownMessage, ...]:
     """The window that `pack_window` made `packed` of. Raises ValueError on anything else."""
-    window: list[Shown] = []
+    window: list[ShownMessage] = []
     for entry in _json_list(packed):
         match entry:
             case [int(), int()]:
                 window.extend(_slice(base, cast("list[int]", entry)))
             case [str(), str(), _, *rest] if len(rest) in (0, 2):
-                window.append(Shown(*entry))
+                window.append(ShownMessage(*entry))
             case _:
                 raise ValueError(f"no entry of a window: {entry!r}")
     return tuple(window)
@@ -192,12 +192,12 @@ def _json_list(packed: str) -> list[Any]:
             raise ValueError(f"not a list: {packed[:40]!r}")
 
 
-def clean_shown(shown: Iterable[Shown]) -> tuple[Shown, ...]:
+def clean_shown(shown: Iterable[ShownMessage]) -> tuple[ShownMessage, ...]:
     """The entries with text that can be stored."""
     return tuple(
         entry
         if entry.reason.isascii()
-        else Shown(
+        else ShownMessage(
             entry.message_id, text(entry.reason), entry.tokens, entry.shown_as, entry.because
         )
         for entry in shown

@@ -24,7 +24,7 @@ from windlass.setting_types import StoreAddress
 if TYPE_CHECKING:
     from windlass.history.base import Keeper
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import Shape
+    from windlass.history.clickhouse.tables import TableOptions
 
 PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -49,7 +49,7 @@ class Place:
     target: Target
     blobs: str
     files: Path
-    shape: Shape
+    shape: TableOptions
 
 
 def open_place(
@@ -73,12 +73,12 @@ def open_place(
             return SqliteKeeper(store)
         return SqliteKeeper.open_existing(store, writing=writing)
     from windlass.history.blob_places import open_blobs
-    from windlass.history.clickhouse.client import Client
+    from windlass.history.clickhouse.client import ClickHouseClient
     from windlass.history.clickhouse.keeper import ClickHouseKeeper
 
     place = read_address(store)
     return ClickHouseKeeper(
-        Client(place.target, environ.get(PASSWORD)),
+        ClickHouseClient(place.target, environ.get(PASSWORD)),
         open_blobs(place.blobs, place.files),
         place.files,
         shape=place.shape,
@@ -120,11 +120,11 @@ def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iter
 def read_address(store: StoreAddress) -> Place:
     """The parts of an address. Raises UsageError that names what is wrong with it."""
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import Shape
+    from windlass.history.clickhouse.tables import TableOptions
 
     parts = urlsplit(store.url)
     options = _options(parts, store)
-    shape = Shape(
+    shape = TableOptions(
         ttl_days=_number(options, "ttl_days", store), vectors=_number(options, "vectors", store)
     )
     if parts.scheme == "chdb":

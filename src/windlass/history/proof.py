@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from windlass.history import packing, reading
-from windlass.history.base import Finding, request_hash
+from windlass.history.base import Discrepancy, request_hash
 
 _TABLES: Final = ("calls", "edits", "state", "outcomes")
 _SEQ: Final = packing.LOG_COLUMNS.index("seq")
@@ -70,8 +70,8 @@ class SessionProof:
     keys: dict[str, str]
 
     def checks(
-        self, link: Callable[[str, str], Iterator[Finding]]
-    ) -> Iterator[tuple[str, Iterator[Finding]]]:
+        self, link: Callable[[str, str], Iterator[Discrepancy]]
+    ) -> Iterator[tuple[str, Iterator[Discrepancy]]]:
         """Each check with the place that it is about; `link` checks a visible file."""
         yield f"{self.where}, log", self.log()
         yield f"{self.where}, batches", self.batches()
@@ -80,7 +80,7 @@ class SessionProof:
         yield f"{self.where}, outcomes", self.outcomes()
         yield f"{self.where}, images", self.images(link)
 
-    def log(self) -> Iterator[Finding]:
+    def log(self) -> Iterator[Discrepancy]:
         """Rows without a gap, bodies that are there, occurrences counted right."""
         counts: Counter[str] = Counter()
         expected = 1
@@ -92,23 +92,23 @@ class SessionProof:
                     if seq == expected + 1
                     else f"rows {expected} to {seq - 1} are"
                 )
-                yield Finding(self.where, f"{lost} missing")
+                yield Discrepancy(self.where, f"{lost} missing")
             expected = seq + 1
             if key is None:
                 continue
             if key not in self.bodies:
-                yield Finding(f"{self.where}, row {seq}", f"its message {key} is missing")
+                yield Discrepancy(f"{self.where}, row {seq}", f"its message {key} is missing")
             counts[key[:16]] += 1
             self.keys[packing.occurrence_id(key, occurrence)] = key
             if occurrence != counts[key[:16]]:
-                yield Finding(
+                yield Discrepancy(
                     f"{self.where}, row {seq}",
                     f"is counted as occurrence {occurrence} of its message, but is number "
                     f"{counts[key[:16]]}",
                 )
                 counts[key[:16]] = occurrence
 
-    def batches(self) -> Iterator[Finding]:
+    def batches(self) -> Iterator[Discrepancy]:
         """Each batch is what was appended: its digest follows from its rows."""
         parts: defaultdict[int, dict[str, list[Any]]] = defaultdict(
             lambda: {"log": [], **{table: [] for table in _TABLES}}
@@ -122,22 +122,22 @@ class SessionProof:
         before = self.first
         last = max([0, *digests, *parts])
         if not last:
-            yield Finding(self.where, "has no batch")
+            yield Discrepancy(self.where, "has no batch")
         for number in range(1, last + 1):
             part = parts[number]
             seqs = [row[_SEQ] for row in part["log"]]
             span = f" (rows {seqs[0]} to {seqs[-1]})" if seqs else ""
             if number not in digests:
-                yield Finding(f"{self.where}, batch {number}{span}", "is missing from batches")
+                yield Discrepancy(f"{self.where}, batch {number}{span}", "is missing from batches")
                 continue
             if packing.digest(before, *part.values()) != digests[number]:
-                yield Finding(
+                yield Discrepancy(
                     f"{self.where}, batch {number}{span}",
                     "is not what was appended: a row of it was changed, added or removed",
                 )
             before = digests[number]
 
-    def calls(self) -> Iterator[Finding]:
+    def calls(self) -> Iterator[Discrepancy]:
         """Windows hold together, show what is there, and have the hash that was sent."""
         traces = {values[_TRACE] for values in self.reader.log()}
         made = self.reader.made()
@@ -145,48 +145,50 @@ class SessionProof:
         for values, shown, bodies in reading.unpacked(self.reader.table("calls")):
             call = f"{self.where}, call {values[1]}"
             if values[3] not in traces:
-                yield Finding(call, f"has no row {values[3]!r} for its reply", "note")
+                yield Discrepancy(call, f"has no row {values[3]!r} for its reply", "note")
             sent: list[str] = []
             for entry in shown:
                 key = self.keys.get(entry.message_id)
                 if key is None:
-                    yield Finding(call, f"shows {entry.message_id!r}, which is not in the session")
+                    yield Discrepancy(
+                        call, f"shows {entry.message_id!r}, which is not in the session"
+                    )
                     continue
                 sent.append(entry.shown_as or key)
             for key in {*sent, *bodies} - self.bodies:
-                yield Finding(call, f"shows message {key}, which is missing")
+                yield Discrepancy(call, f"shows message {key}, which is missing")
             edited = {entry.shown_as for entry in shown if entry.shown_as is not None}
             for key in (edited | set(bodies)) - made:
-                yield Finding(call, f"shows message {key}, which made_bodies does not list")
+                yield Discrepancy(call, f"shows message {key}, which made_bodies does not list")
             if values[8] not in tools:
                 stored = self.reader.tools(values[8])
                 if stored is None:
-                    yield Finding(call, f"sent tools {values[8]}, which are missing")
+                    yield Discrepancy(call, f"sent tools {values[8]}, which are missing")
                     continue
                 tools[values[8]] = json.loads(stored)
             if len(sent) == len(shown) and request_hash(sent, tools[values[8]]) != values[5]:
-                yield Finding(call, "its request_hash is not that of its window and tools")
+                yield Discrepancy(call, "its request_hash is not that of its window and tools")
 
-    def edits(self) -> Iterator[Finding]:
+    def edits(self) -> Iterator[Discrepancy]:
         """Edits are of messages that are there."""
         for values in self.reader.table("edits"):
             if values[3] not in self.keys:
-                yield Finding(
+                yield Discrepancy(
                     f"{self.where}, edit {values[1]}",
                     f"is of {values[3]!r}, which is not in the session",
                 )
 
-    def outcomes(self) -> Iterator[Finding]:
+    def outcomes(self) -> Iterator[Discrepancy]:
         """Outputs are rows that are there."""
         traces = {values[_TRACE] for values in self.reader.log()}
         for values in self.reader.table("outcomes"):
             if values[6] is not None and values[6] not in traces:
-                yield Finding(
+                yield Discrepancy(
                     f"{self.where}, outcome {values[1]}",
                     f"its output, row {values[6]!r}, is missing",
                 )
 
-    def images(self, link: Callable[[str, str], Iterator[Finding]]) -> Iterator[Finding]:
+    def images(self, link: Callable[[str, str], Iterator[Discrepancy]]) -> Iterator[Discrepancy]:
         """Pictures that phases made are listed, and their files show them."""
         named: defaultdict[int, list[str]] = defaultdict(list)
         for seq, sha, name in self.reader.images():
@@ -197,7 +199,7 @@ class SessionProof:
             if not values[_KEEP] or key not in self.bodies:
                 continue
             if named[values[_SEQ]] != self.pictures.get(key, []):
-                yield Finding(
+                yield Discrepancy(
                     f"{self.where}, row {values[_SEQ]}",
                     "its pictures are not those listed in images",
                 )

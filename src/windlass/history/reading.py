@@ -25,14 +25,14 @@ from windlass.history.base import (
     Outcome,
     SessionInfo,
     SessionStart,
-    Shown,
+    ShownMessage,
     StateChange,
     StoredRow,
 )
 from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import Blobs
 from windlass.history.lost import Lost, damaged, lost
-from windlass.history.numbering import Known
+from windlass.history.numbering import SessionHead
 from windlass.messages import Message, from_dict
 
 _PORTION: Final = 200
@@ -154,7 +154,7 @@ def stored_row(
 
 def windows(
     db: sqlite3.Connection, session: int
-) -> Iterator[tuple[tuple[Any, ...], tuple[Shown, ...], tuple[str, ...]]]:
+) -> Iterator[tuple[tuple[Any, ...], tuple[ShownMessage, ...], tuple[str, ...]]]:
     """Each call of a session in order: its columns, its whole window, the keys of its bodies.
 
     Raises StoreError where a window cannot be put together.
@@ -169,9 +169,9 @@ def windows(
 
 def unpacked(
     stored: Iterable[tuple[Any, ...]],
-) -> Iterator[tuple[tuple[Any, ...], tuple[Shown, ...], tuple[str, ...]]]:
+) -> Iterator[tuple[tuple[Any, ...], tuple[ShownMessage, ...], tuple[str, ...]]]:
     """`windows` of the rows of a session's calls, in order."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
     for values in stored:
         number = values[1]
@@ -216,7 +216,7 @@ def calls(db: sqlite3.Connection, blobs: Blobs, session: int) -> list[CallRecord
 
 def call_record(
     values: tuple[Any, ...],
-    shown: tuple[Shown, ...],
+    shown: tuple[ShownMessage, ...],
     tools: tuple[Any, ...],
     bodies: tuple[Message, ...],
 ) -> CallRecord:
@@ -352,7 +352,7 @@ def last_batch(db: sqlite3.Connection, session: int) -> tuple[int, str] | None:
     return found
 
 
-def known(db: sqlite3.Connection, session: int) -> Known:
+def known(db: sqlite3.Connection, session: int) -> SessionHead:
     """What an appender must know of a session, read anew."""
     last = last_batch(db, session)
     if last is None:
@@ -376,12 +376,12 @@ def known(db: sqlite3.Connection, session: int) -> Known:
             (session,),
         ).fetchall()
     )
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
     # Only the last one is wanted, but each is told against the one before.
     for last_window in windows(db, session):
         _, shown, bodies = last_window
-    return Known(
+    return SessionHead(
         session_no=session,
         batch=last[0],
         digest=last[1],

@@ -28,8 +28,8 @@ from windlass.history.appending import Writer, prepare
 from windlass.history.base import (
     Batch,
     CallRecord,
+    Discrepancy,
     EditRecord,
-    Finding,
     Outcome,
     Pruned,
     SessionInfo,
@@ -40,7 +40,7 @@ from windlass.history.base import (
 from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
 from windlass.history.connect import FILE, Synchronous, is_unwritable, store_errors
 from windlass.history.lost import Lost, once_each
-from windlass.history.numbering import Known
+from windlass.history.numbering import SessionHead
 from windlass.history.opening import check_writable, open_reading, open_writing
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
@@ -74,7 +74,7 @@ class SqliteKeeper:
         self._synchronous = synchronous
         self._blobs = Blobs(self.folder / "blobs")
         self._lock = threading.RLock()
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, SessionHead] = {}
         self._reader: sqlite3.Connection | None = None
         with store_errors(self.file):
             make_folder(self.folder)
@@ -190,7 +190,7 @@ class SqliteKeeper:
                 del self._known[next(iter(self._known))]
             return ids
 
-    def _known_in(self, db: sqlite3.Connection, writer: Writer) -> Known:
+    def _known_in(self, db: sqlite3.Connection, writer: Writer) -> SessionHead:
         session_id = writer.prepared.session_id
         remembered = self._known.get(session_id)
         if remembered is not None and writer.batch.start is None:
@@ -395,7 +395,7 @@ class SqliteKeeper:
             work = partial(query.select, reader, db, sql, params)
             return interruptible(work, reader.interrupt, abandon)
 
-    def verify(self) -> Iterator[Finding]:
+    def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees.
 
         For a store too damaged to be opened there is `verify_store`.

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from windlass.cards.card import Card
 from windlass.history import packing, reading
-from windlass.history.base import Finding, StoredRow
+from windlass.history.base import Discrepancy, StoredRow
 from windlass.history.blobs import Blobs
 from windlass.history.cards import NODES
 
@@ -106,7 +106,7 @@ def waiting(
     return found
 
 
-def verify(db: sqlite3.Connection) -> Iterator[Finding]:
+def verify(db: sqlite3.Connection) -> Iterator[Discrepancy]:
     """Cards that no selection will ever see, and vectors that cannot be read."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cards'").fetchone():
         return  # of an older Windlass: the table is made when the store is opened for use
@@ -117,9 +117,9 @@ def verify(db: sqlite3.Connection) -> Iterator[Finding]:
     ):
         where = f"session number {session}, card {message_id}"
         if size % 4:
-            yield Finding(where, "has a vector that cannot be read", "note")
+            yield Discrepancy(where, "has a vector that cannot be read", "note")
         else:
-            yield Finding(where, "is of no message, or its vector of no model", "note")
+            yield Discrepancy(where, "is of no message, or its vector of no model", "note")
 
 
 def to_blob(vector: Sequence[float]) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from windlass.errors import StoreError
 from windlass.history import packing, pruning, sqlite_cards
 from windlass.history.appending import SESSION_COLUMNS
-from windlass.history.base import Finding
+from windlass.history.base import Discrepancy
 from windlass.history.blobs import Blobs, file_digest
 from windlass.history.connect import FILE
 from windlass.history.connect import reading as open_reading
@@ -42,7 +42,7 @@ _OTHER_TABLES: Final = {
 _BROKEN: Final = (sqlite3.Error, OSError, StoreError, ValueError, TypeError, KeyError, IndexError)
 
 
-def verify_store(folder: Path) -> Iterator[Finding]:
+def verify_store(folder: Path) -> Iterator[Discrepancy]:
     """Everything that disagrees in the store in `folder`; nothing for a sound one.
 
     Works on a store that cannot be opened any more. Files that nothing names are notes:
@@ -50,7 +50,7 @@ def verify_store(folder: Path) -> Iterator[Finding]:
     """
     file = folder / FILE
     if not file.is_file():
-        yield Finding(str(file), "is missing")
+        yield Discrepancy(str(file), "is missing")
         return
     blobs = Blobs(folder / "blobs")
     # Listed before the database is read: a file that is written meanwhile is then not
@@ -59,7 +59,7 @@ def verify_store(folder: Path) -> Iterator[Finding]:
     try:
         db = open_reading(file, blobs, busy_s=_BUSY_S)
     except sqlite3.Error as error:
-        yield Finding(str(file), f"cannot be opened: {error}")
+        yield Discrepancy(str(file), f"cannot be opened: {error}")
         return
     with closing(db):
         yield from _Proof(db, blobs, folder, listed).findings()
@@ -119,7 +119,7 @@ class _Proof:
         self.bodies: set[str] = set()
         self.pictures: dict[str, list[str]] = {}
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Discrepancy]:
         file = str(self.folder / FILE)
         yield from self._guarded(file, self._database(file))
         yield from self._guarded("blobs", self._blob_files())
@@ -143,30 +143,30 @@ class _Proof:
         yield from self._guarded("storage/tool_results", self._tool_results())
         yield from self._guarded("visible files", self._visible_files())
 
-    def _guarded(self, where: str, check: Iterator[Finding]) -> Iterator[Finding]:
+    def _guarded(self, where: str, check: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
         try:
             yield from check
         except _BROKEN as error:
-            yield Finding(where, f"cannot be read to its end: {error}")
+            yield Discrepancy(where, f"cannot be read to its end: {error}")
 
     # ---- the database and the files -------------------------------------------------
 
-    def _database(self, file: str) -> Iterator[Finding]:
+    def _database(self, file: str) -> Iterator[Discrepancy]:
         found = version(self.db)
         (application,) = self.db.execute("PRAGMA application_id").fetchone()
         if found > len(STEPS):
-            yield Finding(file, f"has version {found}, this Windlass knows {len(STEPS)}")
+            yield Discrepancy(file, f"has version {found}, this Windlass knows {len(STEPS)}")
         if application != APPLICATION_ID:
-            yield Finding(file, "is not marked as a Windlass store")
+            yield Discrepancy(file, "is not marked as a Windlass store")
         self.db.execute("BEGIN")
         for (line,) in self.db.execute("PRAGMA integrity_check(20)").fetchall():
             if line != "ok":
-                yield Finding(file, f"SQLite finds: {line}")
+                yield Discrepancy(file, f"SQLite finds: {line}")
         for table, row, parent, _ in self.db.execute("PRAGMA foreign_key_check").fetchall():
             place = f"table {table}" if row is None else f"table {table}, row {row}"
-            yield Finding(place, f"refers to something in {parent} that is not there")
+            yield Discrepancy(place, f"refers to something in {parent} that is not there")
 
-    def _blob_files(self) -> Iterator[Finding]:
+    def _blob_files(self) -> Iterator[Discrepancy]:
         used = pruning.used_blobs(self.db)
         for sha in self.listed:
             where = f"blob {sha}"
@@ -175,22 +175,22 @@ class _Proof:
             except FileNotFoundError:
                 continue  # removed since it was listed; who needs it will say so
             if not _NAME.fullmatch(sha):
-                yield Finding(where, "is no file of the store", "note")
+                yield Discrepancy(where, "is no file of the store", "note")
             elif changed:
-                yield Finding(where, "holds other bytes than its name says")
+                yield Discrepancy(where, "holds other bytes than its name says")
             else:
                 self.sound.add(sha)
             if _NAME.fullmatch(sha) and sha not in used:
-                yield Finding(where, "is named by nothing", "note")
+                yield Discrepancy(where, "is named by nothing", "note")
         for sha in sorted(used.difference(self.listed)):
             if not self.blobs.has(sha):
-                yield Finding(f"blob {sha}", "is missing")
+                yield Discrepancy(f"blob {sha}", "is missing")
             else:
                 self.sound.add(sha)  # written while we were reading
 
     # ---- bodies ---------------------------------------------------------------------
 
-    def _bodies(self) -> Iterator[Finding]:
+    def _bodies(self) -> Iterator[Discrepancy]:
         for key, role, chars, tool_calls, body in self.db.execute(
             "SELECT key, role, chars, tool_calls, body FROM bodies"
         ):
@@ -200,34 +200,36 @@ class _Proof:
                 continue  # its blob is missing or changed, which has been said
             data = self.blobs.read(key, check=False) if body is None else str(body).encode()
             if hashlib.sha256(data).hexdigest() != key:
-                yield Finding(where, "its text is not what its key is the hash of")
+                yield Discrepancy(where, "its text is not what its key is the hash of")
                 continue
             message: Message = from_dict(json.loads(data))
             if message.key != key:
-                yield Finding(where, "its text is not in canonical form")
+                yield Discrepancy(where, "its text is not in canonical form")
             if (role, chars, tool_calls) != (message.role, message.chars, len(message.tool_calls)):
-                yield Finding(where, "its role, length or number of tool calls is wrong in bodies")
+                yield Discrepancy(
+                    where, "its role, length or number of tool calls is wrong in bodies"
+                )
             shas = [picture.sha256 for picture in message.pictures if picture.sha256]
             if shas:
                 self.pictures[key] = shas
 
-    def _body_pictures(self) -> Iterator[Finding]:
+    def _body_pictures(self) -> Iterator[Discrepancy]:
         stored: defaultdict[str, set[str]] = defaultdict(set)
         for key, sha in self.db.execute("SELECT key, sha256 FROM body_pictures"):
             stored[key].add(sha)
         for key in sorted(self.bodies & (stored.keys() | self.pictures.keys())):
             shown = set(self.pictures.get(key, ()))
             if key in self.pictures and shown != stored[key]:
-                yield Finding(f"message {key}", "its pictures are not those in body_pictures")
+                yield Discrepancy(f"message {key}", "its pictures are not those in body_pictures")
 
-    def _tool_lists(self) -> Iterator[Finding]:
+    def _tool_lists(self) -> Iterator[Discrepancy]:
         for sha, tools in self.db.execute("SELECT sha256, tools_json FROM tool_lists"):
             if hashlib.sha256(tools.encode()).hexdigest() != sha:
-                yield Finding(f"tools {sha}", "are not what their key is the hash of")
+                yield Discrepancy(f"tools {sha}", "are not what their key is the hash of")
 
     # ---- sessions -------------------------------------------------------------------
 
-    def _sessions(self, found: list[tuple[Any, ...]]) -> Iterator[Finding]:
+    def _sessions(self, found: list[tuple[Any, ...]]) -> Iterator[Discrepancy]:
         columns = ", ".join(("session_no", *SESSION_COLUMNS))
         for values in self.db.execute(f"SELECT {columns} FROM sessions ORDER BY session_no"):
             found.append(values)
@@ -235,18 +237,18 @@ class _Proof:
 
     # ---- visible names --------------------------------------------------------------
 
-    def _tool_results(self) -> Iterator[Finding]:
+    def _tool_results(self) -> Iterator[Discrepancy]:
         for key, name in self.db.execute("SELECT DISTINCT key, name FROM tool_results"):
             yield from self._link(key, name)
 
-    def _link(self, sha: str, name: str) -> Iterator[Finding]:
+    def _link(self, sha: str, name: str) -> Iterator[Discrepancy]:
         path = self.folder / name
         if not path.is_file():
-            yield Finding(name, f"is missing (it shows blob {sha})")
+            yield Discrepancy(name, f"is missing (it shows blob {sha})")
         elif file_digest(path) != sha:
-            yield Finding(name, f"holds other bytes than blob {sha}, which it shows")
+            yield Discrepancy(name, f"holds other bytes than blob {sha}, which it shows")
 
-    def _visible_files(self) -> Iterator[Finding]:
+    def _visible_files(self) -> Iterator[Discrepancy]:
         names = {
             name
             for (name,) in self.db.execute(
@@ -256,4 +258,4 @@ class _Proof:
         for path in pruning.visible_files(self.folder):
             name = path.relative_to(self.folder).as_posix()
             if name not in names:
-                yield Finding(name, "is named by nothing", "note")
+                yield Discrepancy(name, "is named by nothing", "note")

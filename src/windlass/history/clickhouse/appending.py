@@ -21,11 +21,11 @@ from windlass.history.appending import Prepared, prepare
 from windlass.history.base import Batch, Status
 from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse import reading, writing
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.reading import Session
 from windlass.history.clickhouse.tables import BODIES, RECORD
 from windlass.history.clickhouse.views import VISIBLE
-from windlass.history.numbering import Known, Numbered
+from windlass.history.numbering import Numbered, SessionHead
 
 _REMEMBERED: Final = 16
 """Sessions whose last numbers and window are kept at hand between appends."""
@@ -55,7 +55,9 @@ class Appender:
     no `prune` takes it sooner.
     """
 
-    def __init__(self, client: Client, blobs: BlobPlace, folder: Path, grace_s: float) -> None:
+    def __init__(
+        self, client: ClickHouseClient, blobs: BlobPlace, folder: Path, grace_s: float
+    ) -> None:
         self._client = client
         self._blobs = blobs
         self._folder = folder
@@ -141,7 +143,7 @@ class Appender:
             # Others appended while it was read, so that its pieces may not belong together.
         raise numbering.refusal(prepared, "others keep appending to it")
 
-    def _is_last(self, name: str, known: Known, traces: list[str]) -> bool:
+    def _is_last(self, name: str, known: SessionHead, traces: list[str]) -> bool:
         """Whether nobody has appended since; refuses traces that the session has already."""
         last = None
         for kind, number, key, trace in self._client.select(
@@ -256,11 +258,11 @@ class Appender:
 class _Looks:
     """What numbering asks of the store."""
 
-    def __init__(self, client: Client, prepared: Prepared) -> None:
+    def __init__(self, client: ClickHouseClient, prepared: Prepared) -> None:
         self.client = client
         self.name = prepared.session_id
 
-    def _finds(self, where: str, known: Known, **bound: Any) -> int:
+    def _finds(self, where: str, known: SessionHead, **bound: Any) -> int:
         ((count,),) = self.client.select(
             "SELECT count() FROM record WHERE session_id = {name:String} "
             f"AND session_no = {{no:UInt64}} AND {where} AND {VISIBLE}",
@@ -270,17 +272,17 @@ class _Looks:
         )
         return int(count)
 
-    def images(self, known: Known, phase: str) -> int:
+    def images(self, known: SessionHead, phase: str) -> int:
         """How many pictures the phase has visible names for."""
         where = "kind = 'image' AND phase_name = {phase:String}"
         return self._finds(where, known, phase=phase)
 
-    def has_body(self, known: Known, key: str) -> bool:
+    def has_body(self, known: SessionHead, key: str) -> bool:
         """Whether the store has a body of that key."""
         del known
         return bool(self.client.select(_HAS_BODY, key=key))
 
-    def has_row(self, known: Known, trace_id: str) -> bool:
+    def has_row(self, known: SessionHead, trace_id: str) -> bool:
         """Whether the session has a row of that trace."""
         where = "kind = 'row' AND trace_id = {trace:String}"
         return self._finds(where, known, trace=trace_id) > 0

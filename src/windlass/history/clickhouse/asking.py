@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.history.clickhouse.client import Client, EngineError
+from windlass.history.clickhouse.client import ClickHouseClient, EngineError
 from windlass.history.query import is_select
 
 _SETTINGS: Final = {
@@ -40,7 +40,7 @@ _HARMLESS: Final = frozenset(
 """Table functions that reach nothing outside the database."""
 
 
-def select(client: Client, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
     """The rows of one SELECT.
 
     Times come as ISO-8601 text in UTC with microseconds, as from SQLite. Raises UsageError
@@ -66,7 +66,7 @@ def select(client: Client, sql: str, params: Sequence[Any]) -> list[dict[str, An
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
-def _one_statement(client: Client, sql: str) -> tuple[str, int]:
+def _one_statement(client: ClickHouseClient, sql: str) -> tuple[str, int]:
     """The statement with a NUL for each `?`, and how many there are."""
     made: list[str] = []
     marks = 0
@@ -91,7 +91,7 @@ def _one_statement(client: Client, sql: str) -> tuple[str, int]:
     return "".join(made), marks
 
 
-def _check_reach(client: Client, words: list[str]) -> None:
+def _check_reach(client: ClickHouseClient, words: list[str]) -> None:
     called = {word for word, after in pairwise(words) if after == "("}
     if "outfile" in words:
         raise UsageError(f"{_ONLY}, and this would write a file (INTO OUTFILE)")
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
             return str(value)
 
 
-def _refusal(client: Client, error: EngineError) -> StoreError | UsageError:
+def _refusal(client: ClickHouseClient, error: EngineError) -> StoreError | UsageError:
     words = error.words
     name = re.search(r"`([^`]+)`|'([^']+)'", words)
     wanted = (name[1] or name[2]).rpartition(".")[2] if name else ""

@@ -17,11 +17,11 @@ from typing import Any, Final
 from windlass.cards.card import Card
 from windlass.history import packing
 from windlass.history import reading as values_of
-from windlass.history.base import Finding, StoredRow
+from windlass.history.base import Discrepancy, StoredRow
 from windlass.history.blob_places import BlobPlace
 from windlass.history.cards import NODES
 from windlass.history.clickhouse import reading
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.tables import CARDS
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.clickhouse.writing import LOG_PHYSICAL
@@ -40,7 +40,7 @@ _KEYS: Final = 1_000
 """Ids asked for at a time."""
 
 
-def put(client: Client, session_id: str, session: int, cards: Sequence[Card]) -> None:
+def put(client: ClickHouseClient, session_id: str, session: int, cards: Sequence[Card]) -> None:
     """Write cards, in inserts that are written once however often they are sent."""
     said = _said(client, session_id, session, [card.id for card in cards])
     there = _newest(client, session_id, [card.id for card in cards])
@@ -56,7 +56,9 @@ def put(client: Client, session_id: str, session: int, cards: Sequence[Card]) ->
         client.insert("context_cards", CARDS, portion, f"cards/{token}")
 
 
-def _said(client: Client, session_id: str, session: int, ids: list[str]) -> dict[str, float]:
+def _said(
+    client: ClickHouseClient, session_id: str, session: int, ids: list[str]
+) -> dict[str, float]:
     """When the messages were said; those that are not there are left out."""
     found: dict[str, float] = {}
     for at in range(0, len(ids), _KEYS):
@@ -72,7 +74,7 @@ def _said(client: Client, session_id: str, session: int, ids: list[str]) -> dict
     return found
 
 
-def _newest(client: Client, session_id: str, ids: list[str]) -> dict[str, int]:
+def _newest(client: ClickHouseClient, session_id: str, ids: list[str]) -> dict[str, int]:
     """When the cards that are there were made."""
     found: dict[str, int] = {}
     for at in range(0, len(ids), _KEYS):
@@ -113,7 +115,7 @@ def _time(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(int(seconds), dt.UTC)
 
 
-def cards(client: Client, session_id: str, session: int) -> list[Card]:
+def cards(client: ClickHouseClient, session_id: str, session: int) -> list[Card]:
     """The cards of a session's messages, in their order."""
     stored = client.select(
         f"SELECT {_NAMES.replace('generated_at', 'toUnixTimestamp(generated_at)')} "
@@ -153,7 +155,13 @@ def _card(values: tuple[Any, ...]) -> Card:
 
 
 def waiting(
-    client: Client, blobs: BlobPlace, session_id: str, session: int, *, after: int, limit: int
+    client: ClickHouseClient,
+    blobs: BlobPlace,
+    session_id: str,
+    session: int,
+    *,
+    after: int,
+    limit: int,
 ) -> list[StoredRow]:
     """Rows behind `after` whose message may have a card and has none, in order."""
     stored = client.select(
@@ -175,7 +183,7 @@ def waiting(
     ]
 
 
-def verify(client: Client) -> Iterator[Finding]:
+def verify(client: ClickHouseClient) -> Iterator[Discrepancy]:
     """Cards that no selection will ever see."""
     lost = client.select(
         "SELECT DISTINCT session_id, message_id FROM context_cards WHERE (session_id, message_id) "
@@ -183,4 +191,4 @@ def verify(client: Client) -> Iterator[Finding]:
         f"AND {VISIBLE})"
     )
     for session_id, message_id in lost:
-        yield Finding(f"session {session_id!r}, card {message_id}", "is of no message", "note")
+        yield Discrepancy(f"session {session_id!r}, card {message_id}", "is of no message", "note")

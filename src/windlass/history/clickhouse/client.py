@@ -60,7 +60,7 @@ class LostConnectionError(StoreError):
     """The server went away before it answered: what was asked may or may not have happened."""
 
 
-class Client:
+class ClickHouseClient:
     """A connection that is made when it is first used; threads may share it.
 
     Raises UsageError for what the user wrote (address, password, database) and StoreError
@@ -79,12 +79,14 @@ class Client:
 
     # ---- the connection -------------------------------------------------------------
 
-    def beside(self) -> Client:
+    def beside(self) -> ClickHouseClient:
         """Another connection to the same server, that waits for none of this one's questions.
 
         The engine in process has one for all.
         """
-        return self if self.target.path is not None else Client(self.target, self._password)
+        return (
+            self if self.target.path is not None else ClickHouseClient(self.target, self._password)
+        )
 
     def open(self) -> None:
         """Connect now. Raises UsageError where the client is not installed."""

@@ -25,8 +25,8 @@ from windlass.history import reading as values_of
 from windlass.history.base import (
     Batch,
     CallRecord,
+    Discrepancy,
     EditRecord,
-    Finding,
     Outcome,
     Pruned,
     SessionInfo,
@@ -38,9 +38,9 @@ from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse import asking, pruning, reading, writing
 from windlass.history.clickhouse import cards as kept
 from windlass.history.clickhouse.appending import GRACE_S, Appender
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.proving import Proof
-from windlass.history.clickhouse.tables import RECORD, Shape, prepare_tables
+from windlass.history.clickhouse.tables import RECORD, TableOptions, prepare_tables
 from windlass.history.lost import Lost, once_each
 from windlass.messages import Message
 
@@ -59,11 +59,11 @@ class ClickHouseKeeper:
 
     def __init__(
         self,
-        client: Client,
+        client: ClickHouseClient,
         blobs: BlobPlace,
         folder: Path,
         *,
-        shape: Shape | None = None,
+        shape: TableOptions | None = None,
         grace_s: float = GRACE_S,
         existing: bool = False,
     ) -> None:
@@ -75,7 +75,7 @@ class ClickHouseKeeper:
         self._lock = threading.RLock()
         self._appender = Appender(client, blobs, self.folder, grace_s)
         with self._errors():
-            prepare_tables(client, shape or Shape(), existing=existing)
+            prepare_tables(client, shape or TableOptions(), existing=existing)
 
     def close(self) -> None:
         """Close the connections."""
@@ -311,6 +311,6 @@ class ClickHouseKeeper:
         """
         return asking.select(self._client, sql, params)
 
-    def verify(self) -> Iterator[Finding]:
+    def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees."""
         return Proof(self._client, self._blobs, self.folder).findings()

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import Finding
+from windlass.history.base import Discrepancy
 from windlass.history.blob_places import BlobPlace
 from windlass.history.blobs import file_digest
 from windlass.history.clickhouse import cards, pruning, reading
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.clickhouse.writing import body_columns
 from windlass.history.proof import SessionProof, first_digest
@@ -41,7 +41,7 @@ _BROKEN: Final = (OSError, StoreError, ValueError, TypeError, KeyError, IndexErr
 class _Reader:
     """A session of a ClickHouse store, as `proof.py` asks for it."""
 
-    def __init__(self, client: Client, session_id: str, session: int) -> None:
+    def __init__(self, client: ClickHouseClient, session_id: str, session: int) -> None:
         self.client = client
         self.session_id = session_id
         self.session = session
@@ -88,7 +88,7 @@ class _Reader:
 class Proof:
     """One reading of a store."""
 
-    def __init__(self, client: Client, blobs: BlobPlace, folder: Path) -> None:
+    def __init__(self, client: ClickHouseClient, blobs: BlobPlace, folder: Path) -> None:
         self.client = client
         self.blobs = blobs
         self.folder = folder
@@ -96,7 +96,7 @@ class Proof:
         self.bodies: set[str] = set()
         self.pictures: dict[str, list[str]] = {}
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Discrepancy]:
         """Everything that disagrees; nothing for a sound store."""
         # Listed before the database is read: a blob that is written meanwhile is then not
         # taken for one that nothing names.
@@ -119,40 +119,40 @@ class Proof:
         yield from self._guarded("storage/tool_results", self._tool_results())
         yield from self._guarded("visible files", self._visible_files())
 
-    def _guarded(self, where: str, check: Iterator[Finding]) -> Iterator[Finding]:
+    def _guarded(self, where: str, check: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
         try:
             yield from check
         except _BROKEN as error:
-            yield Finding(where, f"cannot be read to its end: {error}")
+            yield Discrepancy(where, f"cannot be read to its end: {error}")
 
     # ---- blobs and bodies -----------------------------------------------------------
 
-    def _listed(self, listed: list[str]) -> Iterator[Finding]:
+    def _listed(self, listed: list[str]) -> Iterator[Discrepancy]:
         listed.extend(sorted(self.blobs.list()))
         yield from ()
 
-    def _blob_files(self, listed: list[str]) -> Iterator[Finding]:
+    def _blob_files(self, listed: list[str]) -> Iterator[Discrepancy]:
         used = pruning.used_blobs(self.client)
         for sha in listed:
             where = f"blob {sha}"
             if not _NAME.fullmatch(sha):
-                yield Finding(where, "is no file of the store", "note")
+                yield Discrepancy(where, "is no file of the store", "note")
                 continue
             try:
                 changed = self.blobs.digest(sha) != sha
             except FileNotFoundError:
                 continue  # removed since it was listed; who needs it will say so
             if changed:
-                yield Finding(where, "holds other bytes than its name says")
+                yield Discrepancy(where, "holds other bytes than its name says")
             else:
                 self.sound.add(sha)
             if sha not in used:
-                yield Finding(where, "is named by nothing", "note")
+                yield Discrepancy(where, "is named by nothing", "note")
         for sha in sorted(used.difference(listed)):
             if not self.blobs.has(sha):
-                yield Finding(f"blob {sha}", "is missing")
+                yield Discrepancy(f"blob {sha}", "is missing")
 
-    def _bodies(self) -> Iterator[Finding]:
+    def _bodies(self) -> Iterator[Discrepancy]:
         after = ""
         while True:
             stored = self.client.select(
@@ -169,27 +169,27 @@ class Proof:
 
     def _body(
         self, key: str, told: tuple[Any, ...], body: str | None, pictures: list[str]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Discrepancy]:
         where = f"message {key}"
         self.bodies.add(key)
         if body is None and key not in self.sound:
             return  # the blob has a finding of its own
         data = self.blobs.read(key, check=False) if body is None else body.encode()
         if hashlib.sha256(data).hexdigest() != key:
-            yield Finding(where, "its text is not what its key is the hash of")
+            yield Discrepancy(where, "its text is not what its key is the hash of")
             return
         message = from_dict(json.loads(data))
         if told != (message.role, message.chars, len(message.tool_calls)):
-            yield Finding(where, "its role, length or number of tool calls is wrong in bodies")
+            yield Discrepancy(where, "its role, length or number of tool calls is wrong in bodies")
         shas = [picture.sha256 for picture in message.pictures if picture.sha256]
         if shas:
             self.pictures[key] = shas
         if set(shas) != set(pictures):
-            yield Finding(where, "its pictures are not those in bodies")
+            yield Discrepancy(where, "its pictures are not those in bodies")
 
     # ---- sessions -------------------------------------------------------------------
 
-    def _sessions(self, found: list[tuple[Any, ...]]) -> Iterator[Finding]:
+    def _sessions(self, found: list[tuple[Any, ...]]) -> Iterator[Discrepancy]:
         stored = self.client.select(
             f"SELECT session_id, session_no, json FROM record WHERE kind = 'start' AND {VISIBLE} "
             "ORDER BY written"
@@ -197,14 +197,14 @@ class Proof:
         found += [(name, number, json.loads(values)) for name, number, values in stored]
         names = [name for name, _, _ in found]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield Finding(f"session {name!r}", "begins more than once")
+            yield Discrepancy(f"session {name!r}", "begins more than once")
         for (name,) in self.client.select(
             f"SELECT DISTINCT session_id FROM record WHERE {VISIBLE} AND session_no NOT IN "
             "(SELECT session_no FROM record WHERE kind = 'start')"
         ):
-            yield Finding(f"session {name!r}", "has rows, and no beginning")
+            yield Discrepancy(f"session {name!r}", "has rows, and no beginning")
 
-    def _shown(self, where: str, name: str, number: int) -> Iterator[Finding]:
+    def _shown(self, where: str, name: str, number: int) -> Iterator[Discrepancy]:
         """What SQL shows of the messages is what their bodies say."""
         after = 0
         while True:
@@ -222,7 +222,9 @@ class Proof:
             for seq, key, *shown in stored:
                 after = seq
                 if key in there and shown != list(body_columns(there[key]).values()):
-                    yield Finding(f"{where}, row {seq}", "shows other words than its message has")
+                    yield Discrepancy(
+                        f"{where}, row {seq}", "shows other words than its message has"
+                    )
             if len(stored) < _PORTION:
                 return
 
@@ -232,19 +234,19 @@ class Proof:
         except StoreError:
             return {}  # told where the bodies were read
 
-    def _twice(self, where: str, name: str, number: int) -> Iterator[Finding]:
+    def _twice(self, where: str, name: str, number: int) -> Iterator[Discrepancy]:
         seen: set[int] = set()
         for batch, _, _ in reading.commits(self.client, name, number):
             if batch in seen:
-                yield Finding(f"{where}, batch {batch}", "is there more than once")
+                yield Discrepancy(f"{where}, batch {batch}", "is there more than once")
             seen.add(batch)
 
     # ---- visible names --------------------------------------------------------------
 
-    def _link(self, sha: str, name: str) -> Iterator[Finding]:
+    def _link(self, sha: str, name: str) -> Iterator[Discrepancy]:
         path = self.folder / name
         if path.is_file() and file_digest(path) != sha:
-            yield Finding(name, f"holds other bytes than blob {sha}, which it shows")
+            yield Discrepancy(name, f"holds other bytes than blob {sha}, which it shows")
 
     def _names(self, kind: str) -> list[list[Any]]:
         return [
@@ -255,13 +257,13 @@ class Proof:
             )
         ]
 
-    def _tool_results(self) -> Iterator[Finding]:
+    def _tool_results(self) -> Iterator[Discrepancy]:
         for _, key, name in self._names("result"):
             yield from self._link(key, name)
 
-    def _visible_files(self) -> Iterator[Finding]:
+    def _visible_files(self) -> Iterator[Discrepancy]:
         names = {values[-1] for kind in ("image", "result") for values in self._names(kind)}
         for path in visible_files(self.folder):
             name = path.relative_to(self.folder).as_posix()
             if name not in names:
-                yield Finding(name, "is named by nothing", "note")
+                yield Discrepancy(name, "is named by nothing", "note")

@@ -18,7 +18,7 @@ from typing import Any, Final
 from windlass.history.base import BANK, Pruned
 from windlass.history.blob_places import BlobPlace
 from windlass.history.clickhouse import reading
-from windlass.history.clickhouse.client import Client, quoted
+from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.pruning import remove_visible
 
@@ -46,7 +46,7 @@ class _Going:
 
 
 def choose(
-    client: Client, older_than_s: float | None, session_id: str | None, now: float
+    client: ClickHouseClient, older_than_s: float | None, session_id: str | None, now: float
 ) -> list[tuple[int, str]]:
     """Number and name of the sessions to remove. Raises UsageError for an unknown one."""
     if session_id is not None:
@@ -64,7 +64,7 @@ def choose(
     return [(int(number), str(name)) for number, name in found]
 
 
-def used_blobs(client: Client, chosen: Sequence[int] = ()) -> set[str]:
+def used_blobs(client: ClickHouseClient, chosen: Sequence[int] = ()) -> set[str]:
     """The blobs that the record names, without those that only the chosen sessions use."""
     stored = client.select(
         "SELECT arrayJoin(arrayConcat(pictures, if(body IS NULL, [key], []))) AS sha "
@@ -77,7 +77,7 @@ def used_blobs(client: Client, chosen: Sequence[int] = ()) -> set[str]:
 
 
 def prune(
-    client: Client,
+    client: ClickHouseClient,
     blobs: BlobPlace,
     folder: Path,
     chosen: Sequence[tuple[int, str]],
@@ -108,7 +108,7 @@ def prune(
 
 
 def _going(
-    client: Client, blobs: BlobPlace, numbers: list[int], *, now: float, grace_s: float
+    client: ClickHouseClient, blobs: BlobPlace, numbers: list[int], *, now: float, grace_s: float
 ) -> _Going:
     bodies = client.select(
         f"SELECT key FROM bodies WHERE key NOT IN ({_NAMED}) "
@@ -133,7 +133,7 @@ def _going(
     )
 
 
-def _forget(client: Client, going: _Going) -> None:
+def _forget(client: ClickHouseClient, going: _Going) -> None:
     """The database forgets first: a crash then leaves files that nothing names."""
     _delete(client, "record", "session_no IN {these:Array(UInt64)}", going.sessions)
     _delete(client, "context_cards", "session_id IN {these:Array(String)}", _names(client, going))
@@ -141,7 +141,7 @@ def _forget(client: Client, going: _Going) -> None:
     _delete(client, "bodies", "key IN {these:Array(String)}", going.bodies)
 
 
-def _names(client: Client, going: _Going) -> list[str]:
+def _names(client: ClickHouseClient, going: _Going) -> list[str]:
     """Names of sessions whose cards are left over: no record has them any more."""
     if not going.sessions:
         return []
@@ -152,7 +152,7 @@ def _names(client: Client, going: _Going) -> list[str]:
     return [str(name) for (name,) in found]
 
 
-def _delete(client: Client, table: str, where: str, these: Sequence[Any]) -> None:
+def _delete(client: ClickHouseClient, table: str, where: str, these: Sequence[Any]) -> None:
     target = table
     if client.cluster is not None:
         target = f"{table}_local ON CLUSTER {quoted(client.cluster)}"
@@ -161,7 +161,7 @@ def _delete(client: Client, table: str, where: str, these: Sequence[Any]) -> Non
 
 
 def remove_files(
-    client: Client, blobs: BlobPlace, folder: Path, files: Sequence[str], now: float
+    client: ClickHouseClient, blobs: BlobPlace, folder: Path, files: Sequence[str], now: float
 ) -> None:
     """Remove these blobs, unfinished files, and visible names that the record does not have."""
     for sha in files:

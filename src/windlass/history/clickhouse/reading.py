@@ -26,11 +26,11 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.blob_places import BlobPlace
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.views import VISIBLE
 from windlass.history.clickhouse.writing import LOG_PHYSICAL
 from windlass.history.lost import damaged, lost
-from windlass.history.numbering import Known
+from windlass.history.numbering import SessionHead
 from windlass.messages import Message
 
 _PORTION: Final = 500
@@ -51,13 +51,13 @@ class Session:
     hashes of the tool lists it has.
     """
 
-    known: Known
+    known: SessionHead
     started: float
     cascade_id: str
     tools: set[str] = field(default_factory=set[str])
 
 
-def find(client: Client, session_id: str) -> tuple[int, float, str] | None:
+def find(client: ClickHouseClient, session_id: str) -> tuple[int, float, str] | None:
     """Number, beginning and cascade of a session; None where there is none of that name."""
     found = client.select(
         "SELECT session_no, started, cascade_id FROM record WHERE session_id = {name:String} "
@@ -67,7 +67,7 @@ def find(client: Client, session_id: str) -> tuple[int, float, str] | None:
     return None if not found else (int(found[0][0]), float(found[0][1]), str(found[0][2]))
 
 
-def must_find(client: Client, session_id: str) -> tuple[int, float, str]:
+def must_find(client: ClickHouseClient, session_id: str) -> tuple[int, float, str]:
     """`find`. Raises UsageError that names recent sessions where it is unknown."""
     found = find(client, session_id)
     if found is None:
@@ -81,7 +81,7 @@ def must_find(client: Client, session_id: str) -> tuple[int, float, str]:
 
 
 def of_kind(
-    client: Client, session_id: str, session: int, kind: str, more: str = "", **bound: Any
+    client: ClickHouseClient, session_id: str, session: int, kind: str, more: str = "", **bound: Any
 ) -> list[tuple[Any, ...]]:
     """The values of a session's rows of a kind, in order."""
     stored = client.select(
@@ -98,7 +98,9 @@ def of_kind(
 # ---- messages -----------------------------------------------------------------------
 
 
-def messages(client: Client, blobs: BlobPlace, keys: Collection[str]) -> dict[str, Message]:
+def messages(
+    client: ClickHouseClient, blobs: BlobPlace, keys: Collection[str]
+) -> dict[str, Message]:
     """The messages with these keys. Raises StoreError for one that is missing or changed."""
     found: dict[str, Message] = {}
     wanted = list(dict.fromkeys(keys))
@@ -116,7 +118,7 @@ def messages(client: Client, blobs: BlobPlace, keys: Collection[str]) -> dict[st
     return found
 
 
-def message(client: Client, blobs: BlobPlace, key: str) -> Message:
+def message(client: ClickHouseClient, blobs: BlobPlace, key: str) -> Message:
     """The message with this key. Raises StoreError where there is none."""
     return messages(client, blobs, [key])[key]
 
@@ -125,7 +127,7 @@ def message(client: Client, blobs: BlobPlace, key: str) -> Message:
 
 
 def log(
-    client: Client, session_id: str, session: int, phase: str | None = None
+    client: ClickHouseClient, session_id: str, session: int, phase: str | None = None
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a session in portions, in the order of `packing.LOG_COLUMNS`."""
     after = 0
@@ -163,7 +165,7 @@ def log_values(stored: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def rows(
-    client: Client, blobs: BlobPlace, session_id: str, session: int, phase: str | None
+    client: ClickHouseClient, blobs: BlobPlace, session_id: str, session: int, phase: str | None
 ) -> Iterator[StoredRow]:
     """The rows of a session in order, with their messages."""
     for portion in log(client, session_id, session, phase):
@@ -173,7 +175,7 @@ def rows(
             yield reading.stored_row(session_id, seq, values, found.get(key))
 
 
-def tool_lists(client: Client, session_id: str, session: int) -> dict[str, str]:
+def tool_lists(client: ClickHouseClient, session_id: str, session: int) -> dict[str, str]:
     """The tools that the session's calls sent: JSON by its SHA-256."""
     return {
         str(sha): str(tools)
@@ -186,7 +188,9 @@ def tool_lists(client: Client, session_id: str, session: int) -> dict[str, str]:
     }
 
 
-def calls(client: Client, blobs: BlobPlace, session_id: str, session: int) -> list[CallRecord]:
+def calls(
+    client: ClickHouseClient, blobs: BlobPlace, session_id: str, session: int
+) -> list[CallRecord]:
     """The calls of a session in order, each with its whole window."""
     stored = list(reading.unpacked(of_kind(client, session_id, session, "call")))
     if not stored:
@@ -202,7 +206,9 @@ def calls(client: Client, blobs: BlobPlace, session_id: str, session: int) -> li
     return made
 
 
-def edits(client: Client, blobs: BlobPlace, session_id: str, session: int) -> list[EditRecord]:
+def edits(
+    client: ClickHouseClient, blobs: BlobPlace, session_id: str, session: int
+) -> list[EditRecord]:
     """The committed edits of a session, in order."""
     stored = of_kind(client, session_id, session, "edit")
     found = messages(client, blobs, [values[7] for values in stored if values[7] is not None])
@@ -212,7 +218,7 @@ def edits(client: Client, blobs: BlobPlace, session_id: str, session: int) -> li
     ]
 
 
-def state(client: Client, session_id: str, session: int) -> list[StateChange]:
+def state(client: ClickHouseClient, session_id: str, session: int) -> list[StateChange]:
     """The state changes of a session, in order."""
     return [
         StateChange(phase, key, json.loads(value))
@@ -220,7 +226,7 @@ def state(client: Client, session_id: str, session: int) -> list[StateChange]:
     ]
 
 
-def outcomes(client: Client, session_id: str, session: int) -> list[Outcome]:
+def outcomes(client: ClickHouseClient, session_id: str, session: int) -> list[Outcome]:
     """How the phases of a session, and at last it itself, ended."""
     return [
         Outcome(status, at, phase, trace, error, bool(hidden), json.loads(details))
@@ -230,7 +236,7 @@ def outcomes(client: Client, session_id: str, session: int) -> list[Outcome]:
     ]
 
 
-def endings(client: Client, sessions: int) -> list[Outcome | None]:
+def endings(client: ClickHouseClient, sessions: int) -> list[Outcome | None]:
     """How the last so many sessions ended, newest first; None: there is no word of it."""
     picked = client.select(
         f"SELECT session_id, session_no FROM record WHERE kind = 'start' AND {VISIBLE} "
@@ -253,21 +259,21 @@ def endings(client: Client, sessions: int) -> list[Outcome | None]:
     return [ended.get(number) for _, number in picked]
 
 
-def start(client: Client, session_id: str) -> SessionStart:
+def start(client: ClickHouseClient, session_id: str) -> SessionStart:
     """How a session began. Raises UsageError naming recent sessions where it is unknown."""
     session, _, _ = must_find(client, session_id)
     cascade_id, model, started, given, cascade = of_kind(client, session_id, session, "start")[0]
     return SessionStart(cascade_id, model, json.loads(given), json.loads(cascade), started)
 
 
-def results(client: Client, session_id: str, session: int) -> list[tuple[str, str, str]]:
+def results(client: ClickHouseClient, session_id: str, session: int) -> list[tuple[str, str, str]]:
     """(reference, key, visible name) of the session's stored results, in order."""
     return sorted(
         (ref, key, name) for ref, key, name in of_kind(client, session_id, session, "result")
     )
 
 
-def sessions(client: Client, limit: int | None) -> list[SessionInfo]:
+def sessions(client: ClickHouseClient, limit: int | None) -> list[SessionInfo]:
     """Sessions, newest first; tokens and costs summed over all their rows."""
     picked = client.select(
         f"SELECT session_id, session_no, json FROM record WHERE kind = 'start' AND {VISIBLE} "
@@ -312,7 +318,7 @@ def _info(name: str, started: list[Any], sums: tuple[Any, ...]) -> SessionInfo:
 # ---- for the writer -----------------------------------------------------------------
 
 
-def commits(client: Client, session_id: str, session: int) -> list[tuple[int, str, str]]:
+def commits(client: ClickHouseClient, session_id: str, session: int) -> list[tuple[int, str, str]]:
     """(batch, digest, write) of a session's committed batches, in order."""
     return [
         (int(batch), str(digest), str(write))
@@ -326,7 +332,7 @@ def commits(client: Client, session_id: str, session: int) -> list[tuple[int, st
     ]
 
 
-def last_commit(client: Client, session_id: str, session: int) -> tuple[int, str] | None:
+def last_commit(client: ClickHouseClient, session_id: str, session: int) -> tuple[int, str] | None:
     """Number and digest of a session's last batch."""
     found = client.select(
         "SELECT batch, key FROM record WHERE session_id = {name:String} "
@@ -337,7 +343,7 @@ def last_commit(client: Client, session_id: str, session: int) -> tuple[int, str
     return (int(found[0][0]), str(found[0][1])) if found else None
 
 
-def load(client: Client, session_id: str, found: tuple[int, float, str]) -> Session:
+def load(client: ClickHouseClient, session_id: str, found: tuple[int, float, str]) -> Session:
     """What an appender must know of a session, read anew."""
     number, started, cascade_id = found
     last = last_commit(client, session_id, number)
@@ -366,7 +372,7 @@ def load(client: Client, session_id: str, found: tuple[int, float, str]) -> Sess
     windows = reading.unpacked(of_kind(client, session_id, number, "call"))
     ends = deque(windows, maxlen=1)
     _, window, bodies = ends[0] if ends else ((), (), ())
-    known = Known(
+    known = SessionHead(
         session_no=number,
         batch=last[0],
         digest=last[1],

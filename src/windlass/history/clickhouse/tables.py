@@ -23,7 +23,7 @@ from typing import Final
 
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, NodeType
-from windlass.history.clickhouse.client import Client, quoted
+from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.clickhouse.views import views
 
 VERSION: Final = 1
@@ -122,7 +122,7 @@ _MICROS: Final = "fromUnixTimestamp64Micro(toInt64(round(at * 1000000)), 'UTC')"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableOptions:
     """How the tables are made.
 
     `ttl_days`: sessions vanish so many days after they began (None: never by themselves); memory
@@ -155,7 +155,7 @@ def _table(
     arguments: str,
     order: str,
     *,
-    shape: Shape,
+    shape: TableOptions,
     partition: str = "",
     expires: str = "",
     comment: str = "",
@@ -196,7 +196,7 @@ def _table(
     return made
 
 
-def tables(shape: Shape) -> list[str]:
+def tables(shape: TableOptions) -> list[str]:
     """The statements that make the tables, in order."""
     record = [
         *_columns(RECORD),
@@ -240,13 +240,15 @@ def tables(shape: Shape) -> list[str]:
     ]  # fmt: skip
 
 
-def script(shape: Shape) -> str:
+def script(shape: TableOptions) -> str:
     """All statements as one text, for `windlass schema clickhouse`."""
     statements = (*tables(shape), *views(shape.cluster))
     return "\n\n".join(f"{statement};" for statement in statements) + "\n"
 
 
-def prepare_tables(client: Client, shape: Shape, *, existing: bool = False) -> None:
+def prepare_tables(
+    client: ClickHouseClient, shape: TableOptions, *, existing: bool = False
+) -> None:
     """Make the tables and views where they are missing.
 
     With `existing` UsageError is raised instead. Tables that somebody made with the printed
