@@ -44,7 +44,7 @@ def test_every_part_of_a_server_s_address() -> None:
     assert target.shown == "clickhouse://ann%40x@db.example:9123/team_log"
     assert place.blobs == "s3://bucket/p"
     assert place.files == HERE / "seen"
-    assert place.shape == TableOptions(ttl_days=90, vectors=256)
+    assert place.tables == TableOptions(ttl_days=90, vectors=256)
 
 
 def test_what_an_address_leaves_out() -> None:

@@ -18,8 +18,8 @@ from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Batch
 from windlass.history.blobs import Blobs
+from windlass.history.clickhouse import appending
 from windlass.history.clickhouse import client as of_client
-from windlass.history.clickhouse import writing
 from windlass.history.clickhouse.client import (
     ClickHouseClient,
     EngineError,
@@ -40,10 +40,10 @@ def client(port: int, database: str) -> Iterator[ClickHouseClient]:
 
 @pytest.fixture
 def make(port: int, database: str, tmp_path: Path) -> Callable[..., ClickHouseKeeper]:
-    def keeper(shape: TableOptions | None = None) -> ClickHouseKeeper:
+    def keeper(options: TableOptions | None = None) -> ClickHouseKeeper:
         made = ClickHouseClient(at_port(port, database), PASSWORD)
         folder = tmp_path / "store"
-        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, shape=shape, grace_s=0)
+        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, options=options, grace_s=0)
 
     return keeper
 
@@ -133,7 +133,7 @@ class TestLostConnections:
         trouble: Callable[[str], None],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(writing, "INSERT_ROWS", 10)
+        monkeypatch.setattr(appending, "INSERT_ROWS", 10)
         batch = Batch("s", rows=[row(user(f"m{at}")) for at in range(35)])
         trouble("kind=before&skip=2&times=0")  # two of four inserts arrive
         with pytest.raises(LostConnectionError):

@@ -20,8 +20,8 @@ def schema_command(
         for name, value in (("--ttl-days", ttl_days), ("--vectors", vectors)):
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be a whole number from 1, not {value}")
-        shape = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
-        out.print(script(shape), markup=False, highlight=False, soft_wrap=True, end="")
+        options = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
+        out.print(script(options), markup=False, highlight=False, soft_wrap=True, end="")
         return
     if of not in ("cascade", "operators"):
         known = ("cascade", "clickhouse", "operators")

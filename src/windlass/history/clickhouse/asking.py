@@ -55,12 +55,12 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
         )
     kinds = [_kind(value) for value in params]
     parts = statement.split("\0")
-    asked = parts[0]
+    query = parts[0]
     for at, (kind, part) in enumerate(zip(kinds, parts[1:], strict=True)):
-        asked += f"{{p{at}:{kind}}}{part}"
+        query += f"{{p{at}:{kind}}}{part}"
     bound = {f"p{at}": value for at, value in enumerate(params)}
     try:
-        names, rows = client.ask(asked, bound, _SETTINGS)
+        names, rows = client.ask(query, bound, _SETTINGS)
     except EngineError as error:
         raise _refusal(client, error) from error
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
@@ -68,14 +68,14 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
 
 def _one_statement(client: ClickHouseClient, sql: str) -> tuple[str, int]:
     """The statement with a NUL for each `?`, and how many there are."""
-    made: list[str] = []
+    pieces: list[str] = []
     marks = 0
     ended = False
     words: list[str] = []
-    for found in _TOKEN.finditer(sql.replace("\0", " ")):
-        piece = found[0]
+    for token in _TOKEN.finditer(sql.replace("\0", " ")):
+        piece = token[0]
         if piece.isspace() or piece.startswith(_COMMENT):
-            made.append(" " if not ended else "")
+            pieces.append(" " if not ended else "")
             continue
         if ended:
             raise UsageError(f"{_ONLY} at a time: leave out what follows the semicolon")
@@ -85,10 +85,10 @@ def _one_statement(client: ClickHouseClient, sql: str) -> tuple[str, int]:
         if piece == "?":
             marks += 1
             piece = "\0"
-        made.append(piece)
+        pieces.append(piece)
         words.append(piece.lower())
     _check_reach(client, words)
-    return "".join(made), marks
+    return "".join(pieces), marks
 
 
 def _check_reach(client: ClickHouseClient, words: list[str]) -> None:
@@ -150,21 +150,21 @@ def _plain(value: Any) -> Any:
 def _refusal(client: ClickHouseClient, error: EngineError) -> StoreError | UsageError:
     words = error.words
     name = re.search(r"`([^`]+)`|'([^']+)'", words)
-    wanted = (name[1] or name[2]).rpartition(".")[2] if name else ""
+    unknown = (name[1] or name[2]).rpartition(".")[2] if name else ""
     match error.code:
-        case 47 if wanted:
+        case 47 if unknown:
             columns = client.select(
                 "SELECT DISTINCT name FROM system.columns WHERE database = currentDatabase() "
                 "AND table = 'unified_logs'"
             )
-            hint = did_you_mean(wanted, (column for (column,) in columns))
-            return UsageError(f"no column {wanted!r} in the store: {hint}")
-        case 60 if wanted:
+            hint = did_you_mean(unknown, (column for (column,) in columns))
+            return UsageError(f"no column {unknown!r} in the store: {hint}")
+        case 60 if unknown:
             tables = client.select(
                 "SELECT name FROM system.tables WHERE database = currentDatabase()"
             )
-            hint = did_you_mean(wanted, (table for (table,) in tables))
-            return UsageError(f"no table {wanted!r} in the store: {hint}")
+            hint = did_you_mean(unknown, (table for (table,) in tables))
+            return UsageError(f"no table {unknown!r} in the store: {hint}")
         case 46:
             return UsageError(f"no such function: {words}")
         case 164 | 497:
