@@ -30,7 +30,7 @@ from windlass.engine.carding.beside import LINGER_S
 from windlass.engine.carding.maker import CardMaker
 from windlass.engine.carding.queue import CardWorker, Queue
 from windlass.history.base import Batch, NodeType, Row, SessionStart
-from windlass.history.cards import Marks
+from windlass.history.cards import CardMarks
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message, assistant, tool
 from windlass.tokens import size_up
@@ -65,7 +65,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
             now=time.time,
             clock=time.monotonic,
         )
-        marks = Marks({}, {})
+        marks = CardMarks({}, {})
         queue = Queue("s", count=size_up, marks=lambda: marks, record=lambda _: None)
         worker = CardWorker(keeper, maker, _row)
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from windlass.history.base import Batch, NodeType, Row, SessionStart
-from windlass.history.packing import LOG_COLUMNS
+from windlass.history.packing import LogRow
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message, canonical_json, to_dict, tool
 
@@ -108,9 +108,9 @@ class Plain:
         self.db = sqlite3.connect(folder / "plain.sqlite", isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = FULL")
-        columns = ", ".join(LOG_COLUMNS)
+        columns = ", ".join(LogRow._fields)
         self.db.execute(f"CREATE TABLE log ({columns}, body, PRIMARY KEY (session_no, seq))")
-        self.insert = f"INSERT INTO log VALUES ({', '.join('?' * (len(LOG_COLUMNS) + 1))})"
+        self.insert = f"INSERT INTO log VALUES ({', '.join('?' * (len(LogRow._fields) + 1))})"
         self.seq = 0
 
     def append(self, rows: Sequence[Row]) -> None:

@@ -33,7 +33,7 @@ from windlass.history.base import (
     Outcome,
     Row,
     SessionStart,
-    Shown,
+    ShownMessage,
     StateChange,
     request_hash,
 )
@@ -101,7 +101,7 @@ def make_batch(session: str, number: int) -> Batch:
     call = CallRecord(
         trace_id=rows[0].trace_id,
         model="none",
-        shown=(Shown(f"{first.content_hash}-1", "said in this phase", size),),
+        shown=(ShownMessage(f"{first.content_hash}-1", "said in this phase", size),),
         request_hash=request_hash([first.key], ()),
         tools=(),
         sent_tokens=size,

@@ -180,7 +180,7 @@ def server(folder: Path) -> Iterator[str]:
     from tests_apart.clickhouse.server import PASSWORD as PASSED
     from tests_apart.clickhouse.server import USER
 
-    from windlass.history.clickhouse.client import Client, Target
+    from windlass.history.clickhouse.client import ClickHouseClient, Target
 
     process = subprocess.Popen(
         [sys.executable, "-m", "tests_apart.clickhouse.server", str(folder / "engine")],
@@ -192,7 +192,7 @@ def server(folder: Path) -> Iterator[str]:
     assert process.stdout is not None
     assert process.stdin is not None
     port = int(process.stdout.readline())
-    client = Client(Target("", "default", host="127.0.0.1", port=port, user=USER), PASSED)
+    client = ClickHouseClient(Target("", "default", host="127.0.0.1", port=port, user=USER), PASSED)
     client.command("CREATE DATABASE bench")
     client.close()
     os.environ[PASSWORD] = PASSED

@@ -350,6 +350,7 @@ async def opened(
     await preload(load_engine)
     await fair()
     from windlass.engine.events import Waiting
+    from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, os.environ, folder or Path.cwd(), trust=trust)
     settings.check_trust()

@@ -16,7 +16,7 @@ from windlass.history.base import (
     Outcome,
     Row,
     SessionStart,
-    Shown,
+    ShownMessage,
     StateChange,
     request_hash,
 )
@@ -88,7 +88,7 @@ def call(
     """A call that saw these messages, given with their ids; `edited` by id are their new forms."""
     edited = edited or {}
     entries = tuple(
-        Shown(
+        ShownMessage(
             name,
             "said in this phase",
             12,

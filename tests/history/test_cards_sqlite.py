@@ -10,7 +10,7 @@ import pytest
 from tests.history.builders import a_session, row, start
 from tests.history.test_cards_kept import SAID, card
 from windlass.history import migrations
-from windlass.history.base import Batch, Finding
+from windlass.history.base import Batch, Discrepancy
 from windlass.history.sqlite import SqliteKeeper
 from windlass.history.verify import verify_store
 
@@ -47,7 +47,7 @@ def test_a_card_of_no_message_is_a_note(tmp_path: Path) -> None:
         keeper.put_cards("s", [card(id_), card(f"{'0' * 16}-1")])
         lost = f"session number 1, card {'0' * 16}-1"
         told = "is of no message, or its vector of no model"
-        assert list(keeper.verify()) == [Finding(lost, told, "note")]
+        assert list(keeper.verify()) == [Discrepancy(lost, told, "note")]
         db = sqlite3.connect(keeper.file)
         db.execute("UPDATE cards SET embedding = x'010203' WHERE message_id = ?", (id_,))
         db.commit()

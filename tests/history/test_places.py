@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import UsageError
-from windlass.history.clickhouse.tables import Shape, script
+from windlass.history.clickhouse.tables import TableOptions, script
 from windlass.history.places import open_place, read_address
 from windlass.history.sqlite import SqliteKeeper
 from windlass.settings import Settings, StoreAddress, read_store
@@ -43,7 +43,7 @@ def test_every_part_of_a_server_s_address() -> None:
     assert target.shown == "clickhouse://ann%40x@db.example:9123/team_log"
     assert place.blobs == "s3://bucket/p"
     assert place.files == HERE / "seen"
-    assert place.shape == Shape(ttl_days=90, vectors=256)
+    assert place.tables == TableOptions(ttl_days=90, vectors=256)
 
 
 def test_what_an_address_leaves_out() -> None:
@@ -129,7 +129,7 @@ def test_a_missing_object_library_is_told_with_its_extra(
 class TestTheStatements:
     @pytest.mark.req("AC-20", "AC-21", "AC-22")
     def test_have_the_documents_engine_order_and_indexes(self) -> None:
-        text = script(Shape(vectors=384))
+        text = script(TableOptions(vectors=384))
         cards = text[text.index("CREATE TABLE IF NOT EXISTS context_cards") :]
         cards = cards[: cards.index(";")]
         assert "ENGINE = ReplacingMergeTree(generated_at)" in cards
@@ -139,10 +139,10 @@ class TestTheStatements:
         assert "INDEX keywords_idx keywords TYPE bloom_filter" in cards
         assert "PARTITION BY toYYYYMM(day)" in text
         assert "TTL" not in text
-        assert "TTL day + INTERVAL 30 DAY" in script(Shape(ttl_days=30))
+        assert "TTL day + INTERVAL 30 DAY" in script(TableOptions(ttl_days=30))
 
     def test_for_a_cluster_replicate_and_distribute_every_table(self) -> None:
-        text = script(Shape(cluster="it's `mine`", ttl_days=7))
+        text = script(TableOptions(cluster="it's `mine`", ttl_days=7))
         assert text.count("ENGINE = Replicated") == 3
         path = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
         assert f"ReplicatedReplacingMergeTree({path}, generated_at)" in text

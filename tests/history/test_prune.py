@@ -9,8 +9,8 @@ import pytest
 
 from tests.history.builders import LONG, a_session, png, row, seen, start
 from windlass.errors import StoreError, UsageError
-from windlass.history import pruning
 from windlass.history.base import Batch, Keeper, Pruned
+from windlass.history.blobs import Blobs
 from windlass.messages import tool, user
 
 DAY = 86_400.0
@@ -87,7 +87,7 @@ def test_what_a_crash_left_behind_goes_with_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(pruning, "remove_files", crash)
+        patch.setattr(Blobs, "remove", crash)
         with pytest.raises(KeyboardInterrupt):
             keeper.prune(session_id="s2", now=0.0)
     assert [one for one in keeper.verify() if one.severity == "damage"] == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.history.builders import LONG, a_session, png, seen
 from windlass.errors import StoreError
-from windlass.history.base import Finding
+from windlass.history.base import Discrepancy
 from windlass.history.sqlite import SqliteKeeper
 from windlass.history.verify import verify_store
 from windlass.messages import ToolCall, tool
@@ -44,7 +44,7 @@ def change(store: Path, *statements: str) -> None:
 def told(store: Path) -> str:
     """All damage that is found, as one text."""
     found = list(verify_store(store))
-    assert all(isinstance(finding, Finding) for finding in found)
+    assert all(isinstance(finding, Discrepancy) for finding in found)
     return "\n".join(
         f"{finding.where}: {finding.what}" for finding in found if finding.severity == "damage"
     )
@@ -112,7 +112,9 @@ class TestBlobs:
     def test_that_nothing_names_are_only_notes(self, store: Path) -> None:
         sha = hashlib.sha256(b"orphan").hexdigest()
         blob(store, sha).write_bytes(b"orphan")
-        assert list(verify_store(store)) == [Finding(f"blob {sha}", "is named by nothing", "note")]
+        assert list(verify_store(store)) == [
+            Discrepancy(f"blob {sha}", "is named by nothing", "note")
+        ]
 
     def test_are_read_with_a_check(self, store: Path) -> None:
         for sha in (RESULT.key, seen(png(2)).sha256):

@@ -14,7 +14,7 @@ from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests o
 from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.history.base import Keeper
 from windlass.history.blobs import Blobs
-from windlass.history.clickhouse.client import Client, Target
+from windlass.history.clickhouse.client import ClickHouseClient, Target
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
 
 _databases = itertools.count(1)
@@ -54,7 +54,7 @@ def at_port(port: int, database: str) -> Target:
 def database(port: int) -> str:
     """A database of its own on the server."""
     name = f"test{next(_databases)}"
-    client = Client(at_port(port, "default"), PASSWORD)
+    client = ClickHouseClient(at_port(port, "default"), PASSWORD)
     client.command(f"CREATE DATABASE {name}")
     client.close()
     return name
@@ -74,7 +74,7 @@ def open_keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
     def make() -> ClickHouseKeeper:
         folder = tmp_path / "store"
         return ClickHouseKeeper(
-            Client(target, password), Blobs(folder / "blobs"), folder, grace_s=0
+            ClickHouseClient(target, password), Blobs(folder / "blobs"), folder, grace_s=0
         )
 
     return make

@@ -16,8 +16,8 @@ from windlass.cards.kept import CardOptions
 from windlass.engine.carding.maker import CardMaker
 from windlass.engine.carding.queue import CardWorker, Queue
 from windlass.history.base import Batch
-from windlass.history.cards import Marks
-from windlass.history.clickhouse.client import Client, LostConnectionError
+from windlass.history.cards import CardMarks
+from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionError
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
 from windlass.history.clickhouse.tables import CARDS
 from windlass.messages import user
@@ -54,7 +54,7 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
     )
 
     async def work() -> int:
-        queue = Queue("s", size_up, lambda: Marks({}, {}), lambda _: None)
+        queue = Queue("s", size_up, lambda: CardMarks({}, {}), lambda _: None)
         worker = CardWorker(keeper, maker, lambda _: row())
         trouble("kind=before&table=context_cards&skip=1&times=0")
         with pytest.raises(LostConnectionError):
@@ -70,7 +70,7 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
 
 @pytest.mark.req("AC-20", "AC-22")
 def test_a_card_of_no_message_is_a_note_and_the_table_is_the_documents(
-    keeper: ClickHouseKeeper, client: Client
+    keeper: ClickHouseKeeper, client: ClickHouseClient
 ) -> None:
     (id_,) = keeper.append(Batch("s", rows=[row(SAID[0])]))
     assert id_ is not None

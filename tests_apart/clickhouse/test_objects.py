@@ -16,7 +16,7 @@ from windlass.errors import StoreError, UsageError
 from windlass.history.base import Batch
 from windlass.history.blob_places import BlobPlace, open_blobs
 from windlass.history.blobs import Blobs
-from windlass.history.clickhouse.client import Client
+from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
 from windlass.messages import user
 
@@ -49,7 +49,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobPlace:
 def keeper(
     port: int, database: str, tmp_path: Path, s3: type[Handler]
 ) -> Iterator[ClickHouseKeeper]:
-    client = Client(at_port(port, database), PASSWORD)
+    client = ClickHouseClient(at_port(port, database), PASSWORD)
     folder = tmp_path / "store"
     with ClickHouseKeeper(client, open_blobs(ADDRESS, folder), folder, grace_s=0) as made:
         for batch in a_session():
@@ -146,7 +146,7 @@ class TestAHistoryWithItsBlobsThere:
         self, port: int, database: str, keeper: ClickHouseKeeper, s3: type[Handler]
     ) -> None:
         careful = ClickHouseKeeper(
-            Client(at_port(port, database), PASSWORD),
+            ClickHouseClient(at_port(port, database), PASSWORD),
             open_blobs(ADDRESS, keeper.folder),
             keeper.folder,
             grace_s=600,

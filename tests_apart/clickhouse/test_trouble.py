@@ -18,27 +18,32 @@ from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Batch
 from windlass.history.blobs import Blobs
+from windlass.history.clickhouse import appending
 from windlass.history.clickhouse import client as of_client
-from windlass.history.clickhouse import writing
-from windlass.history.clickhouse.client import Client, EngineError, LostConnectionError, Target
+from windlass.history.clickhouse.client import (
+    ClickHouseClient,
+    EngineError,
+    LostConnectionError,
+    Target,
+)
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
-from windlass.history.clickhouse.tables import Shape
+from windlass.history.clickhouse.tables import TableOptions
 from windlass.messages import user
 
 
 @pytest.fixture
-def client(port: int, database: str) -> Iterator[Client]:
-    made = Client(at_port(port, database), PASSWORD)
+def client(port: int, database: str) -> Iterator[ClickHouseClient]:
+    made = ClickHouseClient(at_port(port, database), PASSWORD)
     yield made
     made.close()
 
 
 @pytest.fixture
 def make(port: int, database: str, tmp_path: Path) -> Callable[..., ClickHouseKeeper]:
-    def keeper(shape: Shape | None = None) -> ClickHouseKeeper:
-        made = Client(at_port(port, database), PASSWORD)
+    def keeper(options: TableOptions | None = None) -> ClickHouseKeeper:
+        made = ClickHouseClient(at_port(port, database), PASSWORD)
         folder = tmp_path / "store"
-        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, shape=shape, grace_s=0)
+        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, options=options, grace_s=0)
 
     return keeper
 
@@ -128,7 +133,7 @@ class TestLostConnections:
         trouble: Callable[[str], None],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(writing, "INSERT_ROWS", 10)
+        monkeypatch.setattr(appending, "INSERT_ROWS", 10)
         batch = Batch("s", rows=[row(user(f"m{at}")) for at in range(35)])
         trouble("kind=before&skip=2&times=0")  # two of four inserts arrive
         with pytest.raises(LostConnectionError):
@@ -149,7 +154,7 @@ class TestLostConnections:
         assert len(texts(keeper)) == 60
 
     def test_a_server_that_writes_repeated_inserts_twice_is_found_out(
-        self, keeper: ClickHouseKeeper, client: Client, trouble: Callable[[str], None]
+        self, keeper: ClickHouseKeeper, client: ClickHouseClient, trouble: Callable[[str], None]
     ) -> None:
         client.command("ALTER TABLE record MODIFY SETTING non_replicated_deduplication_window = 0")
         trouble("kind=after")
@@ -214,7 +219,7 @@ class TestSeveralWriters:
 
 class TestWrongAddresses:
     def opened(self, target: Target, password: str | None, tmp_path: Path) -> None:
-        ClickHouseKeeper(Client(target, password), Blobs(tmp_path), tmp_path)
+        ClickHouseKeeper(ClickHouseClient(target, password), Blobs(tmp_path), tmp_path)
 
     @pytest.mark.parametrize("password", ["wr0ng-s3cret", None])
     def test_a_wrong_password(
@@ -237,13 +242,15 @@ class TestWrongAddresses:
             self.opened(target, None, tmp_path)
 
     def test_a_database_of_something_else(
-        self, client: Client, make: Callable[..., ClickHouseKeeper]
+        self, client: ClickHouseClient, make: Callable[..., ClickHouseKeeper]
     ) -> None:
         client.command("CREATE TABLE record (a Int32) ENGINE = MergeTree ORDER BY a")
         with pytest.raises(StoreError, match="of something else"):
             make()
 
-    def test_a_newer_store(self, client: Client, make: Callable[..., ClickHouseKeeper]) -> None:
+    def test_a_newer_store(
+        self, client: ClickHouseClient, make: Callable[..., ClickHouseKeeper]
+    ) -> None:
         make().close()
         client.command("ALTER TABLE record MODIFY COMMENT 'windlass history, version 99'")
         with pytest.raises(StoreError, match=r"newer Windlass \(its version 99"):
@@ -253,8 +260,8 @@ class TestWrongAddresses:
         code = """if True:
             import sys
             from windlass.errors import StoreError
-            from windlass.history.clickhouse.client import Client, Target
-            client = Client(Target("chdb://kept", "d", path=sys.argv[1]), None)
+            from windlass.history.clickhouse.client import ClickHouseClient, Target
+            client = ClickHouseClient(Target("chdb://kept", "d", path=sys.argv[1]), None)
             try:
                 client.open()
             except StoreError as error:
@@ -277,15 +284,15 @@ class TestWrongAddresses:
         assert first.returncode == 0
 
     def test_a_second_engine_in_one_process(self, engine: str, tmp_path: Path) -> None:
-        here = Client(Target("chdb://here", "d", path=engine), None)
+        here = ClickHouseClient(Target("chdb://here", "d", path=engine), None)
         here.open()
         with pytest.raises(StoreError, match="one folder open in a process"):
-            Client(Target("chdb://there", "d", path=str(tmp_path / "e")), None).open()
+            ClickHouseClient(Target("chdb://there", "d", path=str(tmp_path / "e")), None).open()
         here.close()
 
 
 class TestFeatures:
-    def test_a_missing_one_is_named(self, client: Client) -> None:
+    def test_a_missing_one_is_named(self, client: ClickHouseClient) -> None:
         with pytest.raises(EngineError, match=r"lacks a setting .*no_such_thing"):
             client.command(
                 "CREATE TABLE t (a Int32) ENGINE = MergeTree ORDER BY a SETTINGS no_such_thing = 1"
@@ -300,7 +307,7 @@ class TestFeatures:
         assert keeper._client._insert_settings["wait_for_async_insert"] == 1
 
     def test_an_index_that_lies_behind_loses_nothing(
-        self, keeper: ClickHouseKeeper, client: Client
+        self, keeper: ClickHouseKeeper, client: ClickHouseClient
     ) -> None:
         client.command("ALTER TABLE record DROP INDEX content_hash_idx")
         keeper.append(Batch("s", rows=[row(user("old"))]))
@@ -316,7 +323,7 @@ class TestFeatures:
             assert found == [{"content_json": f'"{said.text}"'}]
 
     def test_sessions_expire_whole(
-        self, make: Callable[..., ClickHouseKeeper], client: Client
+        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient
     ) -> None:
         with make() as keeper:
             for batch in a_session("old"):
@@ -324,7 +331,7 @@ class TestFeatures:
             young = Batch("young", start=start(4e9), rows=[row(user("a"))])
             keeper.append(young)
             with pytest.raises(UsageError, match="do not expire after 30 days") as found:
-                make(Shape(ttl_days=30))
+                make(TableOptions(ttl_days=30))
             bank = Batch("memory:notes", start=start(), rows=[row(user("kept"))])
             keeper.append(bank)
             command = re.search("run (ALTER .*), or", str(found.value))
@@ -337,13 +344,13 @@ class TestFeatures:
             assert kept.row.message == user("kept")
             assert list(keeper.rows("old")) == []
             assert damage(keeper) == []
-        make(Shape(ttl_days=30)).close()
+        make(TableOptions(ttl_days=30)).close()
 
     def test_tables_are_made_to_expire(
-        self, make: Callable[..., ClickHouseKeeper], client: Client
+        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient
     ) -> None:
-        make(Shape(ttl_days=30)).close()
-        make(Shape(ttl_days=30)).close()
+        make(TableOptions(ttl_days=30)).close()
+        make(TableOptions(ttl_days=30)).close()
         found = client.select("SELECT name FROM system.tables WHERE engine_full LIKE '%TTL%30%'")
         assert {name for (name,) in found} == {"record", "context_cards"}
 
@@ -368,7 +375,7 @@ class TestDamage:
     def test_by_other_hands_is_named(
         self,
         make: Callable[..., ClickHouseKeeper],
-        client: Client,
+        client: ClickHouseClient,
         statement: str,
         expected: str,
     ) -> None:
@@ -380,7 +387,7 @@ class TestDamage:
             assert expected in "\n".join(damage(keeper))
 
     def test_of_bodies_and_blobs_is_named(
-        self, make: Callable[..., ClickHouseKeeper], client: Client, tmp_path: Path
+        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient, tmp_path: Path
     ) -> None:
         with make() as keeper:
             for batch in a_session():

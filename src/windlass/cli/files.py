@@ -18,7 +18,7 @@ from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.output import out, print_json, print_table
 from windlass.cli.trusting import tell_unchecked, unchecked
 from windlass.errors import CascadeError, Mistake, StoreError, UsageError
-from windlass.history.base import Finding
+from windlass.history.base import Discrepancy
 from windlass.history.verify import verify_store
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
@@ -106,7 +106,7 @@ def verify_command(store: str | None, *, as_json: bool) -> None:
         )
 
 
-def _findings(settings: Settings) -> list[Finding]:
+def _findings(settings: Settings) -> list[Discrepancy]:
     store = settings.store
     if isinstance(store, Path):
         if not store.is_dir():

@@ -15,13 +15,13 @@ def schema_command(
 ) -> None:
     """Print the schema of cascades or tasks, or the statements that make a store."""
     if of == "clickhouse":
-        from windlass.history.clickhouse.tables import Shape, script
+        from windlass.history.clickhouse.tables import TableOptions, script
 
         for name, value in (("--ttl-days", ttl_days), ("--vectors", vectors)):
             if value is not None and value < 1:
                 raise UsageError(f"{name} must be a whole number from 1, not {value}")
-        shape = Shape(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
-        out.print(script(shape), markup=False, highlight=False, soft_wrap=True, end="")
+        options = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
+        out.print(script(options), markup=False, highlight=False, soft_wrap=True, end="")
         return
     if of not in ("cascade", "operators"):
         known = ("cascade", "clickhouse", "operators")

@@ -28,7 +28,7 @@ from windlass.engine.windows import (
 )
 from windlass.errors import ContextTooLong
 from windlass.fair import beside, fair
-from windlass.history.base import CallRecord, NodeType, Shown, request_hash
+from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.window.entries import Entry
 from windlass.wire.base import Reply
 
@@ -143,6 +143,6 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     )
 
 
-def _shown(entry: Entry, tokens: int) -> Shown:
+def _shown(entry: Entry, tokens: int) -> ShownMessage:
     body = entry.message.key if entry.edited else None
-    return Shown(entry.item.id, entry.reason, tokens, shown_as=body, because=entry.because)
+    return ShownMessage(entry.item.id, entry.reason, tokens, shown_as=body, because=entry.because)

@@ -71,7 +71,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMessage:
     """One message of a window, in place: what it stands for, and why it is there.
 
     `message_id` is the occurrence it stands for. `shown_as` is the key of the body
@@ -99,7 +99,7 @@ class CallRecord:
 
     trace_id: str
     model: str
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownMessage, ...]
     request_hash: str
     tools: tuple[Mapping[str, Any], ...]
     sent_tokens: int
@@ -214,7 +214,7 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Discrepancy:
     """Something `verify` found: `where` names the thing, `what` how it disagrees."""
 
     where: str
@@ -354,7 +354,7 @@ class Keeper(Protocol):
         """
         ...
 
-    def verify(self) -> Iterator[Finding]:
+    def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, windows and links again and yield what disagrees."""
         ...
 

@@ -81,8 +81,8 @@ def open_blobs(place: str, folder: Path) -> BlobPlace:
 
     Raises UsageError for an address of another kind, and where the library is missing.
     """
-    scheme, found, _ = place.partition("://")
-    if not found:
+    scheme, separator, _ = place.partition("://")
+    if not separator:
         return Blobs(folder / Path(place).expanduser())
     if scheme not in _SCHEMES:
         raise UsageError(
@@ -166,8 +166,8 @@ class ObjectBlobs:
     def list(self) -> Iterator[str]:
         """The names of all blobs."""
         for portion in self._do("list"):
-            for found in portion:
-                name = str(found["path"]).rpartition("/")[2]
+            for entry in portion:
+                name = str(entry["path"]).rpartition("/")[2]
                 if _NAME.fullmatch(name):
                     yield name
 

@@ -64,9 +64,9 @@ def tighten(*paths: Path) -> None:
         return
     for path in paths:
         with suppress(OSError):  # a medium that cannot be written stays as it is
-            told = path.stat()
-            if told.st_uid == os.geteuid() and told.st_mode & 0o077:
-                path.chmod(told.st_mode & PRIVATE_FOLDER)
+            stat = path.stat()
+            if stat.st_uid == os.geteuid() and stat.st_mode & 0o077:
+                path.chmod(stat.st_mode & PRIVATE_FOLDER)
 
 
 def open_private(path: Path, mode: int = PRIVATE_FILE) -> int:
@@ -79,6 +79,22 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """The files in the places where a store keeps visible names."""
+    return [*folder.glob("images/*/*/image_*"), *folder.glob("storage/tool_results/*.json")]
+
+
+def remove_visible(folder: Path, names: Collection[str]) -> None:
+    """Remove every visible file that is not among `names`, and folders left empty."""
+    for path in visible_files(folder):
+        if path.relative_to(folder).as_posix() not in names:
+            path.unlink(missing_ok=True)
+    for level in ("images/*/*", "images/*"):
+        for path in folder.glob(level):
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 class Blobs:
@@ -128,18 +144,18 @@ class Blobs:
     def _is_stored(self, sha256: str, data: bytes) -> bool:
         path = self.path(sha256)
         try:
-            told = path.stat()
+            stat = path.stat()
         except FileNotFoundError:
             return False
-        if told.st_size != len(data):
+        if stat.st_size != len(data):
             return False
-        if self._sure.get(sha256) != _seen(told):
+        if self._sure.get(sha256) != _seen(stat):
             if file_digest(path) != sha256:
                 return False
             # Another process may have renamed it a moment ago and not yet synced the
             # folder: our record must not name what a loss of power could still take.
             sync_folder(path.parent)
-            self._sure[sha256] = _seen(told)
+            self._sure[sha256] = _seen(stat)
         return True
 
     def _make_folders(self) -> None:
@@ -236,9 +252,9 @@ class Blobs:
         self.path(sha256).unlink(missing_ok=True)
 
 
-def _seen(told: os.stat_result) -> tuple[int, int, int]:
+def _seen(stat: os.stat_result) -> tuple[int, int, int]:
     """What of a file changes when its bytes do."""
-    return told.st_ino, told.st_size, told.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _each(do: Callable[[_Item], None], items: Collection[_Item]) -> None:

@@ -30,6 +30,24 @@ _NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
+class CalloutMark:
+    """What a row that marks a message says: the message, its name, and who marked it."""
+
+    message_id: str
+    name: str
+    by: str
+
+    @classmethod
+    def read(cls, stored: StoredRow) -> CalloutMark | None:
+        """The mark of a row; None: it is another kind of row."""
+        row = stored.row
+        if row.node_type != NodeType.DECISION or row.metadata.get("kind") != KIND:
+            return None
+        message_id, name, by = (str(row.metadata[key]) for key in ("message_id", "name", "by"))
+        return cls(message_id, name, by)
+
+
+@dataclass(frozen=True, slots=True)
 class Callout:
     """A marked message: `stored` is its row, `name` what it is called.
 
@@ -53,47 +71,34 @@ def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
 
     `rows` are those of one session in order; a part of them tells what was marked by then.
     """
-    said: dict[str, StoredRow] = {}
-    marks: dict[str, StoredRow] = {}
+    messages: dict[str, StoredRow] = {}
+    callouts: dict[str, Callout] = {}
     for stored in rows:
         if stored.id is not None:
-            said[stored.id] = stored
-        elif is_mark(stored):
-            marks[str(stored.row.metadata["message_id"])] = stored
-    return tuple(
-        Callout(
-            name=str(mark.row.metadata["name"]),
-            by=str(mark.row.metadata["by"]),
-            marked=mark.row.timestamp,
-            stored=said[message_id],
-        )
-        for message_id, mark in sorted(marks.items(), key=lambda pair: said[pair[0]].seq)
-    )
-
-
-def is_mark(stored: StoredRow) -> bool:
-    """Whether the row marks a message."""
-    row = stored.row
-    return row.node_type == NodeType.DECISION and row.metadata.get("kind") == KIND
+            messages[stored.id] = stored
+        elif mark := CalloutMark.read(stored):
+            message = messages[mark.message_id]
+            callouts[mark.message_id] = Callout(mark.name, mark.by, stored.row.timestamp, message)
+    return tuple(sorted(callouts.values(), key=lambda callout: callout.stored.seq))
 
 
 def mark_of(message_id: str, name: str, by: By, **details: Any) -> Mapping[str, Any]:
     """The metadata of the row that marks a message; `name` is one that `checked_name` gave."""
-    told = f"called out as {name!r}: {message_id} (by {by})"
-    return {"kind": KIND, "text": told, "message_id": message_id, "name": name, "by": by, **details}
+    text = f"called out as {name!r}: {message_id} (by {by})"
+    return {"kind": KIND, "text": text, "message_id": message_id, "name": name, "by": by, **details}
 
 
 def checked_name(name: str) -> str:
     """A name without what surrounds it. Raises UsageError where it is none."""
-    said = " ".join(name.split())
-    if not said:
+    cleaned = " ".join(name.split())
+    if not cleaned:
         raise UsageError("a callout needs a name, such as 'decision'")
-    if len(said) > LONGEST_NAME:
+    if len(cleaned) > LONGEST_NAME:
         raise UsageError(
-            f"the name of a callout has at most {LONGEST_NAME} characters, not {len(said)}: "
-            f"{said[:40]!r}..."
+            f"the name of a callout has at most {LONGEST_NAME} characters, not {len(cleaned)}: "
+            f"{cleaned[:40]!r}..."
         )
-    return said
+    return cleaned
 
 
 def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
@@ -103,17 +108,17 @@ def find_message(rows: Sequence[StoredRow], ref: str) -> StoredRow:
     one (4 digits or more) that no other message shares, or the name of a tool: its newest
     result. Raises UsageError with what is known where it names none, or more than one.
     """
-    wanted = ref.strip().removeprefix(REF)
+    target = ref.strip().removeprefix(REF)
     messages = [stored for stored in rows if stored.id is not None]
     for stored in reversed(messages):
-        if wanted in (stored.id, _short(stored)):
+        if target in (stored.id, _short(stored)):
             return stored
     for stored in reversed(messages):
         message = stored.row.message
-        if message is not None and message.role == "tool" and message.name == wanted:
+        if message is not None and message.role == "tool" and message.name == target:
             return stored
     newest_of = {_short(stored): stored for stored in messages}
-    near = matching(wanted, newest_of)
+    near = matching(target, newest_of)
     if len(near) == 1:
         return newest_of[near[0]]
     if near:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from windlass.cards.card import Card
 from windlass.history.base import Keeper, NodeType, StoredRow
-from windlass.history.callouts import is_mark
+from windlass.history.callouts import CalloutMark
 from windlass.history.lost import Lost
 from windlass.window.entries import Item
 
@@ -44,27 +44,43 @@ def item_of(stored: StoredRow) -> Item | None:
     row = stored.row
     if row.message is None or stored.id is None or isinstance(row.message, Lost):
         return None
-    brought = row.message.role == "tool" and row.message.name in _BRINGS_BACK
-    brought = brought or row.metadata.get("kind") == "expand"
+    from_tool = row.message.role == "tool" and row.message.name in _BRINGS_BACK
+    recalled = from_tool or row.metadata.get("kind") == "expand"
     return Item(
         id=stored.id,
         message=row.message,
-        node="recall" if brought else row.node_type,
+        node="recall" if recalled else row.node_type,
         phase=row.phase,
         turn=row.turn,
         attempt=row.attempt,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PinMark:
+    """What a row says that makes a message an anchor, or no anchor any more."""
+
+    message_id: str
+    pinned: bool
+
+    @classmethod
+    def read(cls, stored: StoredRow) -> PinMark | None:
+        """The mark of a row; None: it is another kind of row."""
+        row = stored.row
+        if row.node_type != NodeType.DECISION or row.metadata.get("kind") != PIN:
+            return None
+        return cls(str(row.metadata["message_id"]), bool(row.metadata["pinned"]))
+
+
 @dataclass(slots=True)
-class Marks:
+class CardMarks:
     """What people, models and rules marked so far: names of callouts and pins, by message id."""
 
     callouts: dict[str, str]
     pins: dict[str, bool]
 
     @classmethod
-    def of(cls, rows: Iterable[StoredRow]) -> Marks:
+    def of(cls, rows: Iterable[StoredRow]) -> CardMarks:
         """The marks among a session's rows, the newest of each message."""
         marks = cls({}, {})
         for stored in rows:
@@ -73,11 +89,10 @@ class Marks:
 
     def take(self, stored: StoredRow) -> None:
         """Count one more row in."""
-        told = stored.row.metadata
-        if is_mark(stored):
-            self.callouts[str(told["message_id"])] = str(told["name"])
-        elif stored.row.node_type == NodeType.DECISION and told.get("kind") == PIN:
-            self.pins[str(told["message_id"])] = bool(told["pinned"])
+        if mark := CalloutMark.read(stored):
+            self.callouts[mark.message_id] = mark.name
+        elif pin := PinMark.read(stored):
+            self.pins[pin.message_id] = pin.pinned
 
     def on(self, card: Card) -> Card:
         """The card as it is marked; the same one where it says so already."""
@@ -89,8 +104,8 @@ class Marks:
 
 def pin_of(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
     """The metadata of the row that makes a message an anchor (or not) by a user's word."""
-    told = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
-    return {"kind": PIN, "text": told, "message_id": message_id, "pinned": pinned, "by": "user"}
+    text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
+    return {"kind": PIN, "text": text, "message_id": message_id, "pinned": pinned, "by": "user"}
 
 
 def mark_cards(keeper: Keeper, session_id: str, now: float) -> int:
@@ -98,7 +113,7 @@ def mark_cards(keeper: Keeper, session_id: str, now: float) -> int:
     cards = keeper.cards(session_id)
     if not cards:
         return 0
-    marks = Marks.of(keeper.rows(session_id))
+    marks = CardMarks.of(keeper.rows(session_id))
     behind = [marked for card in cards if (marked := marks.on(card)) is not card]
     # Cards of the same second are told apart by their order: the later one stands.
     keeper.put_cards(session_id, [replace(card, generated_at=int(now)) for card in behind])

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 from windlass.errors import StoreError
 from windlass.history.blobs import Blobs, open_private
 from windlass.history.lost import Lost
+from windlass.history.migrations import STEPS, migrate, version
 
 FILE: Final = "windlass.sqlite"
 Synchronous = Literal["FULL", "NORMAL"]
@@ -88,12 +89,12 @@ def _register(db: sqlite3.Connection, blobs: Blobs) -> None:
     def stored(key: str, body: str | None) -> dict[str, Any]:
         # One that is damaged hides itself and no other row.
         try:
-            found: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
+            stored_body: dict[str, Any] = json.loads(body if body is not None else blobs.read(key))
         except FileNotFoundError:
             return {"content": Lost.of(key, f"its file {key} is missing").text}
         except (OSError, ValueError) as error:
             return {"content": Lost.of(key, f"its file {key} is damaged ({error})").text}
-        return found
+        return stored_body
 
     def content(key: str, body: str | None) -> str | None:
         value = stored(key, body)["content"]
@@ -120,7 +121,7 @@ def _wal(db: sqlite3.Connection, busy_s: float) -> None:
             time.sleep(0.01)
 
 
-def writing(
+def _writing(
     file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
 ) -> sqlite3.Connection:
     """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
@@ -138,7 +139,7 @@ def writing(
     return db
 
 
-def reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
+def connect_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
     """A connection that cannot write: it takes no write lock and sees what others commit.
 
     On a medium that cannot be written it sees what is there now.
@@ -156,7 +157,7 @@ def reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
     return db
 
 
-def copied(file: Path, blobs: Blobs) -> sqlite3.Connection:
+def _copied(file: Path, blobs: Blobs) -> sqlite3.Connection:
     """A connection to a copy of the database, which is removed when it is closed."""
     folder = TemporaryDirectory(prefix="windlass-")
     try:
@@ -196,7 +197,7 @@ def _frozen(file: Path, blobs: Blobs, busy_s: float) -> sqlite3.Connection:
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:
         # A process was killed before it moved these commits into the file.
-        return copied(file, blobs)
+        return _copied(file, blobs)
     return _read_only(file, blobs, busy_s, "mode=ro&immutable=1")
 
 
@@ -210,3 +211,37 @@ def _read_only(file: Path, blobs: Blobs, busy_s: float, how: str) -> sqlite3.Con
     )
     _register(db, blobs)
     return db
+
+
+def open_writing(
+    file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
+) -> sqlite3.Connection:
+    """A connection that appends. Raises sqlite3.Error, StoreError."""
+    db = _writing(file, blobs, busy_s=busy_s, synchronous=synchronous)
+    try:
+        migrate(db, str(file))
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
+    """A connection that cannot write. An older store that could not be brought up is copied."""
+    db = connect_reading(file, blobs, busy_s=busy_s)
+    if version(db) < len(STEPS):
+        db.close()
+        db = _copied(file, blobs)
+        migrate(db, str(file))
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def check_writable(db: sqlite3.Connection) -> None:
+    """Raise sqlite3.OperationalError where the database cannot be written; nothing is changed."""
+    try:
+        db.execute("BEGIN IMMEDIATE")  # which a database that cannot be written takes
+        db.execute(f"PRAGMA user_version = {version(db)}")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")

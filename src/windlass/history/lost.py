@@ -14,7 +14,7 @@ from windlass.history.base import NodeType
 from windlass.history.blob_places import BlobPlace
 from windlass.messages import Message, Role, Text
 
-_ROLES: Final[dict[NodeType, Role]] = {
+_ROLES: Final[dict[str, Role]] = {
     NodeType.SYSTEM: "system",
     NodeType.AGENT: "assistant",
     NodeType.FOLLOW_UP: "assistant",
@@ -29,24 +29,24 @@ class Lost(Message):
     @classmethod
     def of(cls, key: str, why: str, role: Role = "user") -> Lost:
         """The stand-in for the message with this key."""
-        made = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
-        made.__dict__["key"] = key  # else it would be worked out from this text
-        return made
+        message = cls(role, (Text(f"[message {key[:16]} cannot be read: {why}]"),))
+        message.__dict__["key"] = key  # else it would be worked out from this text
+        return message
 
-    def said_in(self, node_type: NodeType) -> Lost:
+    def in_row(self, node_type: str) -> Lost:
         """The same in the role that messages of such a row have."""
-        made = Lost(_ROLES.get(node_type, self.role), self.parts)
-        made.__dict__["key"] = self.key
-        return made
+        message = Lost(_ROLES.get(node_type, self.role), self.parts)
+        message.__dict__["key"] = self.key
+        return message
 
 
 def once_each(tell: Callable[[str], None]) -> Callable[[str], None]:
     """`tell`, for texts that it has not heard."""
-    told: set[str] = set()
+    heard: set[str] = set()
 
     def hear(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in heard:
+            heard.add(text)
             tell(text)
 
     return hear

@@ -63,16 +63,6 @@ class _Missing:
         self.messages.update(each.key for each in messages if isinstance(each, Lost))
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What a session has besides its rows."""
-
-    calls: Sequence[Any]
-    edits: Sequence[Any]
-    state: Sequence[Any]
-    outcomes: Sequence[Any]
-
-
 def migrate(
     source: Keeper,
     target: Keeper,
@@ -95,7 +85,7 @@ def migrate(
     for number, info in enumerate(listed, 1):
         if on_session is not None:
             on_session(number, len(listed), info.session_id)
-        yield _copy(source, target, info, on_lost, known=info.session_id in there)
+        yield _copy(source, target, info, on_lost, begun=info.session_id in there)
 
 
 def _copy(
@@ -104,44 +94,37 @@ def _copy(
     info: SessionInfo,
     on_lost: Callable[[str], None],
     *,
-    known: bool,
+    begun: bool,
 ) -> Copied:
     name = info.session_id
     start = source.start(name)
-    if not known:
+    if not begun:
         target.append(Batch(name, start=start))
     elif target.start(name) != start:
         raise _differs(name, "how it began")
-    parts = _parts(source, name)
-    done = _parts(target, name)
-    rest = Batch(
-        name,
-        calls=_rest(name, "calls", parts.calls, done.calls),
-        edits=_rest(name, "edits", parts.edits, done.edits),
-        state=_rest(name, "state", parts.state, done.state),
-        outcomes=_rest(name, "outcomes", parts.outcomes, done.outcomes),
-    )
+    parts, arrived = _parts(source, name), _parts(target, name)
+    rest: dict[str, Any] = {what: _rest(name, what, parts[what], arrived[what]) for what in parts}
     new_rows = 0
     for portion in _portions(_new_rows(source, target, name)):
         gone: set[str] = set()
         rows = [_with_bytes(source, stored, gone) for stored in portion]
         target.append(Batch(name, rows=rows, lost=frozenset(gone)))
         new_rows += len(portion)
-    target.append(rest)
+    target.append(Batch(name, **rest))
     for ref, key in source.results(name):
         target.store_tool_result(name, ref, key)
     lost, missing = _Missing(), _Missing()
-    told = fingerprint(source, name, lost)
-    arrived = fingerprint(target, name, missing)
+    sent = fingerprint(source, name, lost)
+    copied = fingerprint(target, name, missing)
     for sha in sorted(lost.pictures):
         on_lost(f"the file of picture {sha!r} of session {name!r} is missing or has been changed")
     there = missing.messages <= lost.messages and missing.pictures <= lost.pictures
-    if arrived != told or not there:
+    if copied != sent or not there:
         raise StoreError(
-            f"session {name!r} did not arrive whole (source {told}, target {arrived}): run "
+            f"session {name!r} did not arrive whole (source {sent}, target {copied}): run "
             "`windlass verify` on both stores"
         )
-    return replace(told, new_rows=new_rows, cards=_copy_cards(source, target, name))
+    return replace(sent, new_rows=new_rows, cards=_copy_cards(source, target, name))
 
 
 def _copy_cards(source: Keeper, target: Keeper, name: str) -> int:
@@ -149,8 +132,8 @@ def _copy_cards(source: Keeper, target: Keeper, name: str) -> int:
 
     Cards are derived and may be made anew on both sides: the newer one of a message stands.
     """
-    given = source.cards(name)
-    new = _newer(given, target.cards(name))
+    cards = source.cards(name)
+    new = _newer(cards, target.cards(name))
     for at in range(0, len(new), _CARDS):
         target.put_cards(name, new[at : at + _CARDS])
     missing = _newer(new, target.cards(name)) if new else []
@@ -159,26 +142,32 @@ def _copy_cards(source: Keeper, target: Keeper, name: str) -> int:
             f"{len(missing)} cards of session {name!r} did not arrive, the first that of message "
             f"{missing[0].id}: run `windlass verify` on both stores"
         )
-    return len(given)
+    return len(cards)
 
 
 def _newer(cards: Sequence[Card], than: Sequence[Card]) -> list[Card]:
-    known = {card.id: card for card in than}
+    others = {card.id: card for card in than}
     return [
         card
         for card in cards
-        if (other := known.get(card.id)) is None
+        if (other := others.get(card.id)) is None
         or (card != other and card.generated_at >= other.generated_at)
     ]
 
 
-def _parts(keeper: Keeper, name: str) -> _Parts:
-    return _Parts(keeper.calls(name), keeper.edits(name), keeper.state(name), keeper.outcomes(name))
+def _parts(keeper: Keeper, name: str) -> dict[str, Sequence[Any]]:
+    """What a session has besides its rows, by the fields of a batch."""
+    return {
+        "calls": keeper.calls(name),
+        "edits": keeper.edits(name),
+        "state": keeper.state(name),
+        "outcomes": keeper.outcomes(name),
+    }
 
 
 def _rest(name: str, what: str, source: Sequence[_Item], target: Sequence[_Item]) -> list[_Item]:
     """What the target lacks. Raises StoreError where it has something else."""
-    if [_plain(one) for one in source[: len(target)]] != [_plain(one) for one in target]:
+    if _plain(source[: len(target)]) != _plain(target):
         raise _differs(name, f"its {what}")
     return list(source[len(target) :])
 
@@ -257,7 +246,7 @@ def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> C
     pictures: set[str] = set()
     for stored in keeper.rows(name):
         rows += 1
-        take([stored.seq, stored.id, stored.key, packing.log_values(stored.row)])
+        take([stored.seq, stored.id, stored.key, packing.log_row(stored.row)])
         message = stored.row.message
         if missing is not None:
             missing.take(message)
@@ -270,18 +259,18 @@ def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> C
             _picture(keeper, sha, missing.pictures)
     parts = _parts(keeper, name)
     if missing is not None:
-        missing.take(*(edit.replacement for edit in parts.edits))
-        missing.take(*(body for call in parts.calls for body in call.bodies))
-    for part in (parts.calls, parts.edits, parts.state, parts.outcomes, keeper.results(name)):
+        missing.take(*(edit.replacement for edit in parts["edits"]))
+        missing.take(*(body for call in parts["calls"] for body in call.bodies))
+    for part in (*parts.values(), keeper.results(name)):
         take([len(part)])
-        for one in part:
-            take(one)
+        for record in part:
+            take(record)
     return Copied(
         session_id=name,
         rows=rows,
         new_rows=0,
-        calls=len(parts.calls),
-        edits=len(parts.edits),
+        calls=len(parts["calls"]),
+        edits=len(parts["edits"]),
         pictures=len(pictures),
         cards=0,
         hash=digest.hexdigest(),
@@ -300,7 +289,7 @@ def _plain(value: Any) -> Any:
         case list() | tuple():
             return [_plain(item) for item in value]
         case _:
-            return [_plain(getattr(value, one.name)) for one in fields(value)]
+            return [_plain(getattr(value, each.name)) for each in fields(value)]
 
 
 def _differs(name: str, what: str) -> StoreError:

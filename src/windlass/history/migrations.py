@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from windlass.errors import StoreError
-from windlass.history.schema import TABLES_1, VIEWS_1
-from windlass.history.schema_cards import TABLES_2, VIEWS_2
+from windlass.history.schema import TABLES_1, TABLES_2, VIEWS_1, VIEWS_2
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -48,23 +47,23 @@ def migrate(db: sqlite3.Connection, place: str, steps: Sequence[Step] = STEPS) -
     step is decided inside the write lock. Raises StoreError for a store newer than
     `steps`, or for a database that is not a Windlass store.
     """
-    while (found := version(db)) < len(steps):
+    while (current := version(db)) < len(steps):
         try:
             db.execute("BEGIN IMMEDIATE")
-            found = version(db)
-            if found == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            current = version(db)
+            if current == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise StoreError(
                     f"{place!r} is a SQLite database of something else: name another store folder"
                 )
-            if found < len(steps):
-                steps[found](db)
-                db.execute(f"PRAGMA user_version = {found + 1}")
+            if current < len(steps):
+                steps[current](db)
+                db.execute(f"PRAGMA user_version = {current + 1}")
             db.execute("COMMIT")
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-    if found > len(steps):
+    if current > len(steps):
         raise StoreError(
-            f"the store {place!r} was written by a newer Windlass (its version {found}, "
+            f"the store {place!r} was written by a newer Windlass (its version {current}, "
             f"this one knows {len(steps)}): update Windlass, or name another store"
         )

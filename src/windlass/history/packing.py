@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from windlass.history.base import NodeType, Row, Shown
+from windlass.history.base import NodeType, Row, ShownMessage, Status
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -36,7 +37,7 @@ def optional(value: str | None) -> str | None:
     return None if value is None else text(value)
 
 
-def real(value: float | None) -> float | None:
+def real(value: float | None) -> Any:
     """`value` as SQLite gives it back: a float, and None for NaN, which SQLite has no place for."""
     if value is None or value != value:  # noqa: PLR0124 - NaN only
         return None
@@ -132,37 +133,29 @@ def against(base: Sequence[_Item], now: Sequence[_Item]) -> list[_Item | list[in
     return packed
 
 
-def _slice(base: Sequence[_Item], run: Sequence[int]) -> Sequence[_Item]:
-    start, end = run
-    if not 0 <= start < end <= len(base):
-        raise ValueError(f"entries {start} to {end} of a list of {len(base)}")
-    return base[start:end]
-
-
-def pack_window(packed: Sequence[Shown | list[int]]) -> str:
+def pack_window(packed: Sequence[ShownMessage | list[int]]) -> str:
     """The JSON of a window that was packed `against` the one before it."""
     return text(
         _encode([entry if isinstance(entry, list) else _shown_list(entry) for entry in packed])
     )
 
 
-def _shown_list(entry: Shown) -> list[Any]:
+def _shown_list(entry: ShownMessage) -> list[Any]:
     values = [entry.message_id, entry.reason, entry.tokens, entry.shown_as, entry.because]
     return values if entry.shown_as or entry.because else values[:3]
 
 
-def unpack_window(base: Sequence[Shown], packed: str) -> tuple[Shown, ...]:
+def unpack_window(base: Sequence[ShownMessage], packed: str) -> tuple[ShownMessage, ...]:
     """The window that `pack_window` made `packed` of. Raises ValueError on anything else."""
-    window: list[Shown] = []
-    for entry in _json_list(packed):
-        match entry:
-            case [int(), int()]:
-                window.extend(_slice(base, cast("list[int]", entry)))
-            case [str(), str(), _, *rest] if len(rest) in (0, 2):
-                window.append(Shown(*entry))
-            case _:
-                raise ValueError(f"no entry of a window: {entry!r}")
-    return tuple(window)
+    return _unpack(base, packed, _shown_message)
+
+
+def _shown_message(entry: Any) -> ShownMessage:
+    match entry:
+        case [str(), str(), _, *rest] if len(rest) in (0, 2):
+            return ShownMessage(*entry)
+        case _:
+            raise ValueError(f"no entry of a window: {entry!r}")
 
 
 def pack_keys(base: Sequence[str], now: Sequence[str]) -> str:
@@ -171,114 +164,173 @@ def pack_keys(base: Sequence[str], now: Sequence[str]) -> str:
 
 
 def unpack_keys(base: Sequence[str], packed: str) -> tuple[str, ...]:
-    """The keys that `pack_keys` made `packed` of. Raises ValueError on anything else."""
-    keys: list[str] = []
-    for entry in _json_list(packed):
+    """The keys that `pack_keys` made `packed` of. Raises ValueError where they do not fit."""
+    return _unpack(base, packed, str)
+
+
+def _unpack(
+    base: Sequence[_Item], packed: str, decode: Callable[[Any], _Item]
+) -> tuple[_Item, ...]:
+    unpacked: list[_Item] = []
+    for entry in json.loads(packed):
         match entry:
-            case [int(), int()]:
-                keys.extend(_slice(base, cast("list[int]", entry)))
-            case str():
-                keys.append(entry)
+            case [int(start), int(end)]:
+                if not 0 <= start < end <= len(base):
+                    raise ValueError(f"entries {start} to {end} of a list of {len(base)}")
+                unpacked.extend(base[start:end])
             case _:
-                raise ValueError(f"no key: {entry!r}")
-    return tuple(keys)
+                unpacked.append(decode(entry))
+    return tuple(unpacked)
 
 
-def _json_list(packed: str) -> list[Any]:
-    match json.loads(packed):
-        case list(entries):
-            return entries
-        case _:
-            raise ValueError(f"not a list: {packed[:40]!r}")
-
-
-def clean_shown(shown: Iterable[Shown]) -> tuple[Shown, ...]:
+def clean_shown(shown: Iterable[ShownMessage]) -> tuple[ShownMessage, ...]:
     """The entries with text that can be stored."""
     return tuple(
-        entry
-        if entry.reason.isascii()
-        else Shown(
-            entry.message_id, text(entry.reason), entry.tokens, entry.shown_as, entry.because
-        )
+        entry if entry.reason.isascii() else replace(entry, reason=text(entry.reason))
         for entry in shown
     )
 
 
-# ---- log rows -----------------------------------------------------------------------
-
-LOG_COLUMNS: Final = (
-    "session_no", "seq", "batch", "trace_id", "parent_id", "timestamp", "node_type", "phase",
-    "turn", "attempt", "sounding_index", "key", "occurrence", "model", "tokens_in", "tokens_out",
-    "tokens_cached", "cost", "duration_ms", "full_history_size", "context_size", "tokens_saved",
-    "metadata_json", "keep_pictures",
-)  # fmt: skip
-CALL_COLUMNS: Final = (
-    "session_no", "number", "batch", "trace_id", "model", "request_hash", "sent_tokens",
-    "full_tokens", "tools", "base", "entries", "window_json", "bodies_json", "details_json",
-)  # fmt: skip
-EDIT_COLUMNS: Final = (
-    "session_no", "number", "batch", "message_id", "kind", "because", "reason", "replacement",
-)  # fmt: skip
-STATE_COLUMNS: Final = ("session_no", "number", "batch", "phase", "key", "value_json")
-OUTCOME_COLUMNS: Final = (
-    "session_no", "number", "batch", "phase", "status", "timestamp", "output_trace", "error",
-    "hidden", "details_json",
-)  # fmt: skip
+# ---- the rows of the tables ----------------------------------------------------------
 
 
-OCCURRENCE: Final = LOG_COLUMNS.index("occurrence") - LOG_COLUMNS.index("trace_id")
-"""Where the number of the occurrence stands in `log_values`."""
+class SessionRow(NamedTuple):
+    """How a session began, without its number: its first digest is made of this."""
+
+    session_id: str
+    cascade_id: str
+    model: str
+    started: float
+    input_json: str
+    cascade_json: str
 
 
-def log_values(row: Row) -> list[Any]:
-    """The columns of a row from `trace_id` on, but for the occurrence, which the keeper counts."""
-    message = row.message
-    return [
-        text(row.trace_id),
-        optional(row.parent_id),
-        real(row.timestamp),
-        NodeType(row.node_type).value,
-        optional(row.phase),
-        row.turn,
-        row.attempt,
-        row.sounding_index,
-        None if message is None else message.key,
-        None,
-        optional(row.model),
-        row.tokens_in,
-        row.tokens_out,
-        row.tokens_cached,
-        real(row.cost),
-        real(row.duration_ms),
-        row.full_history_size,
-        row.context_size,
-        row.tokens_saved,
-        to_json(row.metadata),
-        int(row.keep_pictures),
-    ]
+class LogRow(NamedTuple):
+    """A row of the log. `key` and `occurrence` are None where it has no message."""
+
+    session_no: int
+    seq: int
+    batch: int
+    trace_id: str
+    parent_id: str | None
+    timestamp: float
+    node_type: str
+    phase: str | None
+    turn: int | None
+    attempt: int | None
+    sounding_index: int | None
+    key: str | None
+    occurrence: int | None
+    model: str | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_cached: int | None
+    cost: float | None
+    duration_ms: float | None
+    full_history_size: int | None
+    context_size: int | None
+    tokens_saved: int | None
+    metadata_json: str
+    keep_pictures: int
 
 
-def log_row(values: Sequence[Any], message: Message | None) -> Row:
-    """The row that `log_values` made `values` of, but for the bytes of its pictures."""
-    return Row(
-        trace_id=values[0],
-        parent_id=values[1],
-        timestamp=values[2],
-        node_type=NodeType(values[3]),
-        phase=values[4],
-        turn=values[5],
-        attempt=values[6],
-        sounding_index=values[7],
-        message=message,
-        model=values[10],
-        tokens_in=values[11],
-        tokens_out=values[12],
-        tokens_cached=values[13],
-        cost=values[14],
-        duration_ms=values[15],
-        full_history_size=values[16],
-        context_size=values[17],
-        tokens_saved=values[18],
-        metadata=cast("Mapping[str, Any]", json.loads(values[19])),
-        keep_pictures=bool(values[20]),
-    )
+class CallRow(NamedTuple):
+    """A call: `tools` hashes its tool list, `base` is the call its window is packed against."""
+
+    session_no: int
+    number: int
+    batch: int
+    trace_id: str
+    model: str
+    request_hash: str
+    sent_tokens: int
+    full_tokens: int
+    tools: str
+    base: int | None
+    entries: int
+    window_json: str
+    bodies_json: str
+    details_json: str
+
+
+class EditRow(NamedTuple):
+    """A committed edit; `replacement` is the key of a body."""
+
+    session_no: int
+    number: int
+    batch: int
+    message_id: str
+    kind: Literal["replace", "drop"]
+    because: str
+    reason: str
+    replacement: str | None
+
+
+class StateRow(NamedTuple):
+    """A change of the state."""
+
+    session_no: int
+    number: int
+    batch: int
+    phase: str
+    key: str
+    value_json: str
+
+
+class OutcomeRow(NamedTuple):
+    """How a phase ended, or (`phase` None) the session."""
+
+    session_no: int
+    number: int
+    batch: int
+    phase: str | None
+    status: Status
+    timestamp: float
+    output_trace: str | None
+    error: str | None
+    hidden: int
+    details_json: str
+
+
+class ImageRow(NamedTuple):
+    """A picture that a phase made: `seq` is its row, `name` the visible file."""
+
+    session_no: int
+    phase: str
+    number: int
+    seq: int
+    sha256: str
+    name: str
+
+
+TableRow = TypeVar("TableRow", CallRow, EditRow, StateRow, OutcomeRow, ImageRow)
+
+_SAME: Final = [name for name in LogRow._fields if name in Row.__dataclass_fields__]
+_TEXTS: Final = ("trace_id", "parent_id", "phase", "model")
+_REALS: Final = ("timestamp", "cost", "duration_ms")
+
+
+def log_row(row: Row) -> LogRow:
+    """The row for the table; numbers of session, row, batch and occurrence come later."""
+    columns = {name: getattr(row, name) for name in _SAME}
+    columns.update((name, optional(columns[name])) for name in _TEXTS)
+    columns.update((name, real(columns[name])) for name in _REALS)
+    columns |= {
+        "node_type": NodeType(row.node_type).value,
+        "key": None if row.message is None else row.message.key,
+        "metadata_json": to_json(row.metadata),
+        "keep_pictures": int(row.keep_pictures),
+    }
+    return LogRow(session_no=0, seq=0, batch=0, occurrence=None, **columns)
+
+
+def row_of(stored: LogRow, message: Message | None) -> Row:
+    """The row that `log_row` was made of, without the bytes of its pictures."""
+    columns = {name: getattr(stored, name) for name in _SAME}
+    columns |= {
+        "node_type": NodeType(stored.node_type),
+        "message": message,
+        "metadata": json.loads(stored.metadata_json),
+        "keep_pictures": bool(stored.keep_pictures),
+    }
+    return Row(**columns)

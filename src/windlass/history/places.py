@@ -24,7 +24,7 @@ from windlass.settings import StoreAddress
 if TYPE_CHECKING:
     from windlass.history.base import Keeper
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import Shape
+    from windlass.history.clickhouse.tables import TableOptions
 
 PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -49,7 +49,7 @@ class Place:
     target: Target
     blobs: str
     files: Path
-    shape: Shape
+    tables: TableOptions
 
 
 def open_place(
@@ -73,15 +73,15 @@ def open_place(
             return SqliteKeeper(store)
         return SqliteKeeper.open_existing(store, writing=writing)
     from windlass.history.blob_places import open_blobs
-    from windlass.history.clickhouse.client import Client
+    from windlass.history.clickhouse.client import ClickHouseClient
     from windlass.history.clickhouse.keeper import ClickHouseKeeper
 
     place = read_address(store)
     return ClickHouseKeeper(
-        Client(place.target, environ.get(PASSWORD)),
+        ClickHouseClient(place.target, environ.get(PASSWORD)),
         open_blobs(place.blobs, place.files),
         place.files,
-        shape=place.shape,
+        options=place.tables,
         existing=existing,
     )
 
@@ -120,11 +120,11 @@ def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iter
 def read_address(store: StoreAddress) -> Place:
     """The parts of an address. Raises UsageError that names what is wrong with it."""
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import Shape
+    from windlass.history.clickhouse.tables import TableOptions
 
     parts = urlsplit(store.url)
     options = _options(parts, store)
-    shape = Shape(
+    tables = TableOptions(
         ttl_days=_number(options, "ttl_days", store), vectors=_number(options, "vectors", store)
     )
     if parts.scheme == "chdb":
@@ -135,7 +135,7 @@ def read_address(store: StoreAddress) -> Place:
         database = options.get("database", _DATABASE)
         target = Target(str(store), database, path=str(folder / "engine"))
         files = _folder(store, options.get("files"), folder)
-        return Place(target, options.get("blobs", str(files / "blobs")), files, shape)
+        return Place(target, options.get("blobs", str(files / "blobs")), files, tables)
     database = unquote(parts.path.strip("/"))
     if not parts.hostname or not database or "/" in database:
         expected = "clickhouse://user@host:8123/database?blobs=PLACE"
@@ -163,19 +163,19 @@ def read_address(store: StoreAddress) -> Place:
     blobs = options["blobs"]
     if "://" not in blobs:
         blobs = str(_folder(store, blobs, store.folder))
-    return Place(target, blobs, files, shape)
+    return Place(target, blobs, files, tables)
 
 
 def _options(parts: SplitResult, store: StoreAddress) -> dict[str, str]:
-    known = _OPTIONS[parts.scheme]
-    found: dict[str, str] = {}
+    names = _OPTIONS[parts.scheme]
+    values: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in known:
-            raise _wrong(store, f"unknown option {name!r}; {did_you_mean(name, known)}")
+        if name not in names:
+            raise _wrong(store, f"unknown option {name!r}; {did_you_mean(name, names)}")
         if not value:
             raise _wrong(store, f"its option {name} is empty")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _number(options: Mapping[str, str], name: str, store: StoreAddress) -> int | None:

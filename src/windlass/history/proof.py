@@ -1,77 +1,198 @@
-"""The proof of one session, whatever keeper has it: numbers, digests, windows, edits, outputs.
+"""The proof of a store: everything read back, derived again, and named where it disagrees.
 
-Each check reads for itself and stands alone, so that one that cannot be finished leaves the
-others. Nothing here knows a database.
+It reads only, and it goes on where something is broken: each check stands alone, and one that
+cannot be finished becomes a discrepancy itself. Nothing here knows a database.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import sqlite3
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-from windlass.history import packing, reading
-from windlass.history.base import Finding, request_hash
+from windlass.errors import StoreError
+from windlass.history import packing
+from windlass.history.base import Discrepancy, request_hash
+from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import file_digest, visible_files
+from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow, StateRow
+from windlass.history.reading import SessionReader, log_rows, windows
+from windlass.messages import from_dict
 
-_TABLES: Final = ("calls", "edits", "state", "outcomes")
-_SEQ: Final = packing.LOG_COLUMNS.index("seq")
-_BATCH: Final = packing.LOG_COLUMNS.index("batch")
-_TRACE: Final = packing.LOG_COLUMNS.index("trace_id")
-_KEY: Final = packing.LOG_COLUMNS.index("key")
-_OCCURRENCE: Final = packing.LOG_COLUMNS.index("occurrence")
-_KEEP: Final = packing.LOG_COLUMNS.index("keep_pictures")
+_Item = TypeVar("_Item")
+_Session = TypeVar("_Session", bound=SessionReader)
+
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+
+# What damaged values lead to when they are read as what they should be.
+_BROKEN: Final = (sqlite3.Error, OSError, StoreError, ValueError, TypeError, KeyError, IndexError)
+
+Checks = Iterable[tuple[str, Iterator[Discrepancy]]]
+"""Places, each with the check that is about it."""
 
 
-class SessionReader(Protocol):
-    """What a keeper reads of a session, anew at each call."""
+class StoreProof(ABC, Generic[_Session]):
+    """One reading of a store. `sound` are the blobs whose bytes are right."""
 
-    def log(self) -> Iterable[tuple[Any, ...]]:
-        """Its rows in order: `packing.LOG_COLUMNS`."""
-        ...
+    names_are_kept = True
+    """Whether a visible file that is missing is damage, and not made when it is wanted."""
 
-    def table(self, name: str) -> Iterable[tuple[Any, ...]]:
-        """The rows of calls, edits, state or outcomes in order, with the columns in `packing`."""
-        ...
+    def __init__(self, blobs: BlobPlace, folder: Path) -> None:
+        self.blobs = blobs
+        self.folder = folder
+        self.sound: set[str] = set()
+        self.bodies: set[str] = set()
+        self.pictures: dict[str, list[str]] = {}
 
-    def digests(self) -> Mapping[int, str]:
-        """The digest of each batch by its number."""
-        ...
+    # ---- what a store does its way --------------------------------------------------
 
-    def images(self) -> Iterable[tuple[int, str, str]]:
-        """(Row, SHA-256, visible name) of the pictures that its phases made, in order."""
-        ...
+    @abstractmethod
+    def _used_blobs(self) -> set[str]: ...
 
-    def made(self) -> set[str]:
-        """The keys of bodies that calls and edits brought or show."""
-        ...
+    @abstractmethod
+    def _contents(self, listed: list[str]) -> Checks:
+        """The checks before those of sessions: of blobs, then of bodies, and what else there is."""
 
-    def tools(self, sha256: str) -> str | None:
-        """The JSON of a tool list."""
-        ...
+    @abstractmethod
+    def _sessions(self) -> Iterable[tuple[str, _Session]]:
+        """Sessions by name."""
+
+    def _more_of(self, where: str, session: _Session) -> Checks:
+        """Checks of a session that no other store needs; none here."""
+        del where, session
+        return ()
+
+    @abstractmethod
+    def _cards(self) -> Iterator[Discrepancy]: ...
+
+    @abstractmethod
+    def _results(self) -> Iterable[tuple[str, str]]:
+        """(Key, visible name) of all stored results."""
+
+    @abstractmethod
+    def _visible_names(self) -> set[str]: ...
+
+    # ---- and what all do alike ------------------------------------------------------
+
+    def findings(self) -> Iterator[Discrepancy]:
+        """Everything that disagrees; nothing for a sound store."""
+        # Listed before the database is read: a blob that is written meanwhile is then not
+        # taken for one that nothing names.
+        listed: list[str] = []
+        yield from _guarded("blobs", _gather(lambda: sorted(self.blobs.list()), listed))
+        for place, check in self._contents(listed):
+            yield from _guarded(place, check)
+        sessions: list[tuple[str, _Session]] = []
+        yield from _guarded("sessions", _gather(self._sessions, sessions))
+        for name, session in sessions:
+            where = f"session {name!r}"
+            proof = SessionProof(where, session, self.bodies, self.pictures)
+            for place, check in chain(proof.checks(self._link), self._more_of(where, session)):
+                yield from _guarded(place, check)
+        yield from _guarded("cards", self._cards())
+        yield from _guarded("storage/tool_results", self._result_files())
+        yield from _guarded("visible files", self._visible_files())
+
+    def _blob_files(self, listed: list[str]) -> Iterator[Discrepancy]:
+        used = self._used_blobs()
+        for sha in listed:
+            where = f"blob {sha}"
+            if not _NAME.fullmatch(sha):
+                yield Discrepancy(where, "is no file of the store", "note")
+                continue
+            try:
+                changed = self.blobs.digest(sha) != sha
+            except FileNotFoundError:
+                continue  # removed since it was listed; who needs it will say so
+            if changed:
+                yield Discrepancy(where, "holds other bytes than its name says")
+            else:
+                self.sound.add(sha)
+            if sha not in used:
+                yield Discrepancy(where, "is named by nothing", "note")
+        for sha in sorted(used.difference(listed)):
+            if self.blobs.has(sha):
+                self.sound.add(sha)  # written while we were reading
+            else:
+                yield Discrepancy(f"blob {sha}", "is missing")
+
+    def _body(
+        self, key: str, role: str, chars: int, tool_calls: int, body: str | None
+    ) -> Iterator[Discrepancy]:
+        """One body, and which pictures it shows."""
+        where = f"message {key}"
+        self.bodies.add(key)
+        if body is None and key not in self.sound:
+            return  # its blob is missing or changed, which has been said
+        data = self.blobs.read(key, check=False) if body is None else str(body).encode()
+        if hashlib.sha256(data).hexdigest() != key:
+            yield Discrepancy(where, "its text is not what its key is the hash of")
+            return
+        message = from_dict(json.loads(data))
+        if message.key != key:
+            yield Discrepancy(where, "its text is not in canonical form")
+        if (role, chars, tool_calls) != (message.role, message.chars, len(message.tool_calls)):
+            yield Discrepancy(where, "its role, length or number of tool calls is wrong in bodies")
+        self.pictures[key] = [picture.sha256 for picture in message.pictures if picture.sha256]
+
+    def _link(self, sha256: str, name: str) -> Iterator[Discrepancy]:
+        path = self.folder / name
+        if not path.is_file():
+            if self.names_are_kept:
+                yield Discrepancy(name, f"is missing (it shows blob {sha256})")
+        elif file_digest(path) != sha256:
+            yield Discrepancy(name, f"holds other bytes than blob {sha256}, which it shows")
+
+    def _result_files(self) -> Iterator[Discrepancy]:
+        for key, name in self._results():
+            yield from self._link(key, name)
+
+    def _visible_files(self) -> Iterator[Discrepancy]:
+        names = self._visible_names()
+        for path in visible_files(self.folder):
+            name = path.relative_to(self.folder).as_posix()
+            if name not in names:
+                yield Discrepancy(name, "is named by nothing", "note")
+
+
+def _guarded(where: str, check: Iterator[Discrepancy]) -> Iterator[Discrepancy]:
+    try:
+        yield from check
+    except _BROKEN as error:
+        yield Discrepancy(where, f"cannot be read to its end: {error}")
+
+
+def _gather(read: Callable[[], Iterable[_Item]], into: list[_Item]) -> Iterator[Discrepancy]:
+    """A check that fills a list, and finds nothing but that it cannot."""
+    into.extend(read())
+    yield from ()
 
 
 @dataclass(slots=True)
 class SessionProof:
-    """The checks of one session. `first` is the digest before its first batch.
+    """The checks of one session, each of which reads for itself and stands alone.
 
     `bodies` are the keys of all bodies in the store, `pictures` those they show, by key.
     `keys`, filled by `log`, has the body of each occurrence id.
     """
 
     where: str
-    reader: SessionReader
-    first: str
+    session: SessionReader
     bodies: set[str]
     pictures: Mapping[str, list[str]]
-    keys: dict[str, str]
+    keys: dict[str, str] = field(default_factory=dict[str, str])
 
     def checks(
-        self, link: Callable[[str, str], Iterator[Finding]]
-    ) -> Iterator[tuple[str, Iterator[Finding]]]:
+        self, link: Callable[[str, str], Iterator[Discrepancy]]
+    ) -> Iterator[tuple[str, Iterator[Discrepancy]]]:
         """Each check with the place that it is about; `link` checks a visible file."""
         yield f"{self.where}, log", self.log()
         yield f"{self.where}, batches", self.batches()
@@ -80,129 +201,128 @@ class SessionProof:
         yield f"{self.where}, outcomes", self.outcomes()
         yield f"{self.where}, images", self.images(link)
 
-    def log(self) -> Iterator[Finding]:
+    def log(self) -> Iterator[Discrepancy]:
         """Rows without a gap, bodies that are there, occurrences counted right."""
         counts: Counter[str] = Counter()
         expected = 1
-        for values in self.reader.log():
-            seq, key, occurrence = values[_SEQ], values[_KEY], values[_OCCURRENCE]
+        for row in log_rows(self.session):
+            seq, key = row.seq, row.key
             if seq != expected:
                 lost = (
                     f"row {expected} is"
                     if seq == expected + 1
                     else f"rows {expected} to {seq - 1} are"
                 )
-                yield Finding(self.where, f"{lost} missing")
+                yield Discrepancy(self.where, f"{lost} missing")
             expected = seq + 1
-            if key is None:
+            if key is None or row.occurrence is None:
                 continue
             if key not in self.bodies:
-                yield Finding(f"{self.where}, row {seq}", f"its message {key} is missing")
+                yield Discrepancy(f"{self.where}, row {seq}", f"its message {key} is missing")
             counts[key[:16]] += 1
-            self.keys[packing.occurrence_id(key, occurrence)] = key
-            if occurrence != counts[key[:16]]:
-                yield Finding(
+            self.keys[packing.occurrence_id(key, row.occurrence)] = key
+            if row.occurrence != counts[key[:16]]:
+                yield Discrepancy(
                     f"{self.where}, row {seq}",
-                    f"is counted as occurrence {occurrence} of its message, but is number "
+                    f"is counted as occurrence {row.occurrence} of its message, but is number "
                     f"{counts[key[:16]]}",
                 )
-                counts[key[:16]] = occurrence
+                counts[key[:16]] = row.occurrence
 
-    def batches(self) -> Iterator[Finding]:
+    def batches(self) -> Iterator[Discrepancy]:
         """Each batch is what was appended: its digest follows from its rows."""
-        parts: defaultdict[int, dict[str, list[Any]]] = defaultdict(
-            lambda: {"log": [], **{table: [] for table in _TABLES}}
+        session = self.session
+        # In the order in which a batch's tables are digested.
+        others = (
+            session.table(CallRow),
+            session.table(EditRow),
+            session.table(StateRow),
+            session.table(OutcomeRow),
         )
-        for table in _TABLES:
-            for row in self.reader.table(table):
-                parts[row[2]][table].append(row)
-        digests = self.reader.digests()
-        for number, rows in groupby(self.reader.log(), itemgetter(_BATCH)):
-            parts[number]["log"].extend(rows)
-        before = self.first
+        tables: tuple[Iterable[Any], ...] = (log_rows(session), *others)
+        parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
+        for place, rows in enumerate(tables):
+            for row in rows:
+                parts[row.batch][place].append(row)
+        digests = session.digests()
+        before = packing.digest(*session.start())
         last = max([0, *digests, *parts])
         if not last:
-            yield Finding(self.where, "has no batch")
+            yield Discrepancy(self.where, "has no batch")
         for number in range(1, last + 1):
             part = parts[number]
-            seqs = [row[_SEQ] for row in part["log"]]
-            span = f" (rows {seqs[0]} to {seqs[-1]})" if seqs else ""
+            log = part[0]
+            span = f" (rows {log[0].seq} to {log[-1].seq})" if log else ""
             if number not in digests:
-                yield Finding(f"{self.where}, batch {number}{span}", "is missing from batches")
+                yield Discrepancy(f"{self.where}, batch {number}{span}", "is missing from batches")
                 continue
-            if packing.digest(before, *part.values()) != digests[number]:
-                yield Finding(
+            if packing.digest(before, *part) != digests[number]:
+                yield Discrepancy(
                     f"{self.where}, batch {number}{span}",
                     "is not what was appended: a row of it was changed, added or removed",
                 )
             before = digests[number]
 
-    def calls(self) -> Iterator[Finding]:
+    def calls(self) -> Iterator[Discrepancy]:
         """Windows hold together, show what is there, and have the hash that was sent."""
-        traces = {values[_TRACE] for values in self.reader.log()}
-        made = self.reader.made()
-        tools: dict[str, list[Any]] = {}
-        for values, shown, bodies in reading.unpacked(self.reader.table("calls")):
-            call = f"{self.where}, call {values[1]}"
-            if values[3] not in traces:
-                yield Finding(call, f"has no row {values[3]!r} for its reply", "note")
+        traces = {row.trace_id for row in log_rows(self.session)}
+        extra = self.session.extra_bodies()
+        tools = self.session.tool_lists()
+        for row, shown, bodies in windows(self.session.table(CallRow)):
+            call = f"{self.where}, call {row.number}"
+            if row.trace_id not in traces:
+                yield Discrepancy(call, f"has no row {row.trace_id!r} for its reply", "note")
             sent: list[str] = []
             for entry in shown:
                 key = self.keys.get(entry.message_id)
                 if key is None:
-                    yield Finding(call, f"shows {entry.message_id!r}, which is not in the session")
+                    yield Discrepancy(
+                        call, f"shows {entry.message_id!r}, which is not in the session"
+                    )
                     continue
                 sent.append(entry.shown_as or key)
             for key in {*sent, *bodies} - self.bodies:
-                yield Finding(call, f"shows message {key}, which is missing")
+                yield Discrepancy(call, f"shows message {key}, which is missing")
             edited = {entry.shown_as for entry in shown if entry.shown_as is not None}
-            for key in (edited | set(bodies)) - made:
-                yield Finding(call, f"shows message {key}, which made_bodies does not list")
-            if values[8] not in tools:
-                stored = self.reader.tools(values[8])
-                if stored is None:
-                    yield Finding(call, f"sent tools {values[8]}, which are missing")
-                    continue
-                tools[values[8]] = json.loads(stored)
-            if len(sent) == len(shown) and request_hash(sent, tools[values[8]]) != values[5]:
-                yield Finding(call, "its request_hash is not that of its window and tools")
+            for key in (edited | set(bodies)) - extra:
+                yield Discrepancy(call, f"shows message {key}, which made_bodies does not list")
+            if row.tools not in tools:
+                yield Discrepancy(call, f"sent tools {row.tools}, which are missing")
+                continue
+            if len(sent) != len(shown):
+                continue
+            if request_hash(sent, json.loads(tools[row.tools])) != row.request_hash:
+                yield Discrepancy(call, "its request_hash is not that of its window and tools")
 
-    def edits(self) -> Iterator[Finding]:
+    def edits(self) -> Iterator[Discrepancy]:
         """Edits are of messages that are there."""
-        for values in self.reader.table("edits"):
-            if values[3] not in self.keys:
-                yield Finding(
-                    f"{self.where}, edit {values[1]}",
-                    f"is of {values[3]!r}, which is not in the session",
+        for row in self.session.table(EditRow):
+            if row.message_id not in self.keys:
+                yield Discrepancy(
+                    f"{self.where}, edit {row.number}",
+                    f"is of {row.message_id!r}, which is not in the session",
                 )
 
-    def outcomes(self) -> Iterator[Finding]:
+    def outcomes(self) -> Iterator[Discrepancy]:
         """Outputs are rows that are there."""
-        traces = {values[_TRACE] for values in self.reader.log()}
-        for values in self.reader.table("outcomes"):
-            if values[6] is not None and values[6] not in traces:
-                yield Finding(
-                    f"{self.where}, outcome {values[1]}",
-                    f"its output, row {values[6]!r}, is missing",
+        traces = {row.trace_id for row in log_rows(self.session)}
+        for row in self.session.table(OutcomeRow):
+            if row.output_trace is not None and row.output_trace not in traces:
+                yield Discrepancy(
+                    f"{self.where}, outcome {row.number}",
+                    f"its output, row {row.output_trace!r}, is missing",
                 )
 
-    def images(self, link: Callable[[str, str], Iterator[Finding]]) -> Iterator[Finding]:
+    def images(self, link: Callable[[str, str], Iterator[Discrepancy]]) -> Iterator[Discrepancy]:
         """Pictures that phases made are listed, and their files show them."""
         named: defaultdict[int, list[str]] = defaultdict(list)
-        for seq, sha, name in self.reader.images():
-            named[seq].append(sha)
-            yield from link(sha, name)
-        for values in self.reader.log():
-            key = values[_KEY]
-            if not values[_KEEP] or key not in self.bodies:
+        for image in self.session.table(ImageRow):
+            named[image.seq].append(image.sha256)
+            yield from link(image.sha256, image.name)
+        for row in log_rows(self.session):
+            if not row.keep_pictures or row.key is None or row.key not in self.bodies:
                 continue
-            if named[values[_SEQ]] != self.pictures.get(key, []):
-                yield Finding(
-                    f"{self.where}, row {values[_SEQ]}",
-                    "its pictures are not those listed in images",
+            if named[row.seq] != self.pictures.get(row.key, []):
+                yield Discrepancy(
+                    f"{self.where}, row {row.seq}", "its pictures are not those listed in images"
                 )
-
-
-def first_digest(values: Sequence[Any]) -> str:
-    """The digest before a session's first batch, of the values of its own row."""
-    return packing.digest(*values)

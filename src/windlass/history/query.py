@@ -48,8 +48,8 @@ def only_select(db: sqlite3.Connection) -> None:
 def is_select(sql: str) -> bool:
     """Whether the text begins with SELECT, WITH or VALUES, comments aside."""
     at = 0
-    while found := _COMMENTS.match(sql, at):
-        at = found.end()
+    while comment := _COMMENTS.match(sql, at):
+        at = comment.end()
     return _SELECT.match(sql, at) is not None
 
 
@@ -100,8 +100,8 @@ def _sentence(db: sqlite3.Connection, sql: str, error: Exception) -> str:
         return "only one SELECT can be run at a time: leave out what follows the semicolon"
     if "not authorized" in text or "prohibited" in text:
         return f"only one SELECT can be run here, and this asks for more ({text})"
-    if found := _UNKNOWN.search(text):
+    if match := _UNKNOWN.search(text):
         tables, columns = _names(db, sql)
-        known = columns if found[1] == "column" else tables
-        return f"no {found[1]} {found[2]!r} in the store: {did_you_mean(found[2], known)}"
+        names = columns if match[1] == "column" else tables
+        return f"no {match[1]} {match[2]!r} in the store: {did_you_mean(match[2], names)}"
     return f"SQLite refuses this SELECT: {text}"

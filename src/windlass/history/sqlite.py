@@ -7,50 +7,78 @@
 
 Several processes may use one store. Files are durable before the transaction that
 names them, and are removed only after the transaction that forgets them.
-
-More than 400 lines because every verb of a keeper stands here.
 """
 
+# Table and column names are constants of this package; values are always bound.
+# ruff: noqa: S608
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from windlass.cards.card import Card
 from windlass.errors import StoreError, UsageError
-from windlass.history import packing, pruning, query, reading, sqlite_cards
-from windlass.history.appending import Writer, prepare
-from windlass.history.base import (
-    Batch,
-    CallRecord,
-    EditRecord,
-    Finding,
-    Outcome,
-    Pruned,
-    SessionInfo,
-    SessionStart,
-    StateChange,
-    StoredRow,
+from windlass.history import packing, query, sqlite_reading
+from windlass.history.base import BANK, Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
+from windlass.history.blobs import Blobs, make_folder, remove_visible, sync_folder, tighten
+from windlass.history.connect import (
+    FILE,
+    Synchronous,
+    check_writable,
+    is_unwritable,
+    open_reading,
+    open_writing,
+    store_errors,
 )
-from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
-from windlass.history.connect import FILE, Synchronous, is_unwritable, store_errors
-from windlass.history.lost import Lost, once_each
-from windlass.history.numbering import Known
-from windlass.history.opening import check_writable, open_reading, open_writing
+from windlass.history.numbering import BodyRow, Numbered, Prepared, SessionHead, number
+from windlass.history.reading import RecordKeeper, read_head, reference_taken, stored_row
+from windlass.history.sqlite_reading import SqliteSession, used_blobs, visible_names
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
-from windlass.messages import Message
 
 _REMEMBERED: Final = 256
 """Sessions whose last numbers and window are kept at hand between appends."""
 
+_STALE_S: Final = 3600.0
+"""Seconds after which an unfinished file belongs to no living process."""
 
-class SqliteKeeper:
+
+def _insert(table: str, columns: Sequence[str], *, ignore: bool = False) -> str:
+    verb = "INSERT OR IGNORE" if ignore else "INSERT"
+    return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+_KEEP_BODY: Final = _insert("bodies", BodyRow._fields, ignore=True)
+_INSERT_BODY: Final = (
+    _insert("bodies", BodyRow._fields)
+    # What other hands changed is as it was once its message is stored again.
+    + " ON CONFLICT (key) DO UPDATE SET role = excluded.role, chars = excluded.chars,"
+    " tool_calls = excluded.tool_calls, preview = excluded.preview, body = excluded.body"
+    " WHERE body IS NOT excluded.body OR chars <> excluded.chars OR role <> excluded.role"
+)
+
+# Tables with rows of a session, those that refer to others first.
+_OF_SESSION: Final = (
+    "cards", "images", "tool_results", "made_bodies", "calls", "edits", "state", "outcomes", "log",
+    "batches", "sessions",
+)  # fmt: skip
+_KEYS: Final = """
+    SELECT key FROM log WHERE key IS NOT NULL AND session_no {these}
+    UNION SELECT key FROM made_bodies WHERE session_no {these}
+    UNION SELECT key FROM tool_results WHERE session_no {these}
+"""
+_CHOSEN: Final = "IN (SELECT value FROM json_each(:chosen))"
+_REST: Final = "NOT IN (SELECT value FROM json_each(:chosen))"
+_GONE: Final = f"{_KEYS.format(these=_CHOSEN)} EXCEPT SELECT * FROM ({_KEYS.format(these=_REST)})"
+
+
+class SqliteKeeper(RecordKeeper):
     """A store in `folder`, which is made where it is missing.
 
     `busy_s` is how long another process's write is waited for, in seconds.
@@ -59,6 +87,7 @@ class SqliteKeeper:
     """
 
     remote = False
+    _blobs: Blobs
 
     def __init__(
         self,
@@ -74,7 +103,7 @@ class SqliteKeeper:
         self._synchronous = synchronous
         self._blobs = Blobs(self.folder / "blobs")
         self._lock = threading.RLock()
-        self._known: dict[str, Known] = {}
+        self._heads: dict[str, SessionHead] = {}
         self._reader: sqlite3.Connection | None = None
         with store_errors(self.file):
             make_folder(self.folder)
@@ -131,12 +160,6 @@ class SqliteKeeper:
                 self._reader.close()
             self._db.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @contextmanager
     def _use(self) -> Iterator[sqlite3.Connection]:
         with self._lock, store_errors(self.file):
@@ -154,86 +177,193 @@ class SqliteKeeper:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    # ---- writing --------------------------------------------------------------------
+    def _fetch(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        with self._use() as db:
+            return db.execute(sql, values).fetchall()
 
-    def append(self, batch: Batch) -> tuple[str | None, ...]:
-        """Write a batch, whole or not at all, and return the ids of its rows' messages.
+    def _find(self, session_id: str) -> SqliteSession | None:
+        sql = "SELECT session_no FROM sessions WHERE session_id = :name"
+        numbers = self._fetch(sql, {"name": packing.text(session_id)})
+        return SqliteSession(self._fetch, numbers[0][0]) if numbers else None
 
-        The session's first batch must carry `start`, and no other may. Messages that
-        edits and calls name must be in the session (or in this batch). Raises
-        StoreError; nothing of the batch is in the record then.
-        """
-        parts = (batch.rows, batch.calls, batch.edits, batch.state, batch.outcomes)
-        if batch.start is None and not any(parts):
-            return ()
-        prepared = prepare(batch)
+    def _recent(self) -> Iterable[str]:
+        return sqlite_reading.recent(self._db)
+
+    def _fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
+        sql = "SELECT key, body FROM bodies WHERE key IN (SELECT value FROM json_each(:keys))"
+        return self._fetch(sql, {"keys": json.dumps(keys)})
+
+    # ---- appending ------------------------------------------------------------------
+
+    def _append(self, prepared: Prepared) -> tuple[str | None, ...]:
         with self._lock:
             with store_errors(self.file):
                 damaged = self._blobs.write(prepared.blobs)
-            writer = Writer(self._db, self._blobs, self.folder, prepared)
             try:
                 with self._transaction() as db:
-                    known = self._known_in(db, writer)
-                    known, ids = writer.write(known)
-                    writer.link_again(damaged)
+                    numbered = self._write(db, prepared)
+                    self._link_again(db, damaged)
             except StoreError as error:
                 if isinstance(error.__cause__, sqlite3.IntegrityError):
-                    raise writer.refuse(
+                    raise prepared.refusal(
                         f"the batch does not fit the record ({error.__cause__})"
                     ) from error.__cause__
                 raise
-            known.settle()
-            self._known.pop(prepared.session_id, None)
-            if all(outcome.phase is not None for outcome in batch.outcomes):  # it goes on
-                self._known[prepared.session_id] = known
-            if len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            return ids
+            numbered.head.settle()
+            self._heads.pop(prepared.session_id, None)
+            if all(outcome.phase is not None for outcome in prepared.batch.outcomes):  # it goes on
+                self._heads[prepared.session_id] = numbered.head
+            if len(self._heads) > _REMEMBERED:
+                del self._heads[next(iter(self._heads))]
+            return tuple(numbered.ids)
 
-    def _known_in(self, db: sqlite3.Connection, writer: Writer) -> Known:
-        session_id = writer.prepared.session_id
-        remembered = self._known.get(session_id)
-        if remembered is not None and writer.batch.start is None:
-            last = reading.last_batch(db, remembered.session_no)
-            if last == (remembered.batch, remembered.digest):
-                return remembered
-        number = reading.session_no(db, session_id)
-        if writer.batch.start is not None:
-            if number is not None:
-                raise writer.refuse("a session of that name is in the store already")
-            return writer.begin_session()
-        if number is None:
-            raise writer.refuse("the first batch of a session must carry its start")
-        return reading.known(db, number)
+    def _write(self, db: sqlite3.Connection, prepared: Prepared) -> Numbered:
+        """Write a batch, inside a transaction."""
+        session, head = self._head(db, prepared)
+        self._ensure_blobs(prepared)
+        db.executemany(_INSERT_BODY, prepared.bodies.values())
+        db.executemany(_KEEP_BODY, prepared.lost.values())
+        pictures = _insert("body_pictures", ("key", "sha256"), ignore=True)
+        db.executemany(pictures, prepared.body_pictures)
+        numbered = number(prepared, head, session)
+        tools = _insert("tool_lists", ("sha256", "tools_json"), ignore=True)
+        db.executemany(tools, numbered.tools.items())
+        for table in ("log", "calls", "edits", "state", "outcomes", "images"):
+            if rows := getattr(numbered, table):
+                db.executemany(_insert(table, rows[0]._fields), rows)
+        extra = [(session.number, key) for key in numbered.extra_bodies]
+        db.executemany(_insert("made_bodies", ("session_no", "key"), ignore=True), extra)
+        batch = (session.number, numbered.head.batch, numbered.head.digest)
+        db.execute("INSERT INTO batches VALUES (?, ?, ?)", batch)
+        for image in numbered.images:
+            if image.sha256 not in prepared.batch.lost or self._blobs.has(image.sha256):
+                self._blobs.link(image.sha256, self.folder / image.name)
+        return numbered
 
-    def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
-        """Make the visible file `storage/tool_results/{ref}.json` of a stored body.
+    def _head(
+        self, db: sqlite3.Connection, prepared: Prepared
+    ) -> tuple[SqliteSession, SessionHead]:
+        """The session, and what it has so far; one that begins gets its row."""
+        head = self._heads.get(prepared.session_id)
+        begins = prepared.batch.start is not None
+        if head is not None and not begins:
+            session = SqliteSession(self._fetch, head.session_no)
+            if session.last_batch() == (head.batch, head.digest):
+                return session, head
+        stored = self._find(prepared.session_id)
+        if begins:
+            if stored is not None:
+                raise prepared.refusal("a session of that name is in the store already")
+            row = prepared.session_row()
+            number_of = db.execute(_insert("sessions", row._fields), row).lastrowid
+            assert number_of is not None
+            first = SessionHead(number_of, 0, packing.digest(*row))
+            return SqliteSession(self._fetch, number_of), first
+        if stored is None:
+            raise prepared.refusal("the first batch of a session must carry its start")
+        return stored, read_head(stored)
 
-        Doing it again changes nothing. Raises StoreError where `ref` stands for another
-        body already, or there is no such body.
+    def _ensure_blobs(self, prepared: Prepared) -> None:
+        """Look again, under the write lock, whether every blob is there.
+
+        Only here is it certain: `prune` removes files under the same lock.
         """
+        missing = [sha for sha in prepared.needed if not self._blobs.has(sha)]
+        self._blobs.write({sha: prepared.blobs[sha] for sha in missing if sha in prepared.blobs})
+        for sha in missing:
+            if sha not in prepared.blobs:
+                raise prepared.refusal(f"the bytes of picture {sha!r} are neither given nor stored")
+
+    def _link_again(self, db: sqlite3.Connection, damaged: Iterable[str]) -> None:
+        """Let visible names show these blobs anew: they were links to the files before."""
+        for sha in damaged:
+            names = "SELECT name FROM images WHERE sha256 = ? UNION"
+            names += " SELECT name FROM tool_results WHERE key = ?"
+            for (name,) in db.execute(names, (sha, sha)).fetchall():
+                self._blobs.link(sha, self.folder / name)
+
+    def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
         name = packing.tool_result_name(ref)
-        with self._use() as db:
-            found = reading.message(db, self._blobs, key)
-            # What is lost keeps its name, for `verify` to tell.
-            body = {} if isinstance(found, Lost) else {key: found.canonical.encode("ascii")}
-            self._blobs.write(body)
+        self._blobs.write(body)
         with self._transaction() as db:
-            session = reading.known_session(db, session_id)
+            session = self._known(session_id, self._find(session_id))
             taken = db.execute("SELECT key FROM tool_results WHERE name = ?", (name,)).fetchone()
             if taken is not None and taken[0] != key:
-                raise StoreError(
-                    f"the reference {ref!r} stands for message {taken[0]!r} already: "
-                    "a reference must not be given twice"
-                )
-            db.execute(
-                "INSERT OR IGNORE INTO tool_results VALUES (?, ?, ?, ?)",
-                (session, packing.text(ref), key, name),
-            )
+                raise reference_taken(ref, taken[0])
+            row = (session.number, ref, key, name)
+            db.execute("INSERT OR IGNORE INTO tool_results VALUES (?, ?, ?, ?)", row)
             self._blobs.write(body)
             if body:
                 self._blobs.link(key, self.folder / name)
-        return self.folder / name
+
+    # ---- pruning --------------------------------------------------------------------
+
+    def _older(self, before: float) -> list[tuple[int, str]]:
+        return self._fetch(
+            """
+            SELECT s.session_no, s.session_id FROM sessions s
+            WHERE max(s.started, coalesce(
+                (SELECT max(timestamp) FROM log l WHERE l.session_no = s.session_no), 0)) < :before
+                AND substr(s.session_id, 1, length(:bank)) <> :bank
+            ORDER BY s.session_no
+            """,
+            {"before": before, "bank": BANK},
+        )
+
+    def _prune(
+        self, choose: Callable[[], list[tuple[int, str]]], *, now: float, dry_run: bool
+    ) -> Pruned:
+        # The database forgets first, then the files go. A crash between the two leaves files
+        # that nothing names; the next prune takes whatever is not named.
+        with self._transaction() as db:
+            pruned = self._remove_rows(db, choose(), dry_run=dry_run)
+        if not dry_run:
+            # In a transaction of its own: whoever appends looks, under the same lock,
+            # whether the files it names are there.
+            with self._transaction() as db:
+                used = used_blobs(db)
+                for sha in list(self._blobs.list()):
+                    if sha not in used:
+                        self._blobs.remove(sha)
+                self._blobs.remove_unfinished(now - _STALE_S)
+                remove_visible(self.folder, visible_names(db))
+        return pruned
+
+    def _remove_rows(
+        self, db: sqlite3.Connection, chosen: list[tuple[int, str]], *, dry_run: bool
+    ) -> Pruned:
+        named = {"chosen": json.dumps([session for session, _ in chosen])}
+        keys = db.execute(_GONE, named).fetchall()
+        count = f"SELECT count(*) FROM log WHERE session_no {_CHOSEN}"
+        (rows,) = db.execute(count, named).fetchone()
+        used = used_blobs(db, without=frozenset(key for (key,) in keys))
+        if not dry_run:
+            for table in _OF_SESSION:
+                db.execute(f"DELETE FROM {table} WHERE session_no {_CHOSEN}", named)
+            db.executemany("DELETE FROM body_pictures WHERE key = ?", keys)
+            db.executemany("DELETE FROM bodies WHERE key = ?", keys)
+            db.execute("DELETE FROM tool_lists WHERE sha256 NOT IN (SELECT tools FROM calls)")
+            used = used_blobs(db)
+        files = [sha for sha in self._blobs.list() if sha not in used]
+        return Pruned(
+            sessions=tuple(session_id for _, session_id in chosen),
+            rows=rows,
+            bodies=len(keys),
+            blobs=len(files),
+            bytes=sum(self._blobs.size(sha) for sha in files),
+        )
+
+    # ---- lists, cards, SQL ----------------------------------------------------------
+
+    def endings(self, sessions: int) -> Sequence[Outcome | None]:
+        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        with self._use() as db:
+            return sqlite_reading.endings(db, sessions)
+
+    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+        """Sessions, newest first; tokens and costs summed over all their rows."""
+        with self._use() as db:
+            return sqlite_reading.sessions(db, limit)
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
@@ -245,138 +375,26 @@ class SqliteKeeper:
             db.execute("PRAGMA synchronous = NORMAL")
             try:
                 with self._transaction():
-                    sqlite_cards.put(db, reading.known_session(db, session_id), cards)
+                    session = self._known(session_id, self._find(session_id))
+                    sqlite_reading.put_cards(db, session.number, cards)
             finally:
                 db.execute(f"PRAGMA synchronous = {self._synchronous}")
 
-    def prune(
-        self,
-        *,
-        older_than_s: float | None = None,
-        session_id: str | None = None,
-        now: float,
-        dry_run: bool = False,
-    ) -> Pruned:
-        """Remove whole sessions, and the bodies and files that no other session uses.
-
-        Chosen are those whose last row is more than `older_than_s` seconds before `now`
-        (never a memory bank), or the one named. With `dry_run` nothing changes. Raises
-        UsageError for an unknown session, or when neither or both are given.
-        """
-        if (older_than_s is None) == (session_id is None):
-            raise UsageError("prune needs either an age or a session, and not both")
-        with self._transaction() as db:
-            chosen = pruning.choose(db, older_than_s, session_id, now)
-            told = pruning.remove_rows(db, self._blobs, chosen, dry_run=dry_run)
-        if not dry_run:
-            # In a transaction of its own: whoever appends looks, under the same lock,
-            # whether the files it names are there.
-            with self._transaction() as db:
-                pruning.remove_files(db, self._blobs, self.folder, now)
-        return told
-
-    # ---- reading --------------------------------------------------------------------
-
-    def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
-        """A session's rows in order, with their messages; none where it is unknown.
-
-        Bytes of pictures are not among them: `picture` fetches them.
-        """
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-        if session is None:
-            return
-        with store_errors(self.file):
-            yield from reading.rows(self._fetch, self._blobs, session, session_id, phase)
-
-    def _fetch(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        with self._use() as db:
-            return db.execute(sql, params).fetchall()
-
-    def mark_lost(self, tell: Callable[[str], None]) -> None:
-        """From now on give a stand-in for a message that cannot be read, and tell of each once."""
-        self._blobs.on_lost = once_each(tell)
-
-    def message(self, key: str) -> Message:
-        """The message body with this key. Raises StoreError where there is none."""
-        with self._use() as db:
-            return reading.message(db, self._blobs, key)
-
-    def picture(self, sha256: str) -> bytes:
-        """The bytes of a picture. Raises StoreError where they are missing or changed."""
-        with store_errors(self.file):
-            return reading.picture(self._blobs, sha256)
-
-    def edits(self, session_id: str) -> Sequence[EditRecord]:
-        """The committed edits of a session, in order; none where it is unknown."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else reading.edits(db, self._blobs, session)
-
-    def calls(self, session_id: str) -> Sequence[CallRecord]:
-        """The session's calls in order, each with its whole window."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else reading.calls(db, self._blobs, session)
-
-    def state(self, session_id: str) -> Sequence[StateChange]:
-        """The state changes of a session, in order."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else reading.state(db, session)
-
-    def outcomes(self, session_id: str) -> Sequence[Outcome]:
-        """How the phases, and at last the session, ended."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else reading.outcomes(db, session)
-
-    def endings(self, sessions: int) -> Sequence[Outcome | None]:
-        """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
-        with self._use() as db:
-            return reading.endings(db, sessions)
-
-    def start(self, session_id: str) -> SessionStart:
-        """How a session began. Raises UsageError naming recent sessions where it is unknown."""
-        with self._use() as db:
-            return reading.start(db, reading.known_session(db, session_id))
-
-    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
-        with self._use() as db:
-            return reading.sessions(db, limit)
-
-    def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
-        """(SHA-256, visible file) of the pictures a phase made, in order."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            if session is None:
-                return []
-            return reading.picture_names(db, self.folder, session, phase)
-
-    def results(self, session_id: str) -> Sequence[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file, by reference."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else reading.results(db, session)
-
     def cards(self, session_id: str) -> Sequence[Card]:
         """The cards of a session, in the order of its messages; [] where there are none."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            return [] if session is None else sqlite_cards.cards(db, session)
+        with self._use():
+            session = self._find(session_id)
+            return [] if session is None else session.cards()
 
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredRow]:
         """The first rows behind number `after` whose messages may have a card and have none."""
-        with self._use() as db:
-            session = reading.session_no(db, session_id)
-            if session is None:
-                return []
-            return sqlite_cards.waiting(
-                db, self._blobs, session, session_id, after=after, limit=limit
-            )
+        with self._use():
+            session = self._find(session_id)
+            rows = [] if session is None else session.without_cards(after, limit)
+            messages = self._messages(row.key for row in rows)
+        return [stored_row(session_id, row, messages[row.key]) for row in rows]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT with bound parameters, on a connection that cannot write.
@@ -395,7 +413,7 @@ class SqliteKeeper:
             work = partial(query.select, reader, db, sql, params)
             return interruptible(work, reader.interrupt, abandon)
 
-    def verify(self) -> Iterator[Finding]:
+    def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees.
 
         For a store too damaged to be opened there is `verify_store`.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from windlass.engine.record import BORN
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Keeper, StoredRow
-from windlass.history.callouts import Callout, called_out, is_mark
+from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.messages import Message
 
 
@@ -114,7 +114,7 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, _note_text(stored))
         for stored in rows
-        if stored.row.message is None and not is_mark(stored)
+        if stored.row.message is None and CalloutMark.read(stored) is None
     )
     return SessionView(
         session_id=session_id,

@@ -20,7 +20,7 @@ from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
 from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo
-from windlass.history.cards import Marks, mark_cards
+from windlass.history.cards import CardMarks, mark_cards
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 
@@ -144,7 +144,7 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
 def queue_of(keeper: Keeper, session_id: str) -> Queue:
     """The queue of a session that no run of this process has. Raises UsageError: unknown."""
     model = keeper.start(session_id).model.partition(", ")[0]
-    marks = Marks.of(keeper.rows(session_id))
+    marks = CardMarks.of(keeper.rows(session_id))
     return Queue(
         session_id,
         count=FamilyCounter(model).message,
@@ -169,7 +169,7 @@ class Beside:
         self._queue = Queue(
             record.session_id,
             count=info.counter.message,
-            marks=lambda: Marks(dict(run.progress.callouts), {}),
+            marks=lambda: CardMarks(dict(run.progress.callouts), {}),
             record=record.append,
             charge=run.charge_tool,
         )
@@ -249,7 +249,7 @@ class Beside:
         changed = {id_ for id_, name in now.items() if self._marked.get(id_) != name}
         if not changed:
             return
-        marks = Marks(now, {})
+        marks = CardMarks(now, {})
         kept = self._queue.kept
         if changed <= kept.keys():
             at = int(self._run.record.clock())

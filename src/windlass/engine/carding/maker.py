@@ -20,7 +20,7 @@ from windlass.cards.kept import CardOptions
 from windlass.cards.making import mean_of, question, shared, summary_in, wants_model
 from windlass.errors import WindlassError
 from windlass.fair import fair
-from windlass.history.cards import Marks
+from windlass.history.cards import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Spent
@@ -122,7 +122,7 @@ class CardMaker:
         self._same: dict[str, Card] = {}
 
     async def make(
-        self, items: Sequence[Item], count: Callable[[Message], int], marks: Marks
+        self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
     ) -> Made:
         """The cards of messages, in their order. `count` gives the tokens of a message."""
         made = Made()

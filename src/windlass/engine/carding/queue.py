@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from windlass.cards.card import BY_RULE, Card, wants_card
 from windlass.engine.carding.maker import CardMaker, Failure, Made
 from windlass.history.base import Keeper, NodeType, Row, StoredRow
-from windlass.history.cards import FAILED, Marks, item_of
+from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
@@ -53,7 +53,7 @@ class Queue:
 
     session_id: str
     count: Callable[[Message], int]
-    marks: Callable[[], Marks]
+    marks: Callable[[], CardMarks]
     record: Callable[[Sequence[Row]], object]
     charge: Callable[[Spent], float | None] = _own_price
     after: int = 0

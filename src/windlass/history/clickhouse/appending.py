@@ -1,5 +1,9 @@
 """How a batch comes into a ClickHouse store: bodies first, then its rows, its commit last.
 
+The last insert is one block: the server takes it whole or not at all. Its last row commits the
+batch. A batch too large for one insert sends the rest before, marked `early`: they count only
+when a commit names them.
+
 The number of a batch is also the token of its last insert, and the server drops an insert whose
 token it has seen. So of two writers of one session one finds that it was second, and numbers
 its batch anew; and what was sent twice because an answer was lost is written once.
@@ -9,23 +13,25 @@ its batch anew; and what was sent twice because an answer was lost is written on
 # ruff: noqa: S608
 from __future__ import annotations
 
+import json
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from windlass.errors import StoreError
-from windlass.history import numbering, packing
-from windlass.history.appending import Prepared, prepare
+from windlass.history import packing
 from windlass.history.base import Batch, Status
 from windlass.history.blob_places import BlobPlace
-from windlass.history.clickhouse import reading, writing
-from windlass.history.clickhouse.client import Client
-from windlass.history.clickhouse.reading import Session
-from windlass.history.clickhouse.tables import BODIES, RECORD
-from windlass.history.clickhouse.views import VISIBLE
-from windlass.history.numbering import Known, Numbered
+from windlass.history.clickhouse import reading
+from windlass.history.clickhouse.client import ClickHouseClient
+from windlass.history.clickhouse.reading import ClickHouseSession
+from windlass.history.clickhouse.tables import BODIES, LOG_COLUMNS, RECORD, VISIBLE
+from windlass.history.numbering import Numbered, Prepared, SessionHead, number
+from windlass.history.reading import read_head
+from windlass.messages import Message
 
 _REMEMBERED: Final = 16
 """Sessions whose last numbers and window are kept at hand between appends."""
@@ -36,7 +42,26 @@ _TRIES: Final = 20
 GRACE_S: Final = 900.0
 """Seconds for which `prune` leaves alone what no row names yet."""
 
-_HAS_BODY: Final = "SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1"
+INSERT_ROWS: Final = 2_000
+"""Rows that one insert may have."""
+
+INSERT_CHARS: Final = 4_000_000
+"""Characters of texts that one insert may have (a single row may have more)."""
+
+_PLACES: Final = {name: place for place, (name, _) in enumerate(RECORD)}
+_EMPTY: Final[list[Any]] = [
+    None if "Nullable" in kind else "" if "String" in kind or "Enum" in kind else 0
+    for _, kind in RECORD
+]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A session that is appended to: what it has so far, and its tool lists by hash."""
+
+    session: ClickHouseSession
+    head: SessionHead
+    tools: set[str] = field(default_factory=set[str])
 
 
 @dataclass(slots=True)
@@ -44,7 +69,7 @@ class _Unsure:
     """An append whose answer was lost: what it was, and what was made of it."""
 
     batch: Batch
-    session: Session
+    open: _Open
     numbered: Numbered
 
 
@@ -55,11 +80,13 @@ class Appender:
     no `prune` takes it sooner.
     """
 
-    def __init__(self, client: Client, blobs: BlobPlace, folder: Path, grace_s: float) -> None:
+    def __init__(
+        self, client: ClickHouseClient, blobs: BlobPlace, folder: Path, grace_s: float
+    ) -> None:
         self._client = client
         self._blobs = blobs
         self._folder = folder
-        self._known: dict[str, Session] = {}
+        self._open: dict[str, _Open] = {}
         self._unsure: dict[str, _Unsure] = {}
         self._fresh: dict[str, float] = {}
         self._fresh_s = grace_s / 4
@@ -68,99 +95,99 @@ class Appender:
         """Take nothing for stored any more: something was removed."""
         self._fresh.clear()
 
-    def append(self, batch: Batch) -> tuple[str | None, ...]:
+    def append(self, prepared: Prepared) -> tuple[str | None, ...]:
         """Write a batch, whole or not at all, and return the ids of its rows' messages.
 
         Raises StoreError, and LostConnectionError where no answer came: the same batch may
         be handed over again, and is not written twice.
         """
-        prepared = prepare(batch)
         _check(prepared)
-        done = self._done_before(batch, prepared)
-        if done is not None:
-            return done
+        numbered = self._done_before(prepared)
+        if numbered is None:
+            numbered = self._try_often(prepared)
+        return tuple(numbered.ids)
+
+    def _try_often(self, prepared: Prepared) -> Numbered:
         for _ in range(_TRIES):
-            session = self._session(prepared)
-            numbered = numbering.number(prepared, session.known, _Looks(self._client, prepared))
+            opened = self._opened(prepared)
+            numbered = number(prepared, opened.head, opened.session)
             self._store_bodies(prepared)
-            if self._write(prepared, session, numbered):
-                self._remember(prepared.session_id, session, numbered)
-                return numbered.ids
-            self._known.pop(prepared.session_id, None)
-            if batch.start is not None:
+            if self._write(prepared, opened, numbered):
+                self._remember(opened, numbered)
+                return numbered
+            self._open.pop(prepared.session_id, None)
+            if prepared.batch.start is not None:
                 raise _exists(prepared)
-        raise numbering.refusal(prepared, "others keep appending to it")
+        raise prepared.refusal("others keep appending to it")
 
-    def _remember(self, name: str, session: Session, numbered: Numbered) -> None:
-        session.known = numbered.known
-        session.known.settle()
-        session.tools.update(numbered.tools)
-        self._known.pop(name, None)
-        self._known[name] = session
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
+    def _remember(self, opened: _Open, numbered: Numbered) -> None:
+        numbered.head.settle()
+        opened.head = numbered.head
+        opened.tools.update(numbered.tools)
+        name = opened.session.name
+        self._open.pop(name, None)
+        self._open[name] = opened
+        if len(self._open) > _REMEMBERED:
+            del self._open[next(iter(self._open))]
 
-    def _done_before(self, batch: Batch, prepared: Prepared) -> tuple[str | None, ...] | None:
-        """The ids, where this very batch was written by an append whose answer was lost."""
-        name = prepared.session_id
-        unsure = self._unsure.pop(name, None)
+    def _done_before(self, prepared: Prepared) -> Numbered | None:
+        """This very batch, where it was written by an append whose answer was lost."""
+        unsure = self._unsure.pop(prepared.session_id, None)
         if unsure is None:
             return None
-        self._known.pop(name, None)
-        if unsure.batch != batch:
+        self._open.pop(prepared.session_id, None)
+        head = unsure.numbered.head
+        written = unsure.open.session.last_batch()
+        if unsure.batch != prepared.batch or written != (head.batch, head.digest):
             return None
-        known = unsure.numbered.known
-        if reading.last_commit(self._client, name, known.session_no) != (known.batch, known.digest):
-            return None
-        self._remember(name, unsure.session, unsure.numbered)
-        return unsure.numbered.ids
+        self._remember(unsure.open, unsure.numbered)
+        return unsure.numbered
 
-    def _session(self, prepared: Prepared) -> Session:
+    def _opened(self, prepared: Prepared) -> _Open:
         """What is known of the session, with what others have appended since."""
         name = prepared.session_id
-        traces = [values[0] for values in prepared.log]
         start = prepared.batch.start
-        remembered = self._known.get(name)
-        if start is None and remembered is not None:  # noqa: SIM102 - asked in this order
-            if self._is_last(name, remembered.known, traces):
-                return remembered
-        found = reading.find(self._client, name)
+        opened = self._open.get(name)
+        if start is None and opened is not None and self._is_last(opened, prepared):
+            return opened
+        session = reading.find(self._client, name)
         if start is not None:
-            if found is not None:
+            if session is not None:
                 raise _exists(prepared)
+            row = prepared.session_row()
             session_no = secrets.randbits(62)
-            started = packing.real(start.timestamp) or 0.0
-            known = numbering.begun(session_no, prepared)
-            return Session(known, started, packing.text(start.cascade_id))
-        if found is None:
-            raise numbering.refusal(prepared, "the first batch of a session must carry its start")
+            begun = ClickHouseSession(
+                self._client, name, session_no, row.started or 0.0, row.cascade_id
+            )
+            return _Open(begun, SessionHead(session_no, 0, packing.digest(*row)))
+        if session is None:
+            raise prepared.refusal("the first batch of a session must carry its start")
         for _ in range(_TRIES):
-            session = reading.load(self._client, name, found)
-            if self._is_last(name, session.known, traces):
-                return session
+            opened = _Open(session, read_head(session), set(session.tool_lists()))
+            if self._is_last(opened, prepared):
+                return opened
             # Others appended while it was read, so that its pieces may not belong together.
-        raise numbering.refusal(prepared, "others keep appending to it")
+        raise prepared.refusal("others keep appending to it")
 
-    def _is_last(self, name: str, known: Known, traces: list[str]) -> bool:
+    def _is_last(self, opened: _Open, prepared: Prepared) -> bool:
         """Whether nobody has appended since; refuses traces that the session has already."""
-        last = None
-        for kind, number, key, trace in self._client.select(
+        head, last = opened.head, None
+        for kind, batch, key, trace in self._client.select(
             "SELECT kind, number, key, trace_id FROM record WHERE session_id = {name:String} "
             "AND session_no = {no:UInt64} AND ((kind = 'commit' AND number >= {last:UInt32}) OR "
             f"(kind = 'row' AND trace_id IN {{traces:Array(String)}})) AND {VISIBLE} "
             "ORDER BY number",
-            name=name,
-            no=known.session_no,
-            last=known.batch,
-            traces=traces,
+            name=prepared.session_id,
+            no=head.session_no,
+            last=head.batch,
+            traces=[row.trace_id for row in prepared.log],
         ):
             if kind == "row":
-                raise StoreError(
-                    f"the batch does not fit the record (it has a row {trace!r} already) "
-                    f"(session {name!r}): nothing was recorded"
+                raise prepared.refusal(
+                    f"the batch does not fit the record (it has a row {trace!r} already)"
                 )
-            last = number, key
-        return last == (known.batch, known.digest)
+            last = batch, key
+        return last == (head.batch, head.digest)
 
     def _store_bodies(self, prepared: Prepared) -> None:
         """Bodies and blobs first: a commit must never name what is not there."""
@@ -176,8 +203,8 @@ class Appender:
             try:
                 self._blobs.renew(sha)
             except FileNotFoundError:
-                raise numbering.refusal(
-                    prepared, f"the bytes of picture {sha!r} are neither given nor stored"
+                raise prepared.refusal(
+                    f"the bytes of picture {sha!r} are neither given nor stored"
                 ) from None
         self._blobs.write(given, renew=True)
         pictures: dict[str, list[str]] = {}
@@ -191,42 +218,38 @@ class Appender:
         rows += [
             [*values, []]
             for key, values in prepared.lost.items()
-            if not self._client.select(_HAS_BODY, key=key)
+            if not reading.has_body(self._client, key)
         ]
-        for portion in writing.portions(iter(rows)):
+        for portion in _portions(iter(rows)):
             self._client.insert("bodies", BODIES, portion, f"bodies/{secrets.token_hex(16)}")
         for key in (*prepared.bodies, *(f"blob {sha}" for sha in prepared.needed)):
             self._fresh[key] = now
 
-    def _write(self, prepared: Prepared, session: Session, numbered: Numbered) -> bool:
+    def _write(self, prepared: Prepared, opened: _Open, numbered: Numbered) -> bool:
         """Send the rows and their commit; False where another writer was first."""
-        for *_, sha, name in numbered.images:
-            if sha not in prepared.batch.lost or self._blobs.has(sha):
-                self._blobs.link(sha, self._folder / name)
+        for image in numbered.images:
+            if image.sha256 not in prepared.batch.lost or self._blobs.has(image.sha256):
+                self._blobs.link(image.sha256, self._folder / image.name)
         write = secrets.token_hex(16)
-        fixed = {
-            "session_id": prepared.session_id,
-            "started": session.started,
-            "cascade_id": session.cascade_id,
-            "write": write,
-        }
-        rows = writing.rows_of(prepared, numbered, fixed, session.tools)
-        *early, last = writing.portions(rows)
+        fixed = _fixed(opened.session, write)
+        *early, last = _portions(_rows_of(prepared, numbered, fixed, opened.tools))
         for at, portion in enumerate(early):
-            self._client.insert("record", RECORD, writing.mark_early(portion), f"{write}/{at}")
-        last.append(writing.commit_row(fixed, numbered, several=bool(early)))
-        self._unsure[prepared.session_id] = _Unsure(prepared.batch, session, numbered)
+            for row in portion:
+                row[_PLACES["early"]] = 1
+            self._client.insert("record", RECORD, portion, f"{write}/{at}")
+        last.append(_commit_row(fixed, numbered, several=bool(early)))
+        self._unsure[prepared.session_id] = _Unsure(prepared.batch, opened, numbered)
         won = self._commit(prepared, numbered, last) == write
         del self._unsure[prepared.session_id]
         return won
 
     def _commit(self, prepared: Prepared, numbered: Numbered, rows: list[list[Any]]) -> str:
         """Insert the last rows; the `write` that the server has for this batch then."""
-        known = numbered.known
+        head = numbered.head
         begins = prepared.batch.start is not None
         # The name of a pruned session may come again, while the server still drops its token.
         for again in range(_TRIES):
-            token = f"{known.session_no}/{known.batch}"
+            token = f"{head.session_no}/{head.batch}"
             if begins:
                 token = f"begin/{prepared.session_id}/{again}"
             self._client.insert("record", RECORD, rows, token)
@@ -235,12 +258,12 @@ class Appender:
                 "AND number = {number:UInt32}"
                 + ("" if begins else " AND session_no = {no:UInt64}"),
                 name=prepared.session_id,
-                number=known.batch,
-                no=known.session_no,
+                number=head.batch,
+                no=head.session_no,
             )
             if len(written) > 1:
                 raise StoreError(
-                    f"{self._client.target.shown} took batch {known.batch} of session "
+                    f"{self._client.target.shown} took batch {head.batch} of session "
                     f"{prepared.session_id!r} twice: it does not drop repeated inserts "
                     "(see non_replicated_deduplication_window of the table record)"
                 )
@@ -248,51 +271,18 @@ class Appender:
                 return str(written[0][0])
             if not begins:
                 break
-        raise numbering.refusal(
-            prepared, "the session was pruned, or the server dropped the batch as a repeated one"
+        raise prepared.refusal(
+            "the session was pruned, or the server dropped the batch as a repeated one"
         )
-
-
-class _Looks:
-    """What numbering asks of the store."""
-
-    def __init__(self, client: Client, prepared: Prepared) -> None:
-        self.client = client
-        self.name = prepared.session_id
-
-    def _finds(self, where: str, known: Known, **bound: Any) -> int:
-        ((count,),) = self.client.select(
-            "SELECT count() FROM record WHERE session_id = {name:String} "
-            f"AND session_no = {{no:UInt64}} AND {where} AND {VISIBLE}",
-            name=self.name,
-            no=known.session_no,
-            **bound,
-        )
-        return int(count)
-
-    def images(self, known: Known, phase: str) -> int:
-        """How many pictures the phase has visible names for."""
-        where = "kind = 'image' AND phase_name = {phase:String}"
-        return self._finds(where, known, phase=phase)
-
-    def has_body(self, known: Known, key: str) -> bool:
-        """Whether the store has a body of that key."""
-        del known
-        return bool(self.client.select(_HAS_BODY, key=key))
-
-    def has_row(self, known: Known, trace_id: str) -> bool:
-        """Whether the session has a row of that trace."""
-        where = "kind = 'row' AND trace_id = {trace:String}"
-        return self._finds(where, known, trace=trace_id) > 0
 
 
 def _exists(prepared: Prepared) -> StoreError:
-    return numbering.refusal(prepared, "a session of that name is in the store already")
+    return prepared.refusal("a session of that name is in the store already")
 
 
 def _check(prepared: Prepared) -> None:
     """What a database with constraints would refuse."""
-    traces = [values[0] for values in prepared.log]
+    traces = [row.trace_id for row in prepared.log]
     wrong = None
     if len(set(traces)) < len(traces):
         wrong = "it has a trace twice"
@@ -303,4 +293,120 @@ def _check(prepared: Prepared) -> None:
         if edit.kind not in ("replace", "drop"):
             wrong = f"{edit.kind!r} is no kind of edit"
     if wrong is not None:
-        raise numbering.refusal(prepared, f"the batch does not fit the record ({wrong})")
+        raise prepared.refusal(f"the batch does not fit the record ({wrong})")
+
+
+# ---- rows of `record` ---------------------------------------------------------------
+
+
+def _row(**values: Any) -> list[Any]:
+    row = _EMPTY.copy()
+    for name, value in values.items():
+        row[_PLACES[name]] = value
+    return row
+
+
+def _shown_json(value: Any) -> str | None:
+    """Content or tool calls as SQL shows them: the JSON that people read, or NULL."""
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def body_columns(message: Message) -> dict[str, Any]:
+    """What `unified_logs` and the views for people show of a message."""
+    stored = json.loads(message.canonical)
+    return {
+        "role": message.role,
+        "content_json": packing.optional(_shown_json(stored["content"])),
+        "content_chars": message.chars,
+        "tool_calls_json": packing.optional(_shown_json(stored.get("tool_calls"))),
+        "preview": packing.text(packing.preview(message)),
+    }
+
+
+def _rows_of(
+    prepared: Prepared, numbered: Numbered, fixed: dict[str, Any], known_tools: set[str]
+) -> Iterator[list[Any]]:
+    """The rows of a batch but for its commit. `fixed` are the columns that all of them share."""
+    common = {**fixed, "session_no": numbered.head.session_no, "batch": numbered.head.batch}
+    if prepared.batch.start is not None:
+        yield _row(**common, kind="start", json=_json(prepared.session_row()[1:]))
+    for row, values in zip(prepared.batch.rows, numbered.log, strict=True):
+        stored = values._replace(key=values.key or "", occurrence=values.occurrence or 0)
+        columns = dict(zip(LOG_COLUMNS, stored, strict=True))
+        body = {} if row.message is None else body_columns(row.message)
+        yield _row(**{**common, **columns, **body}, kind="row")
+    for sha, tools_json in numbered.tools.items():
+        if sha not in known_tools:
+            yield _row(**common, kind="tools", key=sha, json=tools_json)
+    for key in numbered.extra_bodies:
+        yield _row(**common, kind="made", key=key)
+    for call in numbered.calls:
+        yield _row(
+            **common, kind="call", number=call.number, trace_id=call.trace_id, json=_json(call)
+        )
+    for edit in numbered.edits:
+        yield _row(**common, kind="edit", number=edit.number, json=_json(edit))
+    for change in numbered.state:
+        yield _row(
+            **common, kind="state", number=change.number, phase_name=change.phase,
+            json=_json(change),
+        )  # fmt: skip
+    for end in numbered.outcomes:
+        yield _row(
+            **common, kind="outcome", number=end.number, phase_name=end.phase, at=end.timestamp,
+            trace_id=end.output_trace or "", json=_json(end),
+        )  # fmt: skip
+    for image in numbered.images:
+        yield _row(
+            **common, kind="image", number=image.number, phase_name=image.phase,
+            key=image.sha256, json=_json(image),
+        )  # fmt: skip
+
+
+def result_row(session: ClickHouseSession, ref: str, key: str, name: str) -> list[Any]:
+    """The row of a shortened result's visible name; it needs no commit."""
+    return _row(
+        **_fixed(session, ""), session_no=session.number, trace_id=name, kind="result", key=key,
+        json=_json((ref, key, name)),
+    )  # fmt: skip
+
+
+def _fixed(session: ClickHouseSession, write: str) -> dict[str, Any]:
+    """The columns that all rows of an append share."""
+    return {
+        "session_id": session.name,
+        "started": session.started,
+        "cascade_id": session.cascade_id,
+        "write": write,
+    }
+
+
+def _commit_row(fixed: dict[str, Any], numbered: Numbered, *, several: bool) -> list[Any]:
+    """The row that makes a batch count; `several`: some of it was sent before."""
+    head = numbered.head
+    return _row(
+        **{**fixed, "early": int(several)},
+        session_no=head.session_no,
+        batch=head.batch,
+        kind="commit",
+        number=head.batch,
+        key=head.digest,
+    )
+
+
+def _json(values: Sequence[Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _portions(rows: Iterator[list[Any]]) -> list[list[list[Any]]]:
+    """The rows in inserts, in order; at least one, which may be empty."""
+    inserts: list[list[list[Any]]] = [[]]
+    chars = 0
+    for row in rows:
+        size = sum(len(value) for value in row if isinstance(value, str))
+        if inserts[-1] and (len(inserts[-1]) >= INSERT_ROWS or chars + size > INSERT_CHARS):
+            inserts.append([])
+            chars = 0
+        inserts[-1].append(row)
+        chars += size
+    return inserts

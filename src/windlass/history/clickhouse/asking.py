@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.history.clickhouse.client import Client, EngineError
+from windlass.history.clickhouse.client import ClickHouseClient, EngineError
 from windlass.history.query import is_select
 
 _SETTINGS: Final = {
@@ -40,7 +40,7 @@ _HARMLESS: Final = frozenset(
 """Table functions that reach nothing outside the database."""
 
 
-def select(client: Client, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
     """The rows of one SELECT.
 
     Times come as ISO-8601 text in UTC with microseconds, as from SQLite. Raises UsageError
@@ -55,27 +55,27 @@ def select(client: Client, sql: str, params: Sequence[Any]) -> list[dict[str, An
         )
     kinds = [_kind(value) for value in params]
     parts = statement.split("\0")
-    asked = parts[0]
+    query = parts[0]
     for at, (kind, part) in enumerate(zip(kinds, parts[1:], strict=True)):
-        asked += f"{{p{at}:{kind}}}{part}"
+        query += f"{{p{at}:{kind}}}{part}"
     bound = {f"p{at}": value for at, value in enumerate(params)}
     try:
-        names, rows = client.ask(asked, bound, _SETTINGS)
+        names, rows = client.ask(query, bound, _SETTINGS)
     except EngineError as error:
         raise _refusal(client, error) from error
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
-def _one_statement(client: Client, sql: str) -> tuple[str, int]:
+def _one_statement(client: ClickHouseClient, sql: str) -> tuple[str, int]:
     """The statement with a NUL for each `?`, and how many there are."""
-    made: list[str] = []
+    pieces: list[str] = []
     marks = 0
     ended = False
     words: list[str] = []
-    for found in _TOKEN.finditer(sql.replace("\0", " ")):
-        piece = found[0]
+    for token in _TOKEN.finditer(sql.replace("\0", " ")):
+        piece = token[0]
         if piece.isspace() or piece.startswith(_COMMENT):
-            made.append(" " if not ended else "")
+            pieces.append(" " if not ended else "")
             continue
         if ended:
             raise UsageError(f"{_ONLY} at a time: leave out what follows the semicolon")
@@ -85,13 +85,13 @@ def _one_statement(client: Client, sql: str) -> tuple[str, int]:
         if piece == "?":
             marks += 1
             piece = "\0"
-        made.append(piece)
+        pieces.append(piece)
         words.append(piece.lower())
     _check_reach(client, words)
-    return "".join(made), marks
+    return "".join(pieces), marks
 
 
-def _check_reach(client: Client, words: list[str]) -> None:
+def _check_reach(client: ClickHouseClient, words: list[str]) -> None:
     called = {word for word, after in pairwise(words) if after == "("}
     if "outfile" in words:
         raise UsageError(f"{_ONLY}, and this would write a file (INTO OUTFILE)")
@@ -147,24 +147,24 @@ def _plain(value: Any) -> Any:
             return str(value)
 
 
-def _refusal(client: Client, error: EngineError) -> StoreError | UsageError:
+def _refusal(client: ClickHouseClient, error: EngineError) -> StoreError | UsageError:
     words = error.words
     name = re.search(r"`([^`]+)`|'([^']+)'", words)
-    wanted = (name[1] or name[2]).rpartition(".")[2] if name else ""
+    unknown = (name[1] or name[2]).rpartition(".")[2] if name else ""
     match error.code:
-        case 47 if wanted:
+        case 47 if unknown:
             columns = client.select(
                 "SELECT DISTINCT name FROM system.columns WHERE database = currentDatabase() "
                 "AND table = 'unified_logs'"
             )
-            hint = did_you_mean(wanted, (column for (column,) in columns))
-            return UsageError(f"no column {wanted!r} in the store: {hint}")
-        case 60 if wanted:
+            hint = did_you_mean(unknown, (column for (column,) in columns))
+            return UsageError(f"no column {unknown!r} in the store: {hint}")
+        case 60 if unknown:
             tables = client.select(
                 "SELECT name FROM system.tables WHERE database = currentDatabase()"
             )
-            hint = did_you_mean(wanted, (table for (table,) in tables))
-            return UsageError(f"no table {wanted!r} in the store: {hint}")
+            hint = did_you_mean(unknown, (table for (table,) in tables))
+            return UsageError(f"no table {unknown!r} in the store: {hint}")
         case 46:
             return UsageError(f"no such function: {words}")
         case 164 | 497:

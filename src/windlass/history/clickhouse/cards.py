@@ -16,22 +16,15 @@ from typing import Any, Final
 
 from windlass.cards.card import Card
 from windlass.history import packing
-from windlass.history import reading as values_of
-from windlass.history.base import Finding, StoredRow
-from windlass.history.blob_places import BlobPlace
+from windlass.history.base import Discrepancy
 from windlass.history.cards import NODES
-from windlass.history.clickhouse import reading
-from windlass.history.clickhouse.client import Client
-from windlass.history.clickhouse.tables import CARDS
-from windlass.history.clickhouse.views import VISIBLE
-from windlass.history.clickhouse.writing import LOG_PHYSICAL
+from windlass.history.clickhouse.client import ClickHouseClient
+from windlass.history.clickhouse.reading import ClickHouseSession, log_row
+from windlass.history.clickhouse.tables import CARDS, LOG_PHYSICAL, VISIBLE
+from windlass.history.packing import LogRow
 from windlass.messages import canonical_json
 
 _ID: Final = "concat(substring(key, 1, 16), '-', toString(occurrence))"
-_ROWS: Final = (
-    "FROM record WHERE session_id = {name:String} AND session_no = {no:UInt64} "
-    f"AND kind = 'row' AND key != '' AND {VISIBLE}"
-)
 _NAMES: Final = ", ".join(name for name, _ in CARDS)
 _PORTION: Final = 2_000
 """Cards that one insert has."""
@@ -40,56 +33,56 @@ _KEYS: Final = 1_000
 """Ids asked for at a time."""
 
 
-def put(client: Client, session_id: str, session: int, cards: Sequence[Card]) -> None:
+def put(session: ClickHouseSession, cards: Sequence[Card]) -> None:
     """Write cards, in inserts that are written once however often they are sent."""
-    said = _said(client, session_id, session, [card.id for card in cards])
-    there = _newest(client, session_id, [card.id for card in cards])
+    ids = [card.id for card in cards]
+    times = _times_of(session, ids)
+    newest = _newest(session, ids)
     rows = [
-        _row(session_id, card, said[card.id])
+        _row(session.name, card, times[card.id])
         for card in cards
-        if card.id in said and card.generated_at >= there.get(card.id, 0)
+        if card.id in times and card.generated_at >= newest.get(card.id, 0)
     ]
     for at in range(0, len(rows), _PORTION):
         portion = rows[at : at + _PORTION]
-        told = canonical_json([session, [[str(value) for value in row] for row in portion]])
-        token = hashlib.sha256(told.encode()).hexdigest()
-        client.insert("context_cards", CARDS, portion, f"cards/{token}")
+        text = canonical_json([session.number, [[str(value) for value in row] for row in portion]])
+        token = hashlib.sha256(text.encode()).hexdigest()
+        session.client.insert("context_cards", CARDS, portion, f"cards/{token}")
 
 
-def _said(client: Client, session_id: str, session: int, ids: list[str]) -> dict[str, float]:
+def _times_of(session: ClickHouseSession, ids: list[str]) -> dict[str, float]:
     """When the messages were said; those that are not there are left out."""
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for at in range(0, len(ids), _KEYS):
-        stored = client.select(
-            f"SELECT {_ID} AS id, at {_ROWS} AND content_hash IN {{hashes:Array(String)}} "
-            "AND id IN {ids:Array(String)}",
-            name=packing.text(session_id),
-            no=session,
-            hashes=sorted({one.rpartition("-")[0] for one in ids[at : at + _KEYS]}),
-            ids=ids[at : at + _KEYS],
+        some = ids[at : at + _KEYS]
+        more = "AND content_hash IN {hashes:Array(String)} AND id IN {ids:Array(String)}"
+        hashes = sorted({message_id.rpartition("-")[0] for message_id in some})
+        times.update(
+            session.select(
+                f"{_ID} AS id, at", "row", f"AND key != '' {more}", hashes=hashes, ids=some
+            )
         )
-        found.update((str(one), float(when)) for one, when in stored)
-    return found
+    return times
 
 
-def _newest(client: Client, session_id: str, ids: list[str]) -> dict[str, int]:
+def _newest(session: ClickHouseSession, ids: list[str]) -> dict[str, int]:
     """When the cards that are there were made."""
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     for at in range(0, len(ids), _KEYS):
-        stored = client.select(
+        stored = session.client.select(
             "SELECT message_id, toUnixTimestamp(max(generated_at)) FROM context_cards "
             "WHERE session_id = {name:String} AND message_id IN {ids:Array(String)} "
             "GROUP BY message_id",
-            name=packing.text(session_id),
+            name=session.name,
             ids=ids[at : at + _KEYS],
         )
-        found.update((str(one), int(when)) for one, when in stored)
-    return found
+        times.update(stored)
+    return times
 
 
-def _row(session_id: str, card: Card, said: float) -> list[Any]:
+def _row(session_id: str, card: Card, at: float) -> list[Any]:
     return [
-        packing.text(session_id),
+        session_id,
         card.content_hash,
         packing.text(card.summary),
         [packing.text(word) for word in card.keywords],
@@ -104,7 +97,7 @@ def _row(session_id: str, card: Card, said: float) -> list[Any]:
         packing.optional(card.callout),
         _time(card.generated_at),
         packing.text(card.generator_model),
-        _time(said),
+        _time(at),
         card.id,
     ]
 
@@ -113,20 +106,18 @@ def _time(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(int(seconds), dt.UTC)
 
 
-def cards(client: Client, session_id: str, session: int) -> list[Card]:
+def cards(session: ClickHouseSession) -> list[Card]:
     """The cards of a session's messages, in their order."""
-    stored = client.select(
+    stored = session.client.select(
         f"SELECT {_NAMES.replace('generated_at', 'toUnixTimestamp(generated_at)')} "
         "FROM context_cards FINAL WHERE session_id = {name:String}",
-        name=packing.text(session_id),
+        name=session.name,
     )
     if not stored:
         return []
-    found = {card.id: card for card in map(_card, stored)}
-    ids = client.select(
-        f"SELECT {_ID} {_ROWS} ORDER BY number", name=packing.text(session_id), no=session
-    )
-    return [found[message_id] for (message_id,) in ids if message_id in found]
+    by_id = {card.id: card for card in map(_card, stored)}
+    ids = session.select(_ID, "row", "AND key != '' ORDER BY number")
+    return [by_id[message_id] for (message_id,) in ids if message_id in by_id]
 
 
 def _card(values: tuple[Any, ...]) -> Card:
@@ -152,30 +143,19 @@ def _card(values: tuple[Any, ...]) -> Card:
     )
 
 
-def waiting(
-    client: Client, blobs: BlobPlace, session_id: str, session: int, *, after: int, limit: int
-) -> list[StoredRow]:
+def without_cards(session: ClickHouseSession, after: int, limit: int) -> list[LogRow]:
     """Rows behind `after` whose message may have a card and has none, in order."""
-    stored = client.select(
-        f"SELECT {', '.join(LOG_PHYSICAL)} {_ROWS} AND number > {{after:UInt32}} "
+    more = (
+        "AND key != '' AND number > {after:UInt32} "
         f"AND node_type IN ({', '.join(repr(str(node)) for node in NODES)}) AND {_ID} NOT IN "
         "(SELECT message_id FROM context_cards WHERE session_id = {name:String}) "
-        "ORDER BY number LIMIT {limit:UInt32}",
-        name=packing.text(session_id),
-        no=session,
-        after=after,
-        limit=limit,
+        "ORDER BY number LIMIT {limit:UInt32}"
     )
-    rows = [reading.log_values(one) for one in stored]
-    keys = [values[packing.LOG_COLUMNS.index("key")] for values in rows]
-    found = reading.messages(client, blobs, keys)
-    return [
-        values_of.stored_row(session_id, values[1], values[3:], found[key])
-        for values, key in zip(rows, keys, strict=True)
-    ]
+    stored = session.select(LOG_PHYSICAL, "row", more, after=after, limit=limit)
+    return [log_row(values) for values in stored]
 
 
-def verify(client: Client) -> Iterator[Finding]:
+def verify(client: ClickHouseClient) -> Iterator[Discrepancy]:
     """Cards that no selection will ever see."""
     lost = client.select(
         "SELECT DISTINCT session_id, message_id FROM context_cards WHERE (session_id, message_id) "
@@ -183,4 +163,4 @@ def verify(client: Client) -> Iterator[Finding]:
         f"AND {VISIBLE})"
     )
     for session_id, message_id in lost:
-        yield Finding(f"session {session_id!r}, card {message_id}", "is of no message", "note")
+        yield Discrepancy(f"session {session_id!r}, card {message_id}", "is of no message", "note")

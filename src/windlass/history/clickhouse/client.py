@@ -60,7 +60,7 @@ class LostConnectionError(StoreError):
     """The server went away before it answered: what was asked may or may not have happened."""
 
 
-class Client:
+class ClickHouseClient:
     """A connection that is made when it is first used; threads may share it.
 
     Raises UsageError for what the user wrote (address, password, database) and StoreError
@@ -79,12 +79,14 @@ class Client:
 
     # ---- the connection -------------------------------------------------------------
 
-    def beside(self) -> Client:
+    def beside(self) -> ClickHouseClient:
         """Another connection to the same server, that waits for none of this one's questions.
 
         The engine in process has one for all.
         """
-        return self if self.target.path is not None else Client(self.target, self._password)
+        return (
+            self if self.target.path is not None else ClickHouseClient(self.target, self._password)
+        )
 
     def open(self) -> None:
         """Connect now. Raises UsageError where the client is not installed."""
@@ -105,7 +107,7 @@ class Client:
         try:
             self._client = self._made(connect)
             self.version = str(self._client.server_version)
-            known = self._client.query(
+            can_deduplicate = self._client.query(
                 "SELECT name FROM system.settings WHERE name = 'deduplicate_insert'"
             ).result_rows
         except Exception as error:
@@ -116,7 +118,7 @@ class Client:
         # (before 26) write each by itself.
         self._insert_settings = (
             {"async_insert": 1, "wait_for_async_insert": 1, "deduplicate_insert": "enable"}
-            if known
+            if can_deduplicate
             else {"async_insert": 0, "insert_deduplicate": 1}
         )
 
@@ -124,11 +126,11 @@ class Client:
         target = self.target
         if target.path is not None:
             make_folder(Path(target.path))  # the engine would make it for everybody
-            made = connect.get_client(interface="chdb", path=target.path)
-            made.command(f"CREATE DATABASE IF NOT EXISTS {quoted(target.database)}")
-            made.command(f"USE {quoted(target.database)}")
-            made.database = target.database
-            return made
+            client = connect.get_client(interface="chdb", path=target.path)
+            client.command(f"CREATE DATABASE IF NOT EXISTS {quoted(target.database)}")
+            client.command(f"USE {quoted(target.database)}")
+            client.database = target.database
+            return client
         return connect.get_client(
             host=target.host,
             port=target.port,
@@ -153,12 +155,12 @@ class Client:
                     self.open()
                     return do(self._client)
                 except Exception as error:
-                    told = self._translated(error)
-                    if not isinstance(told, LostConnectionError):
-                        raise told from error
+                    translated = self._translated(error)
+                    if not isinstance(translated, LostConnectionError):
+                        raise translated from error
                     self.close()
                     if wait is None or not harmless:
-                        raise told from error
+                        raise translated from error
                     time.sleep(wait)
             raise AssertionError
 
@@ -253,19 +255,19 @@ class Client:
         """The databases there are, for the message about one that is not."""
         connect = _library(in_process=False)
         try:
-            made = connect.get_client(
+            client = connect.get_client(
                 host=self.target.host,
                 port=self.target.port,
                 username=self.target.user,
                 password=self._password or "",
                 secure=self.target.secure,
             )
-            names = [row[0] for row in made.query("SHOW DATABASES").result_rows]
-            made.close()
+            names = [row[0] for row in client.query("SHOW DATABASES").result_rows]
+            client.close()
         except Exception:  # noqa: BLE001 - only a hint
             return "the server does not say which there are"
-        known = [name for name in names if name.lower() not in ("system", "information_schema")]
-        return did_you_mean(self.target.database, known)
+        own = [name for name in names if name.lower() not in ("system", "information_schema")]
+        return did_you_mean(self.target.database, own)
 
 
 class EngineError(StoreError):
@@ -275,13 +277,13 @@ class EngineError(StoreError):
         self.code = code
         self.words = text
         missing = _UNKNOWN.get(code or 0)
-        told = f"ClickHouse at {place} failed: {text}"
+        sentence = f"ClickHouse at {place} failed: {text}"
         if missing is not None:
-            told = (
+            sentence = (
                 f"ClickHouse at {place} lacks a {missing} that this store needs: {text}; "
                 "tried with ClickHouse 26"
             )
-        super().__init__(told)
+        super().__init__(sentence)
 
 
 def quoted(name: str) -> str:
@@ -308,18 +310,18 @@ def _library(*, in_process: bool) -> Any:
 
 def _first_line(text: str) -> str:
     """The engine's own words: without the client's frame, stack and version."""
-    _, found, rest = text.partition("DB::Exception: ")
-    line = (rest if found else text).strip().splitlines()[0] if text.strip() else "no reason given"
+    _, frame, rest = text.partition("DB::Exception: ")
+    line = (rest if frame else text).strip().splitlines()[0] if text.strip() else "no reason given"
     return line.split(" (version ")[0].removeprefix("DB::Exception: ").strip()[:400]
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
+    chain: list[BaseException] = []
     at: BaseException | None = error
-    while at is not None and at not in found:
-        found.append(at)
+    while at is not None and at not in chain:
+        chain.append(at)
         at = at.__cause__ or at.__context__
-    return found
+    return chain
 
 
 def _is_lost(error: BaseException) -> bool:
@@ -329,22 +331,23 @@ def _is_lost(error: BaseException) -> bool:
         "ReadTimeoutError", "ConnectTimeoutError", "IncompleteRead", "StreamFailureError",
     }  # fmt: skip
     return any(
-        isinstance(one, OSError | EOFError) or type(one).__name__ in names for one in _chain(error)
+        isinstance(each, OSError | EOFError) or type(each).__name__ in names
+        for each in _chain(error)
     )
 
 
 def _never_there(error: BaseException) -> bool:
     names = {"NewConnectionError", "ConnectTimeoutError", "NameResolutionError"}
-    text = " ".join(str(one) for one in _chain(error))
+    text = " ".join(str(each) for each in _chain(error))
     return any(
-        isinstance(one, ConnectionRefusedError) or type(one).__name__ in names
-        for one in _chain(error)
+        isinstance(each, ConnectionRefusedError) or type(each).__name__ in names
+        for each in _chain(error)
     ) or any(name in text for name in (*names, "Connection refused", "Name or service"))
 
 
 def _in_process(error: BaseException, text: str, place: str) -> Exception | None:
     """What chdb means when it cannot open its folder."""
-    words = " ".join(str(one) for one in _chain(error))
+    words = " ".join(str(each) for each in _chain(error))
     # The lock's own words go to standard error; the exception only says that it did not begin.
     if "initializing EmbeddedServer" in words:
         return StoreError(

@@ -1,4 +1,4 @@
-"""How a session is read back out of a ClickHouse store: functions from a client to values.
+"""What is read of a ClickHouse store: a session's rows, lists of sessions, bodies.
 
 Only what counts is read: rows whose batch is committed.
 """
@@ -8,229 +8,189 @@ Only what counts is read: rows whose batch is committed.
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from windlass.errors import UsageError, did_you_mean
-from windlass.history import packing, reading
-from windlass.history.base import (
-    BANK,
-    CallRecord,
-    EditRecord,
-    Outcome,
-    SessionInfo,
-    SessionStart,
-    StateChange,
-    StoredRow,
+from windlass.history import packing
+from windlass.history.base import BANK, Outcome, SessionInfo
+from windlass.history.clickhouse.client import ClickHouseClient
+from windlass.history.clickhouse.tables import LOG_PHYSICAL, VISIBLE
+from windlass.history.packing import (
+    CallRow,
+    EditRow,
+    ImageRow,
+    LogRow,
+    OutcomeRow,
+    SessionRow,
+    StateRow,
+    TableRow,
 )
-from windlass.history.blob_places import BlobPlace
-from windlass.history.clickhouse.client import Client
-from windlass.history.clickhouse.views import VISIBLE
-from windlass.history.clickhouse.writing import LOG_PHYSICAL
-from windlass.history.lost import damaged, lost
-from windlass.history.numbering import Known
-from windlass.messages import Message
+from windlass.history.reading import PORTION, outcome_of
 
-_PORTION: Final = 500
-"""Rows read at a time."""
-
-_KEYS: Final = 1_000
-"""Keys asked for at a time."""
+_SESSIONS: Final = 1_000
+"""Sessions whose sums are asked for at a time."""
 
 _RECENT: Final = 10
 """Sessions that a message about an unknown one names."""
 
+_KINDS: Final = {
+    CallRow: "call", EditRow: "edit", StateRow: "state", OutcomeRow: "outcome", ImageRow: "image",
+}  # fmt: skip
+_HIGHEST: Final = {
+    "rows": "row", "calls": "call", "edits": "edit", "state": "state", "outcomes": "outcome",
+}  # fmt: skip
 
-@dataclass(slots=True)
-class Session:
-    """A session as the store has it, up to one batch.
 
-    `started` (seconds since 1970) and `cascade_id` stand in each of its rows; `tools` are the
-    hashes of the tool lists it has.
+class Commit(NamedTuple):
+    """The row that commits a batch."""
+
+    batch: int
+    digest: str
+    write: str
+
+
+class ClickHouseSession:
+    """One session, as `reading.SessionReader` has it.
+
+    `started` (seconds since 1970) and `cascade_id` stand in each of its rows.
     """
 
-    known: Known
-    started: float
-    cascade_id: str
-    tools: set[str] = field(default_factory=set[str])
+    def __init__(
+        self, client: ClickHouseClient, name: str, number: int, started: float, cascade_id: str
+    ) -> None:
+        self.client = client
+        self.name = packing.text(name)
+        self.number = number
+        self.started = started
+        self.cascade_id = cascade_id
+
+    def select(self, what: str, kind: str, more: str = "", **values: Any) -> list[tuple[Any, ...]]:
+        """These columns of its rows of a kind."""
+        return self.client.select(
+            f"SELECT {what} FROM record WHERE session_id = {{name:String}} "
+            f"AND session_no = {{no:UInt64}} AND kind = {{kind:String}} AND {VISIBLE} {more}",
+            name=self.name,
+            no=self.number,
+            kind=kind,
+            **values,
+        )
+
+    def start(self) -> SessionRow:
+        """How it began."""
+        ((values,),) = self.select("json", "start", "ORDER BY written LIMIT 1")
+        return SessionRow(self.name, *json.loads(values))
+
+    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
+        """The first rows behind number `after`."""
+        more = f"AND number > {{after:UInt32}} ORDER BY number LIMIT {PORTION}"
+        bound: dict[str, Any] = {"after": after}
+        if phase is not None:
+            more = "AND phase_name = {phase:String} " + more
+            bound["phase"] = packing.text(phase)
+        return [log_row(values) for values in self.select(LOG_PHYSICAL, "row", more, **bound)]
+
+    def table(self, kind: type[TableRow]) -> list[TableRow]:
+        """Its rows of another table."""
+        columns = self.select("json", _KINDS[kind], "ORDER BY number")
+        rows = [kind._make(json.loads(values)) for (values,) in columns]
+        return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
+
+    def results(self) -> list[tuple[str, str]]:
+        """(Reference, key) of the results that have a visible file."""
+        stored = [json.loads(values) for (values,) in self.select("json", "result")]
+        return sorted((ref, key) for ref, key, _ in stored)
+
+    def extra_bodies(self) -> set[str]:
+        """The bodies that calls and edits brought."""
+        return {key for (key,) in self.select("key", "made")}
+
+    def tool_lists(self) -> dict[str, str]:
+        """The tools that its calls sent."""
+        return dict(self.select("key, json", "tools"))
+
+    def commits(self) -> list[Commit]:
+        """The rows that commit its batches."""
+        stored = self.select("batch, key, write", "commit", "ORDER BY number, written")
+        return [Commit._make(values) for values in stored]
+
+    def digests(self) -> dict[int, str]:
+        """The digest of each batch."""
+        return {commit.batch: commit.digest for commit in self.commits()}
+
+    def last_batch(self) -> tuple[int, str] | None:
+        """Number and digest of the last batch."""
+        last = self.select("batch, key", "commit", "ORDER BY number DESC LIMIT 1")
+        return (int(last[0][0]), str(last[0][1])) if last else None
+
+    def highest(self) -> dict[str, int]:
+        """The highest number of each kind."""
+        stored = self.client.select(
+            "SELECT kind, max(number) FROM record WHERE session_id = {name:String} "
+            f"AND session_no = {{no:UInt64}} AND {VISIBLE} GROUP BY kind",
+            name=self.name,
+            no=self.number,
+        )
+        numbers = Counter(dict(stored))
+        return {name: numbers[kind] for name, kind in _HIGHEST.items()}
+
+    def occurrences(self) -> dict[str, int]:
+        """How often each message occurs."""
+        columns = "substring(key, 1, 16), max(occurrence)"
+        return dict(self.select(columns, "row", "AND key != '' GROUP BY 1"))
+
+    def image_count(self, phase: str) -> int:
+        """How many pictures the phase has visible names for."""
+        return len(self.select("1", "image", "AND phase_name = {phase:String}", phase=phase))
+
+    def has_body(self, key: str) -> bool:
+        """Whether the store has a body of that key."""
+        return has_body(self.client, key)
+
+    def has_row(self, trace_id: str) -> bool:
+        """Whether the session has a row of that trace."""
+        return bool(self.select("1", "row", "AND trace_id = {trace:String}", trace=trace_id))
 
 
-def find(client: Client, session_id: str) -> tuple[int, float, str] | None:
-    """Number, beginning and cascade of a session; None where there is none of that name."""
-    found = client.select(
+def log_row(values: Sequence[Any]) -> LogRow:
+    """A row of the log as `record` has it, with None where it has no message."""
+    row = LogRow._make(values)
+    return row._replace(key=row.key or None, occurrence=row.occurrence or None)
+
+
+def find(client: ClickHouseClient, session_id: str) -> ClickHouseSession | None:
+    """A session; None where there is none of that name."""
+    stored = client.select(
         "SELECT session_no, started, cascade_id FROM record WHERE session_id = {name:String} "
         f"AND kind = 'start' AND {VISIBLE} ORDER BY written LIMIT 1",
         name=packing.text(session_id),
     )
-    return None if not found else (int(found[0][0]), float(found[0][1]), str(found[0][2]))
+    return ClickHouseSession(client, session_id, *stored[0]) if stored else None
 
 
-def must_find(client: Client, session_id: str) -> tuple[int, float, str]:
-    """`find`. Raises UsageError that names recent sessions where it is unknown."""
-    found = find(client, session_id)
-    if found is None:
-        recent = client.select(
-            "SELECT session_id FROM sessions ORDER BY written DESC LIMIT {limit:UInt32}",
-            limit=_RECENT,
-        )
-        hint = did_you_mean(session_id, (name for (name,) in recent))
-        raise UsageError(f"no session {session_id!r} in this store: {hint}")
-    return found
+def recent(client: ClickHouseClient) -> Iterator[str]:
+    """Names of the newest sessions."""
+    for (name,) in client.select(
+        f"SELECT session_id FROM sessions ORDER BY written DESC LIMIT {_RECENT}"
+    ):
+        yield name
 
 
-def of_kind(
-    client: Client, session_id: str, session: int, kind: str, more: str = "", **bound: Any
-) -> list[tuple[Any, ...]]:
-    """The values of a session's rows of a kind, in order."""
-    stored = client.select(
-        "SELECT json FROM record WHERE session_id = {name:String} AND session_no = {no:UInt64} "
-        f"AND kind = {{kind:String}} AND {VISIBLE} {more} ORDER BY number",
-        name=packing.text(session_id),
-        no=session,
-        kind=kind,
-        **bound,
+def has_body(client: ClickHouseClient, key: str) -> bool:
+    """Whether the store has a body of that key."""
+    return bool(client.select("SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1", key=key))
+
+
+def bodies(client: ClickHouseClient, keys: list[str]) -> list[tuple[Any, ...]]:
+    """Key and body of those that are stored, first those that stand in the table."""
+    return client.select(
+        "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
+        keys=keys,
     )
-    return [tuple(json.loads(values)) for (values,) in stored]
 
 
-# ---- messages -----------------------------------------------------------------------
-
-
-def messages(client: Client, blobs: BlobPlace, keys: Collection[str]) -> dict[str, Message]:
-    """The messages with these keys. Raises StoreError for one that is missing or changed."""
-    found: dict[str, Message] = {}
-    wanted = list(dict.fromkeys(keys))
-    for at in range(0, len(wanted), _KEYS):
-        stored = client.select(
-            "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
-            keys=wanted[at : at + _KEYS],
-        )
-        for key, body in stored:
-            if key not in found:
-                found[key] = reading.decode(key, body, blobs)
-    for key in wanted:
-        if key not in found:
-            found[key] = lost(key, "is missing", blobs, "")
-    return found
-
-
-def message(client: Client, blobs: BlobPlace, key: str) -> Message:
-    """The message with this key. Raises StoreError where there is none."""
-    return messages(client, blobs, [key])[key]
-
-
-# ---- a session ----------------------------------------------------------------------
-
-
-def log(
-    client: Client, session_id: str, session: int, phase: str | None = None
-) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of a session in portions, in the order of `packing.LOG_COLUMNS`."""
-    after = 0
-    columns = ", ".join(LOG_PHYSICAL)
-    where = "AND phase_name = {phase:String}" if phase is not None else ""
-    bound = {"phase": packing.text(phase)} if phase is not None else {}
-    while True:
-        stored = client.select(
-            f"SELECT {columns} FROM record WHERE session_id = {{name:String}} "
-            "AND session_no = {no:UInt64} AND kind = 'row' AND number > {after:UInt32} "
-            f"AND {VISIBLE} {where} ORDER BY number LIMIT {{portion:UInt32}}",
-            name=packing.text(session_id),
-            no=session,
-            after=after,
-            portion=_PORTION,
-            **bound,
-        )
-        if stored:
-            yield [log_values(values) for values in stored]
-            after = stored[-1][1]
-        if len(stored) < _PORTION:
-            return
-
-
-_KEY: Final = packing.LOG_COLUMNS.index("key")
-_OCCURRENCE: Final = packing.LOG_COLUMNS.index("occurrence")
-
-
-def log_values(stored: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The columns of a row, with None where it has no message."""
-    values = list(stored)
-    values[_KEY] = values[_KEY] or None
-    values[_OCCURRENCE] = values[_OCCURRENCE] or None
-    return tuple(values)
-
-
-def rows(
-    client: Client, blobs: BlobPlace, session_id: str, session: int, phase: str | None
-) -> Iterator[StoredRow]:
-    """The rows of a session in order, with their messages."""
-    for portion in log(client, session_id, session, phase):
-        found = messages(client, blobs, [one[_KEY] for one in portion if one[_KEY]])
-        for _, seq, _, *values in portion:
-            key = values[packing.OCCURRENCE - 1]
-            yield reading.stored_row(session_id, seq, values, found.get(key))
-
-
-def tool_lists(client: Client, session_id: str, session: int) -> dict[str, str]:
-    """The tools that the session's calls sent: JSON by its SHA-256."""
-    return {
-        str(sha): str(tools)
-        for sha, tools in client.select(
-            "SELECT key, json FROM record WHERE session_id = {name:String} "
-            f"AND session_no = {{no:UInt64}} AND kind = 'tools' AND {VISIBLE}",
-            name=packing.text(session_id),
-            no=session,
-        )
-    }
-
-
-def calls(client: Client, blobs: BlobPlace, session_id: str, session: int) -> list[CallRecord]:
-    """The calls of a session in order, each with its whole window."""
-    stored = list(reading.unpacked(of_kind(client, session_id, session, "call")))
-    if not stored:
-        return []
-    tools = tool_lists(client, session_id, session)
-    found = messages(client, blobs, [key for _, _, keys in stored for key in keys])
-    made: list[CallRecord] = []
-    for values, shown, keys in stored:
-        if values[8] not in tools:
-            raise damaged(f"the tools of call {values[1]} are missing")
-        sent = tuple(json.loads(tools[values[8]]))
-        made.append(reading.call_record(values, shown, sent, tuple(found[key] for key in keys)))
-    return made
-
-
-def edits(client: Client, blobs: BlobPlace, session_id: str, session: int) -> list[EditRecord]:
-    """The committed edits of a session, in order."""
-    stored = of_kind(client, session_id, session, "edit")
-    found = messages(client, blobs, [values[7] for values in stored if values[7] is not None])
-    return [
-        EditRecord(message_id, kind, because, reason, found.get(key))
-        for _, _, _, message_id, kind, because, reason, key in stored
-    ]
-
-
-def state(client: Client, session_id: str, session: int) -> list[StateChange]:
-    """The state changes of a session, in order."""
-    return [
-        StateChange(phase, key, json.loads(value))
-        for *_, phase, key, value in of_kind(client, session_id, session, "state")
-    ]
-
-
-def outcomes(client: Client, session_id: str, session: int) -> list[Outcome]:
-    """How the phases of a session, and at last it itself, ended."""
-    return [
-        Outcome(status, at, phase, trace, error, bool(hidden), json.loads(details))
-        for _, _, _, phase, status, at, trace, error, hidden, details in of_kind(
-            client, session_id, session, "outcome"
-        )
-    ]
-
-
-def endings(client: Client, sessions: int) -> list[Outcome | None]:
+def endings(client: ClickHouseClient, sessions: int) -> list[Outcome | None]:
     """How the last so many sessions ended, newest first; None: there is no word of it."""
     picked = client.select(
         f"SELECT session_id, session_no FROM record WHERE kind = 'start' AND {VISIBLE} "
@@ -246,38 +206,21 @@ def endings(client: Client, sessions: int) -> list[Outcome | None]:
         names=[name for name, _ in picked],
         numbers=[number for _, number in picked],
     )
-    ended: dict[int, Outcome] = {}
-    for number, values in last:
-        _, _, _, _, status, at, _, error, _, details = json.loads(values)
-        ended[number] = Outcome(status, at, error=error, details=json.loads(details))
+    ended = {number: outcome_of(OutcomeRow(*json.loads(values))) for number, values in last}
     return [ended.get(number) for _, number in picked]
 
 
-def start(client: Client, session_id: str) -> SessionStart:
-    """How a session began. Raises UsageError naming recent sessions where it is unknown."""
-    session, _, _ = must_find(client, session_id)
-    cascade_id, model, started, given, cascade = of_kind(client, session_id, session, "start")[0]
-    return SessionStart(cascade_id, model, json.loads(given), json.loads(cascade), started)
-
-
-def results(client: Client, session_id: str, session: int) -> list[tuple[str, str, str]]:
-    """(reference, key, visible name) of the session's stored results, in order."""
-    return sorted(
-        (ref, key, name) for ref, key, name in of_kind(client, session_id, session, "result")
-    )
-
-
-def sessions(client: Client, limit: int | None) -> list[SessionInfo]:
+def sessions(client: ClickHouseClient, limit: int | None) -> list[SessionInfo]:
     """Sessions, newest first; tokens and costs summed over all their rows."""
     picked = client.select(
         f"SELECT session_id, session_no, json FROM record WHERE kind = 'start' AND {VISIBLE} "
         "ORDER BY started DESC, written DESC" + ("" if limit is None else " LIMIT {limit:UInt64}"),
         **({} if limit is None else {"limit": limit}),
     )
-    sums: dict[int, tuple[Any, ...]] = {}
-    for at in range(0, len(picked), _KEYS):
-        some = picked[at : at + _KEYS]
-        for values in client.select(
+    sums: dict[int, list[Any]] = {}
+    for at in range(0, len(picked), _SESSIONS):
+        some = picked[at : at + _SESSIONS]
+        for number, *values in client.select(
             "SELECT session_no, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
             "ifNull(sum(tokens_out), 0), ifNull(sum(tokens_cached), 0), sum(cost), "
             "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL) "
@@ -286,97 +229,26 @@ def sessions(client: Client, limit: int | None) -> list[SessionInfo]:
             names=[name for name, _, _ in some],
             numbers=[number for _, number, _ in some],
         ):
-            sums[values[0]] = values
-    return [_info(name, json.loads(started), sums[number]) for name, number, started in picked]
-
-
-def _info(name: str, started: list[Any], sums: tuple[Any, ...]) -> SessionInfo:
-    _, calls, tokens_in, tokens_out, cached, cost, outcome = sums
-    ended = json.loads(outcome) if outcome else None
-    return SessionInfo(
-        session_id=name,
-        cascade_id=started[0],
-        model=started[1],
-        started=started[2],
-        ended=ended[5] if ended else None,
-        status=ended[4] if ended else "running",
-        calls=calls,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        tokens_cached=cached,
-        cost=cost,
-        error=ended[7] if ended else None,
-    )
-
-
-# ---- for the writer -----------------------------------------------------------------
-
-
-def commits(client: Client, session_id: str, session: int) -> list[tuple[int, str, str]]:
-    """(batch, digest, write) of a session's committed batches, in order."""
+            sums[number] = values
     return [
-        (int(batch), str(digest), str(write))
-        for batch, digest, write in client.select(
-            "SELECT batch, key, write FROM record WHERE session_id = {name:String} "
-            f"AND session_no = {{no:UInt64}} AND kind = 'commit' AND {VISIBLE} "
-            "ORDER BY number, written",
-            name=packing.text(session_id),
-            no=session,
-        )
+        _info(SessionRow(name, *json.loads(start)), sums[number]) for name, number, start in picked
     ]
 
 
-def last_commit(client: Client, session_id: str, session: int) -> tuple[int, str] | None:
-    """Number and digest of a session's last batch."""
-    found = client.select(
-        "SELECT batch, key FROM record WHERE session_id = {name:String} "
-        "AND session_no = {no:UInt64} AND kind = 'commit' ORDER BY number DESC LIMIT 1",
-        name=packing.text(session_id),
-        no=session,
+def _info(start: SessionRow, sums: list[Any]) -> SessionInfo:
+    calls, tokens_in, tokens_out, tokens_cached, cost, outcome = sums
+    ended = OutcomeRow(*json.loads(outcome)) if outcome else None
+    return SessionInfo(
+        session_id=start.session_id,
+        cascade_id=start.cascade_id,
+        model=start.model,
+        started=start.started,
+        ended=ended.timestamp if ended else None,
+        status=ended.status if ended else "running",
+        calls=calls,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        tokens_cached=tokens_cached,
+        cost=cost,
+        error=ended.error if ended else None,
     )
-    return (int(found[0][0]), str(found[0][1])) if found else None
-
-
-def load(client: Client, session_id: str, found: tuple[int, float, str]) -> Session:
-    """What an appender must know of a session, read anew."""
-    number, started, cascade_id = found
-    last = last_commit(client, session_id, number)
-    if last is None:
-        raise damaged(f"session {session_id!r} has no batch")
-    name = packing.text(session_id)
-    highest: defaultdict[str, int] = defaultdict(
-        int,
-        client.select(
-            "SELECT kind, max(number) FROM record WHERE session_id = {name:String} "
-            f"AND session_no = {{no:UInt64}} AND {VISIBLE} GROUP BY kind",
-            name=name,
-            no=number,
-        ),
-    )
-    counts = dict(
-        client.select(
-            "SELECT substring(key, 1, 16), max(occurrence) FROM record "
-            "WHERE session_id = {name:String} AND session_no = {no:UInt64} AND kind = 'row' "
-            f"AND key != '' AND {VISIBLE} GROUP BY 1",
-            name=name,
-            no=number,
-        )
-    )
-    # Only the last one is wanted, but each is told against the one before.
-    windows = reading.unpacked(of_kind(client, session_id, number, "call"))
-    ends = deque(windows, maxlen=1)
-    _, window, bodies = ends[0] if ends else ((), (), ())
-    known = Known(
-        session_no=number,
-        batch=last[0],
-        digest=last[1],
-        rows=highest["row"],
-        calls=highest["call"],
-        edits=highest["edit"],
-        state=highest["state"],
-        outcomes=highest["outcome"],
-        counts=counts,
-        window=window,
-        bodies=bodies,
-    )
-    return Session(known, started, cascade_id, set(tool_lists(client, session_id, number)))

@@ -3,7 +3,7 @@
     record          one row for everything an append holds, and one that commits it
     bodies          each message body once, by its hash
     context_cards   as the document has it, with the index arguments of today's ClickHouse
-    unified_logs and others                              views of `record` (views.py)
+    unified_logs and others                              views of `record`
 
 A row of `record` counts once its batch is committed. The commit is the last row of the
 batch's last insert, which is one block and so whole or not at all; rows of earlier inserts
@@ -15,6 +15,8 @@ Everything of a session lies in the partition of the month it began in, so that 
 sessions whole.
 """
 
+# Table and column names are constants of this package; values are always bound.
+# ruff: noqa: S608
 from __future__ import annotations
 
 import re
@@ -23,8 +25,8 @@ from typing import Final
 
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, NodeType
-from windlass.history.clickhouse.client import Client, quoted
-from windlass.history.clickhouse.views import views
+from windlass.history.clickhouse.client import ClickHouseClient, quoted
+from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
 
 VERSION: Final = 1
 """The version of these tables; it stands in the comment of `record`."""
@@ -33,11 +35,6 @@ COMMENT: Final = "windlass history, version "
 
 WINDOW: Final = 10_000
 """Inserts a table remembers, so that one sent twice is written once."""
-
-KINDS: Final = (
-    "start", "row", "call", "edit", "state", "outcome", "image", "tools", "made", "result",
-    "commit",
-)  # fmt: skip
 
 _NODE_TYPES: Final = ", ".join(
     f"'{name}' = {number}" for number, name in enumerate(("", *(kind.value for kind in NodeType)))
@@ -83,6 +80,14 @@ RECORD: Final = (
     ("keep_pictures", "UInt8"),
     ("json", "String"),
 )
+# The columns of `record` that hold those of `packing.LogRow`, in their order.
+_OTHERWISE: Final = {
+    "seq": "number", "timestamp": "at", "phase": "phase_name", "turn": "turn_number",
+    "attempt": "attempt_number",
+}  # fmt: skip
+LOG_COLUMNS: Final = tuple(_OTHERWISE.get(name, name) for name in LogRow._fields)
+LOG_PHYSICAL: Final = ", ".join(LOG_COLUMNS)
+
 _PACKED: Final = frozenset({"content_json", "tool_calls_json", "metadata_json", "json"})
 """Columns of long texts: packed closer, since they are read one session at a time."""
 
@@ -122,7 +127,7 @@ _MICROS: Final = "fromUnixTimestamp64Micro(toInt64(round(at * 1000000)), 'UTC')"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableOptions:
     """How the tables are made.
 
     `ttl_days`: sessions vanish so many days after they began (None: never by themselves); memory
@@ -155,7 +160,7 @@ def _table(
     arguments: str,
     order: str,
     *,
-    shape: Shape,
+    options: TableOptions,
     partition: str = "",
     expires: str = "",
     comment: str = "",
@@ -165,8 +170,8 @@ def _table(
     where, local = "", name
     window = f"non_replicated_deduplication_window = {WINDOW}"
     settings = [window, "fsync_after_insert = 1", "fsync_part_directory = 1"]
-    if shape.cluster is not None:
-        where = f" ON CLUSTER {quoted(shape.cluster)}"
+    if options.cluster is not None:
+        where = f" ON CLUSTER {quoted(options.cluster)}"
         local = name + "_local"
         settings[0] = f"replicated_deduplication_window = {WINDOW}"
         path = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
@@ -180,23 +185,23 @@ def _table(
     if partition:
         parts.append(f"PARTITION BY {partition}")
     parts.append(f"ORDER BY {order}")
-    if expires and shape.ttl_days is not None:
+    if expires and options.ttl_days is not None:
         kept = f"NOT startsWith(session_id, {literal(BANK)})"
-        parts.append(f"TTL {expires} + INTERVAL {shape.ttl_days} DAY DELETE WHERE {kept}")
+        parts.append(f"TTL {expires} + INTERVAL {options.ttl_days} DAY DELETE WHERE {kept}")
     parts.append("SETTINGS " + ", ".join(settings))
     if comment:
         parts.append(f"COMMENT {literal(comment)}")
-    made = ["\n".join(parts)]
-    if shape.cluster is not None:
-        made.append(
+    statements = ["\n".join(parts)]
+    if options.cluster is not None:
+        statements.append(
             f"CREATE TABLE IF NOT EXISTS {name}{where} AS {local}\n"
-            f"ENGINE = Distributed({literal(shape.cluster)}, currentDatabase(), "
+            f"ENGINE = Distributed({literal(options.cluster)}, currentDatabase(), "
             f"{literal(local)}, {shard})" + (f"\nCOMMENT {literal(comment)}" if comment else "")
         )
-    return made
+    return statements
 
 
-def tables(shape: Shape) -> list[str]:
+def tables(options: TableOptions) -> list[str]:
     """The statements that make the tables, in order."""
     record = [
         *_columns(RECORD),
@@ -215,59 +220,182 @@ def tables(shape: Shape) -> list[str]:
         *_columns(CARDS),
         "INDEX keywords_idx keywords TYPE bloom_filter(0.01) GRANULARITY 1",
     ]
-    if shape.vectors is not None:
+    if options.vectors is not None:
         cards.append(
             "INDEX embedding_idx embedding TYPE "
-            f"vector_similarity('hnsw', 'cosineDistance', {shape.vectors})"
+            f"vector_similarity('hnsw', 'cosineDistance', {options.vectors})"
         )
     return [
         *_table(
             "record", record, "MergeTree", "",
-            "(session_id, session_no, kind, number)", shape=shape,
+            "(session_id, session_no, kind, number)", options=options,
             partition="toYYYYMM(day)", expires="day", comment=f"{COMMENT}{VERSION}",
             shard="cityHash64(session_id)",
         ),
         *_table(
-            "bodies", bodies, "ReplacingMergeTree", "written", "key", shape=shape,
+            "bodies", bodies, "ReplacingMergeTree", "written", "key", options=options,
             shard="cityHash64(key)",  # who names a body may outlive it: `prune` removes it
         ),
         *_table(
             "context_cards", cards, "ReplacingMergeTree", "generated_at",
-            "(session_id, content_hash, message_id)", shape=shape,
+            "(session_id, content_hash, message_id)", options=options,
             partition="toYYYYMM(message_timestamp)", expires="toDate(message_timestamp)",
             shard="cityHash64(session_id)",
         ),
     ]  # fmt: skip
 
 
-def script(shape: Shape) -> str:
+# ---- views --------------------------------------------------------------------------
+# unified_logs, sessions, calls, edits, state, outcomes, images   what was appended
+# conversation, call_list, lineage, session_list                  for people
+
+VISIBLE: Final = (
+    "(early = 0 OR write IN (SELECT write FROM record WHERE kind = 'commit' AND early = 1))"
+)
+"""True of rows that count: their batch is committed (the commit of a batch of several
+inserts bears `early` itself, so that the list of them stays short)."""
+
+_JSON_TYPES: Final = {
+    "sent_tokens": "Int64", "full_tokens": "Int64", "base": "Nullable(UInt32)",
+    "entries": "UInt32", "hidden": "UInt8", "timestamp": "Float64", "seq": "UInt32",
+    "replacement": "Nullable(String)", "output_trace": "Nullable(String)",
+    "error": "Nullable(String)",
+}  # fmt: skip
+
+_PLAIN: Final = frozenset({"session_no", "number", "batch"})
+
+
+def _of_json(kind: str, columns: tuple[str, ...], nullable: frozenset[str] = frozenset()) -> str:
+    """A view of the rows of a kind whose values stand in `json`."""
+    fields = ["session_id"]
+    for place, name in enumerate(columns, 1):
+        default = "Nullable(String)" if name in nullable else "String"
+        of_json = f"JSONExtract(json, {place}, '{_JSON_TYPES.get(name, default)}') AS {name}"
+        fields.append(name if name in _PLAIN else of_json)
+    return (
+        f"SELECT {', '.join(fields)} FROM record WHERE record.kind = '{kind}' AND {VISIBLE} "
+        "ORDER BY session_id, session_no, number"
+    )
+
+
+def _views() -> dict[str, str]:
+    row = "kind = 'row' AND " + VISIBLE
+    in_order = "ORDER BY session_id, session_no, number"
+    iso = "concat(replaceOne(toString({}), ' ', 'T'), 'Z')"
+    return {
+        "unified_logs": (
+            "SELECT session_id, cascade_id, trace_id, parent_id, timestamp, node_type, "
+            "phase_name, turn_number, attempt_number, sounding_index, role, content_hash, "
+            "content_json, content_chars, tool_calls_json, model, tokens_in, tokens_out, "
+            "tokens_cached, cost, duration_ms, full_history_size, context_size, tokens_saved, "
+            f"metadata_json FROM record WHERE {row} {in_order}"
+        ),
+        "sessions": (
+            "SELECT session_id, session_no, cascade_id, JSONExtract(json, 2, 'String') AS model, "
+            "started, JSONExtract(json, 4, 'String') AS input_json, "
+            "JSONExtract(json, 5, 'String') AS cascade_json, written "
+            f"FROM record WHERE kind = 'start' AND {VISIBLE} ORDER BY session_id, session_no"
+        ),
+        "calls": _of_json("call", CallRow._fields),
+        "edits": _of_json("edit", EditRow._fields),
+        "state": _of_json("state", StateRow._fields),
+        "outcomes": _of_json("outcome", OutcomeRow._fields, frozenset({"phase"})),
+        "images": _of_json("image", ImageRow._fields),
+        "conversation": (
+            "SELECT session_id, number AS seq, phase_name AS phase, turn_number AS turn, "
+            "attempt_number AS attempt, node_type, role, "
+            "concat(content_hash, '-', toString(occurrence)) AS id, content_chars AS chars, "
+            f"preview FROM record WHERE {row} {in_order}"
+        ),
+        "call_list": (
+            "SELECT c.session_id AS session_id, c.number AS call, l.phase_name AS phase, "
+            "l.turn_number AS turn, c.model AS model, l.tokens_in AS tokens_in, "
+            "l.tokens_cached AS tokens_cached, l.tokens_out AS tokens_out, l.cost AS cost, "
+            "c.sent_tokens AS sent_tokens, c.full_tokens AS snowball_tokens FROM calls AS c "
+            f"LEFT JOIN (SELECT * FROM record WHERE {row}) AS l "
+            "ON l.session_id = c.session_id AND l.trace_id = c.trace_id "
+            "ORDER BY session_id, call"
+        ),
+        "lineage": (
+            "SELECT o.session_id AS session_id, o.phase AS phase, o.status AS status, "
+            "l.preview AS output, l.content_hash AS content_hash, o.error AS error "
+            f"FROM outcomes AS o LEFT JOIN (SELECT *, content_hash FROM record WHERE {row}) AS l "
+            "ON l.session_id = o.session_id AND l.trace_id = o.output_trace "
+            "ORDER BY session_id, o.number"
+        ),
+        "session_list": (
+            "SELECT session_id, any(cascade_id) AS cascade_id, "
+            "anyIf(JSONExtract(json, 2, 'String'), kind = 'start') AS model, "
+            + iso.format("fromUnixTimestamp64Micro(toInt64(round(any(started) * 1000000)), 'UTC')")
+            + " AS started, if(countIf(kind = 'outcome' AND phase_name IS NULL) = 0, NULL, "
+            + iso.format(
+                "fromUnixTimestamp64Micro(toInt64(round(argMaxIf(at, number, "
+                "kind = 'outcome' AND phase_name IS NULL) * 1000000)), 'UTC')"
+            )
+            + ") AS ended, if(countIf(kind = 'outcome' AND phase_name IS NULL) = 0, 'running', "
+            "argMaxIf(JSONExtract(json, 5, 'String'), number, kind = 'outcome' AND "
+            "phase_name IS NULL)) AS status, countIf(kind = 'call') AS calls, "
+            "ifNull(sum(tokens_in), 0) AS tokens_in, ifNull(sum(tokens_out), 0) AS tokens_out, "
+            "ifNull(sum(tokens_cached), 0) AS tokens_cached, sum(cost) AS cost, "
+            "nullIf(argMaxIf(JSONExtract(json, 8, 'String'), number, kind = 'outcome' AND "
+            "phase_name IS NULL), '') AS error "
+            f"FROM record WHERE {VISIBLE} GROUP BY session_id ORDER BY started DESC, session_id"
+        ),
+    }
+
+
+VIEWS: Final = _views()
+
+
+def views(cluster: str | None) -> list[str]:
+    """The statements that make the views, in order; on a `cluster` on all its servers."""
+    where = f" ON CLUSTER {quoted(cluster)}" if cluster is not None else ""
+    statements = [
+        f"CREATE OR REPLACE VIEW {name}{where} AS {select}" for name, select in VIEWS.items()
+    ]
+    if cluster is None:
+        return statements
+    # Each shard would else look for commits among its own, and joins would be refused.
+    return [
+        statement.replace(" IN (SELECT", " GLOBAL IN (SELECT").replace(
+            "LEFT JOIN", "GLOBAL LEFT JOIN"
+        )
+        for statement in statements
+    ]
+
+
+def script(options: TableOptions) -> str:
     """All statements as one text, for `windlass schema clickhouse`."""
-    statements = (*tables(shape), *views(shape.cluster))
+    statements = (*tables(options), *views(options.cluster))
     return "\n\n".join(f"{statement};" for statement in statements) + "\n"
 
 
-def prepare_tables(client: Client, shape: Shape, *, existing: bool = False) -> None:
+def prepare_tables(
+    client: ClickHouseClient, options: TableOptions, *, existing: bool = False
+) -> None:
     """Make the tables and views where they are missing.
 
     With `existing` UsageError is raised instead. Tables that somebody made with the printed
     script are taken as they are. Raises StoreError for tables of a newer Windlass, and
-    UsageError where they expire otherwise than `shape` says.
+    UsageError where they expire otherwise than `options` say.
     """
-    found = client.select(
+    tables_there = client.select(
         "SELECT name, engine_full, comment FROM system.tables "
         "WHERE database = currentDatabase() AND name IN ('record', 'unified_logs')"
     )
-    made = {str(name): (str(engine), str(comment)) for name, engine, comment in found}
-    if "record" not in made:
+    existing_tables = {
+        str(name): (str(engine), str(comment)) for name, engine, comment in tables_there
+    }
+    if "record" not in existing_tables:
         if existing:
             raise UsageError(
                 f"there is no store at {client.target.shown}: run a cascade first, or name "
                 "another with --store"
             )
-        for statement in (*tables(shape), *views(shape.cluster)):
+        for statement in (*tables(options), *views(options.cluster)):
             client.command(statement)
         return
-    engine, comment = made["record"]
+    engine, comment = existing_tables["record"]
     if not comment.startswith(COMMENT):
         raise StoreError(
             f"the database of {client.target.shown} has a table record of something else: "
@@ -280,13 +408,13 @@ def prepare_tables(client: Client, shape: Shape, *, existing: bool = False) -> N
         )
     if cluster := re.match(r"Distributed\('([^']+)'", engine):
         client.cluster = cluster[1]
-    elif shape.ttl_days is not None and f"toIntervalDay({shape.ttl_days})" not in engine:
+    elif options.ttl_days is not None and f"toIntervalDay({options.ttl_days})" not in engine:
         raise UsageError(
             f"the tables of {client.target.shown} are there already and do not expire after "
-            f"{shape.ttl_days} days: run ALTER TABLE record MODIFY TTL day + INTERVAL "
-            f"{shape.ttl_days} DAY DELETE WHERE NOT startsWith(session_id, {literal(BANK)}), "
+            f"{options.ttl_days} days: run ALTER TABLE record MODIFY TTL day + INTERVAL "
+            f"{options.ttl_days} DAY DELETE WHERE NOT startsWith(session_id, {literal(BANK)}), "
             "or leave ttl_days out"
         )
-    if "unified_logs" not in made:
-        for statement in views(shape.cluster):
+    if "unified_logs" not in existing_tables:
+        for statement in views(options.cluster):
             client.command(statement)
