@@ -292,8 +292,8 @@ class TestLossless:
 
     def test_small_ones_stay(self) -> None:
         text = json.dumps(FLIGHTS)
-        assert one_result(text, Lossless(min_chars=len(text) + 1)).text == text
-        assert one_result(text, Lossless(min_chars=len(text))).text != text
+        assert one_result(text, Lossless(lossless=len(text) + 1)).text == text
+        assert one_result(text, Lossless(lossless=len(text))).text != text
         assert one_result(text, Lossless(max_chars=len(text) - 1)).text == text
 
     def test_output_is_cleaned_if_wanted(self) -> None:
@@ -346,7 +346,9 @@ class TestLegends:
         assert third.startswith("[JSON without quotes]\n")
 
     def test_what_is_not_shown_any_more_tells_nothing(self) -> None:
-        first, second = results(FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(after=1, min_chars=1)])
+        first, second = results(
+            FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(mask_observations_after=1, min_masked_chars=1)]
+        )
         assert "table" not in first
         assert second.startswith("[JSON without quotes; table")
 

@@ -86,7 +86,9 @@ class TestRepeats:
     @settings(max_examples=30)
     @given(st.lists(st.lists(texts(), min_size=1, max_size=2), min_size=1, max_size=6))
     def test_what_is_referred_to_is_shown_for_three_calls(self, results: list[list[str]]) -> None:
-        windows = run(results, [Lossless(), Repeats(), Masking(after=1, min_chars=0)])
+        windows = run(
+            results, [Lossless(), Repeats(), Masking(mask_observations_after=1, min_masked_chars=0)]
+        )
         for window in windows:
             shown = {
                 reference(e.item.message): e.because
@@ -194,13 +196,13 @@ class TestRepeats:
 
     def test_what_is_masked_is_no_source(self) -> None:
         results = [[BLOCKS[3]], ["a"], ["b"], [BLOCKS[3]]]
-        window = run(results, [Masking(after=1), Repeats()])[-1]
+        window = run(results, [Masking(mask_observations_after=1), Repeats()])[-1]
         assert window.entries[2].because == "mask"
         assert window.entries[8].because is None
 
     def test_the_source_is_pinned(self) -> None:
         results = [[BLOCKS[3]], [BLOCKS[3]], ["a"], ["b"], ["c"], ["d"]]
-        windows = run(results, [Repeats(keep=3), Masking(after=2)])
+        windows = run(results, [Repeats(keep=3), Masking(mask_observations_after=2)])
         kept = [window.entries[2].because for window in windows[2:]]
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
 

@@ -18,6 +18,7 @@ from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.draft import Draft
 from windlass.window.policies.folding import folded
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Proposal, Want
 from windlass.window.survive import (
     exchange,
@@ -33,8 +34,18 @@ USER_TOKENS: Final = 500
 """A user message of more tokens is pasted material, of which the summary zone keeps the ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+@dataclass(frozen=True, kw_only=True)
+class DecayOptions:
+    """The zones of a decaying history: the newest turns whole, those before folded."""
+
+    full: Count = 4
+    """Turns that stay as they are."""
+    fold: Count = 6
+    """Turns before those, folded to a line; older: a summary."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay(DecayOptions):
     """Lets turns decay by zones.
 
     No user message is folded: in the summary zone each stands beside the summary as it was
@@ -47,16 +58,12 @@ class Decay:
     is summarised together with the summary before it.
 
     Args:
-        full: The newest turns, which stay as they are.
-        fold: The turns before them, folded.
         summary_tokens: Tokens that a summary may take.
         step: Turns by which the borders move.
         text_chars: Characters that words of the assistant keep in the fold zone.
         names_chars: Characters of names that a folded call keeps.
     """
 
-    full: int = 4
-    fold: int = 6
     summary_tokens: int = 500
     step: int = 4
     text_chars: int = 1_200

@@ -16,6 +16,7 @@ from windlass.messages import Message, Text
 from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
 from windlass.window.policies.folding import folded
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     ALSO,
@@ -41,29 +42,38 @@ _REASON_CHARS: Final = 120
 _SAID_CHARS: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+@dataclass(frozen=True, kw_only=True)
+class LoopsOptions:
+    """How much of earlier attempts a new one sees."""
+
+    loop_history_limit: Count = 3
+    """Earlier attempts that a new one sees, the last of them whole."""
+    attempt_chars: Count = 500
+    """Characters that an attempt keeps but for the last.
+
+    The line with its reference counts. A reason that a newer refusal tells in the same words is
+    told there alone.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops(LoopsOptions):
     """Shows a new attempt what the earlier ones put out and why they were refused, no more.
 
     When the newest user message says that a validation failed, the output of the last attempt
-    stays whole, and its tool calls become a line each. Of the attempts before it, up to `limit`
-    with the last, the output stays, cut to `attempt_chars` (head and tail, with a reference),
-    each with its `[Validation Failed]` and the reason; those before them become one line behind
-    the task. A reason that a newer refusal tells in the same words is told there alone. Names
-    that only a removed attempt holds are listed with its output.
+    stays whole, and its tool calls become a line each. Of the attempts before it, up to
+    `loop_history_limit` with the last, the output stays, cut to `attempt_chars` (head and tail,
+    with a reference), each with its `[Validation Failed]` and the reason; those before them become
+    one line behind the task. A reason that a newer refusal tells in the same words is told there
+    alone. Names that only a removed attempt holds are listed with its output.
 
     A call that was made `same_calls` times in a row with the same arguments and the same result,
     or a failure each time, becomes one line with a count; the newest stays whole.
 
     Args:
-        limit: Earlier attempts that are shown, the last among them.
-        attempt_chars: Characters that are shown of the output of an attempt before the last,
-            with the line that stands for the rest; and as many of its names.
         same_calls: Equal calls in a row from which on they are told in a line; 0: never.
     """
 
-    limit: int = 3
-    attempt_chars: int = 500
     same_calls: int = 3
     name: str = "loops"
 
@@ -84,7 +94,7 @@ class Loops:
         numbers = [_refusal(draft, at) for at in refusals]
         # Attempt k lies between openings k and k + 1; the last of them keeps its words.
         count = len(refusals)
-        shown = range(max(0, count - self.limit), count - 1)
+        shown = range(max(0, count - self.loop_history_limit), count - 1)
         for k in shown:
             number = (numbers[k] or k + 2) - 1
             span = _attempt(draft, places[k], places[k + 1])
@@ -135,7 +145,7 @@ class Loops:
         told = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
         line = f"[{which} failed before: {told}]"
-        reason = f"attempts before the newest {self.limit}"
+        reason = f"attempts before the newest {self.loop_history_limit}"
         if draft.fixed(task):
             fold = Message("user", (Text(line),))
             yield Proposal(tuple(span), "retry", reason, lambda _: fold, folds=True)
