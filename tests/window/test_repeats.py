@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Policy, Window
+from windlass.window.course import Course, Window, WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.names import names_said
 from windlass.window.originals import reference
@@ -25,7 +25,7 @@ BLOCKS = [
 ]
 
 
-def run(results: Sequence[Sequence[str]], policies: Sequence[Policy]) -> list[Window]:
+def run(results: Sequence[Sequence[str]], policies: Sequence[WindowPolicy]) -> list[Window]:
     """The windows of a course in which each turn's calls have these results."""
     course = Course(policies)
     spoken: list[Message] = [user("go")]

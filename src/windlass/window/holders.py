@@ -23,7 +23,7 @@ _YOUNG: Final = 8
 NONE: Final[frozenset[str]] = frozenset()
 
 
-class Said:
+class ShownNames:
     """The names of one message as it is shown, worked out when they are asked for."""
 
     def __init__(self, message: Message | None) -> None:
@@ -42,12 +42,12 @@ class Holders:
     """The names in what is shown, by position."""
 
     def __init__(self) -> None:
-        self._said: dict[int, Said] = {}
-        self._young: dict[int, Said] = {}
+        self._said: dict[int, ShownNames] = {}
+        self._young: dict[int, ShownNames] = {}
         self._counts: Counter[str] = Counter()
         """How many of the messages that are not young hold a name; no zeros."""
 
-    def put(self, said: Mapping[int, Said]) -> None:
+    def put(self, said: Mapping[int, ShownNames]) -> None:
         """Show these from now on, in the place of what was shown there."""
         for at, new in said.items():
             old = self._said.get(at)
@@ -72,7 +72,7 @@ class Holders:
         return at in self._said
 
     def among(
-        self, names: Iterable[str], instead: Mapping[int, Said], but: Collection[int] = ()
+        self, names: Iterable[str], instead: Mapping[int, ShownNames], but: Collection[int] = ()
     ) -> Counter[str]:
         """How many messages hold each of the names; those that none holds are left out.
 
@@ -88,7 +88,7 @@ class Holders:
                 found.update(asked.intersection(said.names))
         return found
 
-    def left(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> list[str]:
+    def left(self, names: Iterable[str], instead: Mapping[int, ShownNames], but: int) -> list[str]:
         """Those of the names that nothing shown holds but the message at `but`, in their order."""
         counts = self._counts
         gone = [

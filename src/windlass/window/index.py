@@ -36,7 +36,7 @@ _LINES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LineRun:
     """Lines of a new text that the message at `at` shows, all of them.
 
     `start` counts the new text's lines from 0; `first` is the number, from 1, of the line
@@ -95,7 +95,7 @@ class LineIndex:
                 return at
         return None
 
-    def runs(self, draft: Draft, text: str) -> Iterator[Run]:
+    def runs(self, draft: Draft, text: str) -> Iterator[LineRun]:
         """The longest runs of its lines that one message shows, in order, none overlapping."""
         known = self._runs
         if not known:
@@ -173,9 +173,9 @@ def keys_of(text: str) -> Sequence[int]:
 
 def _longest(
     sources: Iterable[tuple[int, int, _Lines]], lines: Sequence[str], free: range, start: int
-) -> Run | None:
+) -> LineRun | None:
     """The longest run among the free lines around `start` that one of the sources shows."""
-    best: Run | None = None
+    best: LineRun | None = None
     for at, place, (shown, numbers) in sources:
         shift = shift_between(shown[place], lines[start])
         if shift is None:
@@ -199,7 +199,7 @@ def _longest(
         if shift and last - first >= RUN:
             first, last, numbered = _numbered(lines, range(first, last))
         if last - first >= RUN and (best is None or last - first > best.count):
-            best = Run(first, last - first, at, numbers[first + ahead], numbered)
+            best = LineRun(first, last - first, at, numbers[first + ahead], numbered)
     return best
 
 

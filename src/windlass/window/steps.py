@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from windlass.caching.prices import Prices
-from windlass.window import course
+from windlass.window.course import WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.options import Policy
 from windlass.window.planner import Planner
@@ -45,7 +45,7 @@ def steps(
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
     where: Callable[[Item, int], str | None] | None = None,
-) -> tuple[course.Policy, ...]:
+) -> tuple[WindowPolicy, ...]:
     """What a course with this policy asks at each call, in order.
 
     Args:
@@ -81,7 +81,7 @@ def _made(kind: type[P], options: Any, **more: Any) -> P:
     return kind(**{**{name: getattr(options, name) for name in names}, **more})
 
 
-def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator[course.Policy]:
+def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator[WindowPolicy]:
     """What is asked only where windows are shortened: about what is new, then about what ages."""
     if policy.compress_loops:
         yield _made(Loops, policy)

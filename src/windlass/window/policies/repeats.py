@@ -15,7 +15,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
 from windlass.window.gutters import moved, number_of
-from windlass.window.index import RUN, LineIndex, Run
+from windlass.window.index import RUN, LineIndex, LineRun
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.proposals import Proposal
@@ -113,7 +113,7 @@ class Repeats:
                 used[run.at] = _shown(draft, run.at)
         return Text("\n".join([*shown, *lines[done:]])) if done else part
 
-    def _is_worth(self, run: Run, gain: int, source: Message) -> bool:
+    def _is_worth(self, run: LineRun, gain: int, source: Message) -> bool:
         if run.count < self.min_lines or gain <= self.min_gain:
             return False
         return run.count >= _SHORT or source.chars <= _MOST_KEPT * gain
@@ -152,10 +152,10 @@ def _shown(draft: Draft, at: int) -> Message:
     return entry.message
 
 
-def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
+def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
     """The runs that any of the indexes finds; the first index goes first."""
     found = [run for index in indexes for run in index.runs(draft, text)]
-    runs: list[Run] = []
+    runs: list[LineRun] = []
     taken = bytearray(max([run.start + run.count for run in found], default=0))
     for run in found:
         end = run.start + run.count
@@ -165,7 +165,7 @@ def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
     return sorted(runs, key=lambda run: run.start)
 
 
-def _reference(run: Run, told: str) -> str:
+def _reference(run: LineRun, told: str) -> str:
     numbered = f", numbered {run.numbered[0]}-{run.numbered[1]}" if run.numbered else ""
     last = run.first + run.count - 1
     return f"[{run.count} lines: lines {run.first}-{last} of {told}{numbered}]"
