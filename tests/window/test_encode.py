@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
-from windlass.window.encode import clean, decode, decode_rows, encode, encode_rows
+from windlass.window.encode import decode, decode_rows, encode, encode_rows
 from windlass.window.encode.jsontext import NotPlain, Number, parse
+from windlass.window.encode.output import clean
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking

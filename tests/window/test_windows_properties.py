@@ -22,7 +22,7 @@ from windlass.tokens import size
 from windlass.window import names
 from windlass.window.course import Course, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
-from windlass.window.memo import Recent
+from windlass.window.names import Recent
 from windlass.window.options import Policy
 from windlass.window.steps import steps
 from windlass.wire import anthropic, gemini, openai_chat

@@ -1,25 +1,31 @@
-"""Where lines are shown, and which lines of files: looked up instead of searched for.
+"""Where lines are shown: looked up instead of searched for.
 
 An index holds what calls have seen, grows by what is new, and forgets nothing; whether what
 it finds is still shown is asked when it is used. It knows nothing of when a repeat is worth
-a reference, or a read is out of date.
+a reference. Numbers that tools write before the lines of a file are told apart from the lines: a
+file that was changed is shown again with other numbers before the same lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, compress, count
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
-from windlass.window.failures import has_failed
-from windlass.window.gutters import bare_lines, moved, number_of, shift_between
-from windlass.window.kinds import Lines, touched
 from windlass.window.references import REFERENCE
 
+_NUMBER: Final = re.compile(r"( *+)(\d{1,18}+)(?=[→\t:|])")
+_ENDS: Final = re.compile(r"\n(?: *+\d++[→\t:|])?+")
+"""The end of a line, with the number before the next one."""
+_NUMBERED: Final = re.compile(r"\n *+\d++[→\t:|]")
+_HEAD: Final = 1_000
+"""Characters in which a text that numbers its lines begins to: to look for numbers at the end of
+every line takes six times as long as to split it."""
 RUN: Final = 4
 """Lines that a run has at least."""
 _WIDE: Final = 3
@@ -230,75 +236,36 @@ def _numbers(lines: Sequence[str]) -> list[int]:
     return list(accumulate(stands_for[:-1], initial=1))
 
 
-class ReadIndex:
-    """Which results show which lines of a file."""
-
-    def __init__(self) -> None:
-        self._upto = 0
-        self._reads: dict[str, dict[int, Lines]] = {}
-
-    def grow(self, draft: Draft) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self.add(draft, at)
-        self._upto = draft.fresh.start
-
-    def add(self, draft: Draft, at: int) -> None:
-        """Take in the result at this position, if its call read lines of a file."""
-        call = draft.call(at)
-        if call is None:
-            return
-        read = touched(call, draft.facts(call.name)).reads
-        if read is not None:
-            self._reads.setdefault(read.path, {})[at] = read
-
-    def of(self, path: str) -> Mapping[int, Lines]:
-        """The results that show lines of the file, by position."""
-        return self._reads.get(path, {})
-
-    def forget(self, path: str, at: int) -> None:
-        """A result that shows its lines no more need not be looked at again."""
-        self._reads[path].pop(at, None)
+def bare_lines(text: str) -> list[str]:
+    """The lines of a text without the numbers before them, where it begins with such lines."""
+    if not _NUMBERED.search(f"\n{text[:_HEAD]}"):
+        return text.split("\n")
+    return _ENDS.split(f"\n{text}")[1:]
 
 
-class WriteIndex:
-    """Which results tell of writes to a file that no later write has replaced."""
-
-    def __init__(self) -> None:
-        self._upto = 0
-        self._writes: dict[str, list[int]] = {}
-
-    def grow(self, draft: Draft) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self._add(draft, at)
-        self._upto = draft.fresh.start
-
-    def _add(self, draft: Draft, at: int) -> None:
-        wrote = write_at(draft, at)
-        if wrote is None:
-            return
-        standing = self._writes.setdefault(wrote.path, [])
-        if wrote.whole:  # calls of one reply do not know of each other
-            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
-        standing.append(at)
-
-    def of(self, path: str) -> Sequence[int]:
-        """The results that tell of such writes to the file, by position, oldest first."""
-        return self._writes.get(path, ())
+def number_of(line: str) -> int | None:
+    """The number before a line; None: there is none."""
+    found = _NUMBER.match(line)
+    return int(found[2]) if found else None
 
 
-class Wrote(NamedTuple):
-    """A file that was written; `whole`: all that was in it before is gone."""
+def moved(line: str, by: int) -> str:
+    """The line with the number before it raised; the line itself where there is none.
 
-    path: str
-    whole: bool
+    A number that is padded to a width keeps it.
+    """
+    found = _NUMBER.match(line)
+    if found is None:
+        return line
+    number = str(int(found[2]) + by)
+    return (number.rjust(found.end()) if found[1] else number) + line[found.end() :]
 
 
-def write_at(draft: Draft, at: int) -> Wrote | None:
-    """What the call wrote whose result this is, if it did and shows no failure."""
-    call = draft.call(at)
-    if call is None or has_failed(draft.item(at).message):
+def shift_between(shown: str, line: str) -> int | None:
+    """By how much the number before `shown` is raised to make it `line`; None: nothing does."""
+    if shown == line:
+        return 0
+    before, now = number_of(shown), number_of(line)
+    if before is None or now is None or before == now or moved(shown, now - before) != line:
         return None
-    told = touched(call, draft.facts(call.name))
-    return Wrote(told.writes, told.whole) if told.writes else None
+    return now - before

@@ -8,16 +8,14 @@ less than 0.003 of a bill.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import compress
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from windlass.messages import Message
-from windlass.window.encode.counts import is_count
-from windlass.window.encode.legend import is_head
-from windlass.window.memo import Recent
+from windlass.window.encode.legend import is_count, is_head
 from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
@@ -43,6 +41,41 @@ _CONSTANTS: Final = frozenset({"null", "true", "false"})
 _MEMO_TEXTS: Final = 128
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
+
+Found = TypeVar("Found")
+
+
+class Recent(Generic[Found]):
+    """Remembers what a pure function says of the texts that were asked for last.
+
+    Args:
+        find: The function.
+        most: Texts remembered; with one more the older half is forgotten.
+        chars: Texts of more characters are not remembered.
+    """
+
+    def __init__(self, find: Callable[[str], Found], *, most: int, chars: int) -> None:
+        self._find = find
+        self._most = most
+        self._chars = chars
+        self._found: dict[str, Found] = {}
+
+    def of(self, text: str) -> Found:
+        """What the function says of a text."""
+        found = self._found.get(text)
+        if found is None:
+            found = self._find(text)
+            self.know(text, found)
+        return found
+
+    def know(self, text: str, found: Found) -> None:
+        """Remember what the function would say of a text, where that is known without it."""
+        if len(text) > self._chars:
+            return
+        if len(self._found) >= self._most:
+            for old in list(self._found)[: self._most // 2]:
+                self._found.pop(old, None)  # another thread may have done so
+        self._found[text] = found
 
 
 class _Looked(NamedTuple):

@@ -1,11 +1,14 @@
 """The first line of a JSON text written in fewer characters: how it is to be read.
 
 Told in full once, it is one short line where a text still in view has told as much. It knows
-first lines only; who is in view is the affair of the policies.
+first lines only; who is in view is the affair of the policies. A column that counts the rows of a
+table from 0 or 1 is told among its keys, as `rank=1..20`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 _JSON: Final = "JSON without quotes"
@@ -16,6 +19,12 @@ BRIEF: Final = f"[{_JSON}]"
 """Stands in the place of a legend that an earlier text has told; it points to no other text, which
 may soon be shortened."""
 _MOST_CHARS: Final = len(f"[{_JSON}; {_TABLES}; {_COMMON}; {_GROUPS}]")
+FROM: Final = re.compile(r"([01])\.\.\d+(?=[,}\n])")
+"""What is told of such a column behind its key, as a reader finds it."""
+_FEWEST: Final = 5
+"""Rows that are counted so at least: with fewer nothing is saved."""
+_MOST: Final = 999
+"""Larger numbers may be names that a later call quotes, and stay in sight."""
 
 
 def legend(*, tables: bool, common: bool, groups: bool) -> str:
@@ -44,3 +53,20 @@ def explains(said: str, line: str) -> bool:
 def briefly(text: str) -> str:
     """An encoded text with a brief legend in the place of its own."""
     return f"{BRIEF}\n{text.partition(chr(10))[2]}"
+
+
+def counted_from(cells: Sequence[str]) -> int | None:
+    """What the cells count from, 0 or 1; None: they do not count, or there are too few.
+
+    >>> counted_from([str(number) for number in range(1, 21)])
+    1
+    """
+    first = int(cells[0] == "1")
+    if not _FEWEST <= len(cells) <= _MOST:
+        return None
+    return first if list(cells) == [str(first + row) for row in range(len(cells))] else None
+
+
+def is_count(word: str) -> bool:
+    """Whether a word is how such a column is told: `1..20`."""
+    return word[:3] in ("0..", "1..") and word[3:].isdecimal()

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeGuard
 
-from windlass.window.encode.counts import FROM, counted_from
 from windlass.window.encode.jsontext import MAX_DEPTH, NUMBER, NotPlain, Number, Value, dumps, parse
-from windlass.window.encode.legend import is_head, legend
+from windlass.window.encode.legend import FROM, counted_from, is_head, legend
 
 _TABLE: Final = "table "
 _LISTS: Final = "lists "

@@ -17,8 +17,8 @@ from windlass.messages import Message, Part, Text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.draft import Draft
 from windlass.window.encode import forms
-from windlass.window.encode.cut import cut
-from windlass.window.encode.passed import without_passed
+from windlass.window.encode.forms import cut
+from windlass.window.encode.output import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.originals import reference
 from windlass.window.policies.shared import Count, CountOrZero

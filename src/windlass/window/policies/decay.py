@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message
@@ -104,7 +105,7 @@ class Decay(DecayOptions):
         is_long = len(entry.message.text) > self.text_chars and entry.because is None
         if is_long and not put_off(draft, self.name, at, self.step):
             reason = f"words older than {self.full} turns"
-            yield Proposal((at,), "decay", reason, _Ends(at, self.text_chars))
+            yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=self.text_chars))
 
     def _pasted(self, draft: Draft, turns: range) -> Iterable[Proposal]:
         """Long user messages of turns that enter the summary zone."""
@@ -116,7 +117,7 @@ class Decay(DecayOptions):
                     continue
                 if len(message.text) > chars and draft.untouched(at) and not draft.fixed(at):
                     reason = f"pasted text of more than {USER_TOKENS} tokens, in the summary zone"
-                    yield Proposal((at,), "decay", reason, _Ends(at, chars))
+                    yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
     def _summary(self, draft: Draft, last: int) -> Iterable[Proposal]:
         """The summary of turns 1 to `last`: asked for, and shown once it is there and holds."""
@@ -155,16 +156,10 @@ class Decay(DecayOptions):
             yield Proposal(tuple(span), "summarise", reason, write, folds=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Writes a message with the head and tail of its text."""
-
-    at: int
-    chars: int
-
-    def __call__(self, draft: Draft) -> Message | None:
-        entry = draft.entry(self.at)
-        if entry is None:
-            return None
-        told = f"[... {{}} characters; {draft.back(self.at)} ...]"
-        return with_text(entry.message, lambda text: head_tail(text, self.chars, told))
+def _ends(draft: Draft, at: int, chars: int) -> Message | None:
+    """A message with the head and tail of its text."""
+    entry = draft.entry(at)
+    if entry is None:
+        return None
+    cut = f"[... {{}} characters; {draft.back(at)} ...]"
+    return with_text(entry.message, lambda text: head_tail(text, chars, cut))

@@ -15,8 +15,9 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.encode import clean, encode, encode_rows, is_encoded
+from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
+from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind, kind_of
 from windlass.window.policies.shared import Count
 from windlass.window.proposals import Facts, Proposal

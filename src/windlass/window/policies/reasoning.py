@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message
@@ -56,19 +57,14 @@ class Reasoning(ReasoningOptions):
                 draft.again(self.name, at, draft.turn + self.window)
                 continue
             reason = f"words seen by {self.window} calls"
-            yield Proposal((at,), "truncate", reason, _Cut(at, most))
+            yield Proposal((at,), "truncate", reason, partial(_cut, at=at, chars=most))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    at: int
-    chars: int
-
-    def __call__(self, draft: Draft) -> Message | None:
-        entry = draft.entry(self.at)
-        if entry is None:
-            return None
-        text = entry.message.text
-        kept = to_sentence_end(text, self.chars)
-        left = f"[{len(text) - len(kept)} more characters; {draft.back(self.at)}]"
-        return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{left}")
+def _cut(draft: Draft, at: int, chars: int) -> Message | None:
+    entry = draft.entry(at)
+    if entry is None:
+        return None
+    text = entry.message.text
+    kept = to_sentence_end(text, chars)
+    rest = f"[{len(text) - len(kept)} more characters; {draft.back(at)}]"
+    return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{rest}")

@@ -14,8 +14,7 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.gutters import moved, number_of
-from windlass.window.index import RUN, LineIndex, LineRun
+from windlass.window.index import RUN, LineIndex, LineRun, moved, number_of
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.proposals import Proposal

@@ -7,15 +7,15 @@ calls stay, with their paths and with what the assistant said; so does what the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.index import WriteIndex, write_at
-from windlass.window.kinds import is_command
+from windlass.window.failures import has_failed
+from windlass.window.kinds import is_command, touched
 from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
@@ -40,10 +40,10 @@ class Rewrites:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        index = draft.derived(WriteIndex)
+        index = draft.derived(_WriteIndex)
         index.grow(draft)
         for at in draft.fresh:
-            wrote = write_at(draft, at)
+            wrote = _write_at(draft, at)
             if wrote is None or not wrote.whole:
                 continue
             for earlier in index.of(wrote.path):
@@ -84,3 +84,46 @@ class Rewrites:
 
     def _line(self, text: str, back: str) -> str:
         return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
+
+
+class _WriteIndex:
+    """Which results tell of writes to a file that no later write has replaced."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._writes: dict[str, list[int]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, draft.fresh.start):
+            self._add(draft, at)
+        self._upto = draft.fresh.start
+
+    def _add(self, draft: Draft, at: int) -> None:
+        wrote = _write_at(draft, at)
+        if wrote is None:
+            return
+        standing = self._writes.setdefault(wrote.path, [])
+        if wrote.whole:  # calls of one reply do not know of each other
+            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
+        standing.append(at)
+
+    def of(self, path: str) -> Sequence[int]:
+        """The results that tell of such writes to the file, by position, oldest first."""
+        return self._writes.get(path, ())
+
+
+class _Write(NamedTuple):
+    """A file that was written; `whole`: all that was in it before is gone."""
+
+    path: str
+    whole: bool
+
+
+def _write_at(draft: Draft, at: int) -> _Write | None:
+    """What the call wrote whose result this is, if it did and shows no failure."""
+    call = draft.call(at)
+    if call is None or has_failed(draft.item(at).message):
+        return None
+    told = touched(call, draft.facts(call.name))
+    return _Write(told.writes, told.whole) if told.writes else None

@@ -5,7 +5,7 @@ By lines covered, never by the path alone; and only while the later read is show
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,7 +13,6 @@ from typing import Final
 from windlass.messages import Message, Text
 from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
-from windlass.window.index import ReadIndex
 from windlass.window.kinds import END, Lines, touched
 from windlass.window.proposals import Proposal
 
@@ -40,7 +39,7 @@ class Supersede:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The earlier reads that what is new makes obsolete."""
-        index = draft.derived(ReadIndex)
+        index = draft.derived(_ReadIndex)
         index.grow(draft)
         for at in draft.fresh:
             call = draft.call(at)
@@ -57,7 +56,7 @@ class Supersede:
                     write = partial(self._replaced, at=earlier, lines=lines)
                     yield Proposal((earlier,), "supersede", "the file was replaced", write)
 
-    def _earlier(self, draft: Draft, index: ReadIndex, path: str) -> list[tuple[int, Lines]]:
+    def _earlier(self, draft: Draft, index: _ReadIndex, path: str) -> list[tuple[int, Lines]]:
         """The reads of the file that are young enough, oldest first."""
         return [
             (at, lines)
@@ -87,6 +86,33 @@ class Supersede:
         if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
             return None
         return entry.message
+
+
+class _ReadIndex:
+    """Which results show which lines of a file."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._reads: dict[str, dict[int, Lines]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, draft.fresh.start):
+            self.add(draft, at)
+        self._upto = draft.fresh.start
+
+    def add(self, draft: Draft, at: int) -> None:
+        """Take in the result at this position, if its call read lines of a file."""
+        call = draft.call(at)
+        if call is None:
+            return
+        read = touched(call, draft.facts(call.name)).reads
+        if read is not None:
+            self._reads.setdefault(read.path, {})[at] = read
+
+    def of(self, path: str) -> Mapping[int, Lines]:
+        """The results that show lines of the file, by position."""
+        return self._reads.get(path, {})
 
 
 def _is_whole(draft: Draft, at: int) -> bool:

@@ -1,18 +1,27 @@
-"""Lines by which a test runner says that one test passed: they become a count.
+"""Output of programs: what only a terminal understands, and lines of tests that passed.
 
-A run of many tests says the same of nearly all of them, and nothing that a later call quotes.
-This module knows the lines of runners in use and nothing of windows; what else of a text
-stays is the affair of the caller.
+Colour codes, white space at line ends and overwritten progress lines go without a loss. Lines by
+which a test runner says that one test passed become a count: a run of many tests says the same of
+nearly all of them, and nothing that a later call quotes. This module knows the lines of runners
+in use and nothing of windows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 from windlass.window.names import MIN_CHARS
 
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4000}(?:\x07|\x1b\\)|[@-Z\\^_]|[()][0-9A-B])"
+)
+_BLANK: Final = " \t\r"
+_BACKSPACED: Final = re.compile(r"[^\x08\n]\x08")
+_MAX_BACKSPACES: Final = 20
+"""Rounds of taking back a character; a spinner takes back one or two at a time."""
 _TIME: Final = r"(?: *[(\[] *[\d.,]+ *(?:%|m?s|sec|seconds)[)\]])*"
 _TEST: Final = r"[^\s_:./]*[_:./]\S*"
 _SHAPES: Final = (
@@ -42,6 +51,37 @@ _AROUND: Final = ".:-/#@"
 """What stands around a name and is no part of it."""
 _MOST_LINE: Final = 400
 """A longer line says more than that a test passed."""
+
+
+def clean(text: str) -> str:
+    """The text as a terminal would leave it, line for line."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if "\x08" in text:
+        for _ in range(_MAX_BACKSPACES):
+            text, changed = _BACKSPACED.subn("", text)
+            if not changed:
+                break
+    # Line by line: a pattern for white space before a line's end is tried anew at each blank.
+    if "\r" not in text:
+        if " \n" not in text and "\t\n" not in text:
+            return text.rstrip(_BLANK)
+        return "\n".join(map(str.rstrip, text.split("\n"), repeat(_BLANK)))
+    lines = (line.rstrip(_BLANK) for line in text.split("\n"))
+    return "\n".join(_last_state(line) if "\r" in line else line for line in lines)
+
+
+def _last_state(line: str) -> str:
+    """A progress line as it ended: a state goes when one that is no shorter was written over it.
+
+    A shorter one leaves an end of the other in sight; such a line stays as it is.
+    """
+    states: list[tuple[str, int]] = []  # each with its characters that can be seen
+    for state in line.split("\r"):
+        while states and len(state) >= states[-1][1]:
+            states.pop()
+        states.append((state, len(state.rstrip())))
+    return "\r".join(state for state, _ in states)
 
 
 def passed_lines(text: str) -> list[int]:
