@@ -57,7 +57,6 @@ def test_warn_and_fail_change_nothing(on_exceed: str) -> None:
     said = run_of(9)
     policy = TokenBudget(500, on_exceed)  # type: ignore[arg-type]
     assert windows(said, policy)[-1].messages == tuple(said)
-    assert [policy.state(n) for n in (399, 400, 500, 501)] == ["ok", "warn", "warn", "exceeded"]
 
 
 def test_where_nothing_more_can_go_the_window_is_handed_on() -> None:

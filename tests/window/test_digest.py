@@ -20,12 +20,11 @@ from windlass.window.digest import (
     digest,
     error_lines,
     kind_of_name,
-    told_and_kept,
     words_of,
 )
 from windlass.window.encode import encode
 from windlass.window.entries import Item
-from windlass.window.names import known, names_in, names_said, unescaped, whole_names, words_said
+from windlass.window.names import names_in, names_said, unescaped, whole_names
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.masking import Masking
 
@@ -34,7 +33,7 @@ FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 1
 
 def kept_of(text: str, room: int, **options: Any) -> str:
     """The names kept of a text where nothing else holds any."""
-    return " ".join(told_and_kept(text, room, list(whole_names(text)), **options)[1])
+    return digest(text, room, list(whole_names(text)), **options)
 
 
 def turns(*rounds: tuple[str, dict[str, Any], str], task: str = "Do it.") -> list[Message]:
@@ -121,15 +120,6 @@ class TestNames:
             if len(name) >= 4 and len(core) >= 2 and set(name) & set("1_/@#."):
                 found[name] = None
         assert list(whole_names(text)) == list(found)
-
-    @given(st.text("ab1_/.:@# -(\\n", max_size=40), st.text("ab1_/.:@# -(\\n", max_size=40))
-    def test_what_is_known_of_a_text_is_what_is_found_in_it(self, text: str, before: str) -> None:
-        names = list(whole_names(text))
-        whole = f"[{before}]\n{' '.join(names)}"
-        found = set(names_said(whole))
-        known(whole, f"[{before}]", names)
-        assert set(names_said(whole)) == found
-        assert all(word in words_said(whole) for word in names)
 
 
 class TestDigests:

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.window.reading_back import decode
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
-from windlass.window.encode import decode, decode_rows, encode, encode_rows
+from windlass.window.encode import decode_rows, encode, encode_rows
 from windlass.window.encode.jsontext import NotPlain, Number, parse
 from windlass.window.encode.output import clean
 from windlass.window.entries import Item

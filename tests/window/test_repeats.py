@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.window.reading_back import resolve
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.course import Course, Window, WindowPolicy
 from windlass.window.entries import Item
@@ -16,7 +17,7 @@ from windlass.window.originals import reference
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
-from windlass.window.policies.repeats import Repeats, resolve
+from windlass.window.policies.repeats import Repeats
 from windlass.wire.openai import check_sequence
 
 BLOCKS = [

@@ -103,17 +103,17 @@ class LineIndex:
 
     def runs(self, draft: Draft, text: str) -> Iterator[LineRun]:
         """The longest runs of its lines that one message shows, in order, none overlapping."""
-        known = self._runs
-        if not known:
+        places = self._runs
+        if not places:
             return
         keys = keys_of(text)
-        asked: dict[int, _Lines | None] = {}
+        lines_at: dict[int, _Lines | None] = {}
         lines: list[str] = []
         done = 0
-        for start in compress(count(), map(known.__contains__, keys)):
+        for start in compress(count(), map(places.__contains__, keys)):
             if start < done:
                 continue
-            sources = self._sources(draft, keys[start], asked)
+            sources = self._sources(draft, keys[start], lines_at)
             if not sources:
                 continue
             lines = lines or text.split("\n")
@@ -128,21 +128,21 @@ class LineIndex:
         return entry is not None and entry.message is self._shown[at]
 
     def _sources(
-        self, draft: Draft, key: int, asked: dict[int, _Lines | None]
+        self, draft: Draft, key: int, lines_at: dict[int, _Lines | None]
     ) -> list[tuple[int, int, _Lines]]:
         """Where lines with this key are shown now: position, line, and all lines there.
 
-        The newest comes first. `asked`: what is known of positions that were asked for before.
+        The newest comes first. `lines_at`: what is known of positions that were asked for before.
         """
-        found: list[tuple[int, int, _Lines]] = []
+        sources: list[tuple[int, int, _Lines]] = []
         for place in (self._runs[key], *reversed(self._before.get(key, ()))):
             at = place // _LINES
-            if at not in asked:
-                asked[at] = self._lines(draft, at)
-            lines = asked[at]
+            if at not in lines_at:
+                lines_at[at] = self._lines(draft, at)
+            lines = lines_at[at]
             if lines is not None:
-                found.append((at, place % _LINES, lines))
-        return found
+                sources.append((at, place % _LINES, lines))
+        return sources
 
     def _lines(self, draft: Draft, at: int) -> _Lines | None:
         """The lines of the message at this position; None: it is not shown now."""
@@ -230,9 +230,9 @@ def _numbers(lines: Sequence[str]) -> list[int]:
     """The number of each line where some stand for several."""
     stands_for = [1] * len(lines)
     for at, line in enumerate(lines):
-        found = REFERENCE.fullmatch(line) if line.startswith("[") else None
-        if found:
-            stands_for[at] = int(found[1])
+        match = REFERENCE.fullmatch(line) if line.startswith("[") else None
+        if match:
+            stands_for[at] = int(match[1])
     return list(accumulate(stands_for[:-1], initial=1))
 
 
@@ -245,8 +245,8 @@ def bare_lines(text: str) -> list[str]:
 
 def number_of(line: str) -> int | None:
     """The number before a line; None: there is none."""
-    found = _NUMBER.match(line)
-    return int(found[2]) if found else None
+    match = _NUMBER.match(line)
+    return int(match[2]) if match else None
 
 
 def moved(line: str, by: int) -> str:
@@ -254,11 +254,11 @@ def moved(line: str, by: int) -> str:
 
     A number that is padded to a width keeps it.
     """
-    found = _NUMBER.match(line)
-    if found is None:
+    match = _NUMBER.match(line)
+    if match is None:
         return line
-    number = str(int(found[2]) + by)
-    return (number.rjust(found.end()) if found[1] else number) + line[found.end() :]
+    number = str(int(match[2]) + by)
+    return (number.rjust(match.end()) if match[1] else number) + line[match.end() :]
 
 
 def shift_between(shown: str, line: str) -> int | None:

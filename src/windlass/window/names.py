@@ -8,11 +8,12 @@ less than 0.003 of a bill.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import compress
 from types import MappingProxyType
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from windlass.messages import Message
 from windlass.window.encode.legend import is_count, is_head
@@ -41,41 +42,6 @@ _CONSTANTS: Final = frozenset({"null", "true", "false"})
 _MEMO_TEXTS: Final = 128
 _MEMO_CHARS: Final = 50_000
 """Texts of at most so many characters are remembered: each is asked for two to four times."""
-
-Found = TypeVar("Found")
-
-
-class Recent(Generic[Found]):
-    """Remembers what a pure function says of the texts that were asked for last.
-
-    Args:
-        find: The function.
-        most: Texts remembered; with one more the older half is forgotten.
-        chars: Texts of more characters are not remembered.
-    """
-
-    def __init__(self, find: Callable[[str], Found], *, most: int, chars: int) -> None:
-        self._find = find
-        self._most = most
-        self._chars = chars
-        self._found: dict[str, Found] = {}
-
-    def of(self, text: str) -> Found:
-        """What the function says of a text."""
-        found = self._found.get(text)
-        if found is None:
-            found = self._find(text)
-            self.know(text, found)
-        return found
-
-    def know(self, text: str, found: Found) -> None:
-        """Remember what the function would say of a text, where that is known without it."""
-        if len(text) > self._chars:
-            return
-        if len(self._found) >= self._most:
-            for old in list(self._found)[: self._most // 2]:
-                self._found.pop(old, None)  # another thread may have done so
-        self._found[text] = found
 
 
 class _Looked(NamedTuple):
@@ -142,7 +108,7 @@ def names_said(text: str) -> Mapping[str, None]:
 
     JSON is read without its escapes, and lines that refer to another result are left out.
     """
-    return _LOOKED.of(text).names
+    return _looked(text).names
 
 
 def words_said(text: str) -> str:
@@ -150,14 +116,7 @@ def words_said(text: str) -> str:
 
     Words end at white space, quotes and brackets.
     """
-    return _LOOKED.of(text).words
-
-
-def known(text: str, other: str, names: Iterable[str]) -> None:
-    """Say that a text is another one and these names of it, with spaces: it need not be read."""
-    found = dict(names_said(other))
-    found.update(dict.fromkeys(names))
-    _LOOKED.know(text, _Looked(MappingProxyType(found), text))
+    return _looked(text).words
 
 
 def _told(text: str) -> str:
@@ -177,6 +136,11 @@ def looked_at(text: str) -> str:
     return f"{text[: MOST_READ * 3 // 4]}\n{text[-MOST_READ // 4 :]}"
 
 
+def _looked(text: str) -> _Looked:
+    return _look(text) if len(text) <= _MEMO_CHARS else _look.__wrapped__(text)
+
+
+@lru_cache(maxsize=_MEMO_TEXTS)
 def _look(text: str) -> _Looked:
     text = looked_at(text)
     if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
@@ -203,9 +167,6 @@ def _of_pair(word: str) -> str:
     if key.endswith(_ID) and value.isalpha() and value not in _CONSTANTS:
         return word
     return value
-
-
-_LOOKED: Final = Recent(_look, most=_MEMO_TEXTS, chars=_MEMO_CHARS)
 
 
 def names_in(message: Message) -> AbstractSet[str]:

@@ -254,11 +254,11 @@ def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _value(name, values[name], option) for name, option in OPTIONS.items()}
 
 
-def _check_names(given: Mapping[Any, Any], known: Mapping[str, Option], inside: str = "") -> None:
+def _check_names(given: Mapping[Any, Any], options: Mapping[str, Option], inside: str = "") -> None:
     for name in given:
-        if name not in known:
+        if name not in options:
             raise UsageError(
-                f"policy: unknown option {f'{inside}{name}'!r}; {did_you_mean(str(name), known)}"
+                f"policy: unknown option {f'{inside}{name}'!r}; {did_you_mean(str(name), options)}"
             )
 
 
@@ -287,11 +287,11 @@ def _block(name: str, value: Any, block: Any) -> Any:
         value = {}
     if not isinstance(value, Mapping):
         raise UsageError(f"policy: {name} must be true, false or an object, not {value!r}")
-    known = options_of(block)
-    _check_names(value, known, f"{name}.")
+    options = options_of(block)
+    _check_names(value, options, f"{name}.")
     return block(
         **{
             key: _value(f"{name}.{key}", value.get(key, option.default), option)
-            for key, option in known.items()
+            for key, option in options.items()
         }
     )

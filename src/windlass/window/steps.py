@@ -61,18 +61,18 @@ def steps(
     """
     if not caches:
         policy = policy.uncached()
-    asked = [*_shortening(policy, window_tokens, caches=caches)] if policy.enabled else []
+    policies = [*_shortening(policy, window_tokens, caches=caches)] if policy.enabled else []
     images_after = policy.images_after if policy.enabled else None
     if images_after is not None or policy.keep_recent_images:
-        asked.append(_made(Images, policy, images_after=images_after, where=where))
+        policies.append(_made(Images, policy, images_after=images_after, where=where))
     if policy.keep_recent_turns:
-        asked.append(_made(Sliding, policy))
+        policies.append(_made(Sliding, policy))
     most = policy.max_input_tokens if limit is None else limit
     if most is not None:
-        asked.append(TokenBudget(most, on_exceed))
+        policies.append(TokenBudget(most, on_exceed))
     if policy.enabled and policy.expand:
-        asked.append(Expand())
-    return tuple(asked)
+        policies.append(Expand())
+    return tuple(policies)
 
 
 def _made(kind: type[P], options: Any, **more: Any) -> P:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from windlass.window.encode.legend import is_head
 from windlass.window.encode.rows import ROWS_HEAD, decode_rows, encode_rows
-from windlass.window.encode.tables import decode, encode
+from windlass.window.encode.tables import encode
 
-__all__ = ["decode", "decode_rows", "encode", "encode_rows", "is_encoded"]
+__all__ = ["decode_rows", "encode", "encode_rows", "is_encoded"]
 
 
 def is_encoded(text: str) -> bool:

@@ -7,7 +7,6 @@ table from 0 or 1 is told among its keys, as `rank=1..20`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,8 +18,6 @@ BRIEF: Final = f"[{_JSON}]"
 """Stands in the place of a legend that an earlier text has told; it points to no other text, which
 may soon be shortened."""
 _MOST_CHARS: Final = len(f"[{_JSON}; {_TABLES}; {_COMMON}; {_GROUPS}]")
-FROM: Final = re.compile(r"([01])\.\.\d+(?=[,}\n])")
-"""What is told of such a column behind its key, as a reader finds it."""
 _FEWEST: Final = 5
 """Rows that are counted so at least: with fewer nothing is saved."""
 _MOST: Final = 999
@@ -29,8 +26,8 @@ _MOST: Final = 999
 
 def legend(*, tables: bool, common: bool, groups: bool) -> str:
     """The first line of a text that takes these liberties."""
-    told = ((tables, _TABLES), (common, _COMMON), (groups, _GROUPS))
-    return f"[{'; '.join([_JSON, *(text for taken, text in told if taken)])}]"
+    liberties = ((tables, _TABLES), (common, _COMMON), (groups, _GROUPS))
+    return f"[{'; '.join([_JSON, *(text for taken, text in liberties if taken)])}]"
 
 
 def legend_of(text: str) -> str | None:
@@ -45,9 +42,9 @@ def is_head(line: str) -> bool:
     return line.startswith(f"[{_JSON}")
 
 
-def explains(said: str, line: str) -> bool:
+def explains(full: str, line: str) -> bool:
     """Whether one legend tells all that another one does."""
-    return set(line[1:-1].split("; ")) <= set(said[1:-1].split("; "))
+    return set(line[1:-1].split("; ")) <= set(full[1:-1].split("; "))
 
 
 def briefly(text: str) -> str:

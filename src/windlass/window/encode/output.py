@@ -94,18 +94,18 @@ def passed_lines(text: str) -> list[int]:
         return []
     shapes = [_PASSED, *(shape for shape, sums in _BY_SUM if sums.search(text))]
     lines = text.split("\n")
-    found = [
+    places = [
         at
         for at, line in enumerate(lines)
         if len(line) <= _MOST_LINE
         and any(map(line.__contains__, _SIGNS))
         and any(shape.fullmatch(line) for shape in shapes)
     ]
-    ended = {name[1] for at in found if (name := _ENDED.search(lines[at]))}
+    ended = {name[1] for at in places if (name := _ENDED.search(lines[at]))}
     if not ended:
-        return found
+        return places
     begun = {at for at, line in enumerate(lines) if (m := _BEGUN.fullmatch(line)) and m[1] in ended}
-    return sorted(begun.union(found))
+    return sorted(begun.union(places))
 
 
 def names_of_test(line: str) -> tuple[str, ...]:
@@ -114,15 +114,15 @@ def names_of_test(line: str) -> tuple[str, ...]:
     >>> names_of_test("tests/test_order.py::test_sum[2] PASSED")
     ('tests/test_order.py::test_sum', 'test_sum')
     """
-    found = _NAME.search(line)
-    if found is None:
+    match = _NAME.search(line)
+    if match is None:
         return ()
-    whole = found[0].strip(_AROUND)
+    whole = match[0].strip(_AROUND)
     names = dict.fromkeys((whole, whole.rpartition("::")[2]))
     return tuple(name for name in names if len(name) >= MIN_CHARS)
 
 
-def without_passed(text: str, least: int, asked: Sequence[str], told: str) -> str:
+def without_passed(text: str, least: int, requests: Sequence[str], behind: str) -> str:
     """The text without the lines of passed tests, where there are at least so many.
 
     In the place of the first stands how many they were.
@@ -130,18 +130,18 @@ def without_passed(text: str, least: int, asked: Sequence[str], told: str) -> st
     Args:
         text: Output of a test runner, or anything else.
         least: Lines that must go, or the text stays as it is.
-        asked: What was asked for; a test that is named there keeps its line.
-        told: What is said behind the count.
+        requests: What was asked for; a test that is named there keeps its line.
+        behind: What is said behind the count.
     """
     places = passed_lines(text)
     if len(places) < least:
         return text
     lines = text.split("\n")
-    words = {word.strip(_AROUND) for text in asked for word in _WORD.findall(text)}
-    said = words.union([word.rpartition("::")[2] for word in words if "::" in word])
-    gone = {at for at in places if said.isdisjoint(names_of_test(lines[at]))}
+    words = {word.strip(_AROUND) for text in requests for word in _WORD.findall(text)}
+    named = words.union([word.rpartition("::")[2] for word in words if "::" in word])
+    gone = {at for at in places if named.isdisjoint(names_of_test(lines[at]))}
     if len(gone) < least:
         return text
     first = min(gone)
-    lines[first] = f"[{len(gone)} of {len(lines)} lines left out: tests that passed{told}]"
+    lines[first] = f"[{len(gone)} of {len(lines)} lines left out: tests that passed{behind}]"
     return "\n".join(line for at, line in enumerate(lines) if at == first or at not in gone)

@@ -49,25 +49,25 @@ class Arguments(SharedOptions):
             entry = draft.entry(at)
             if entry is None:
                 return None
-            told = f"[... {{}} characters; {draft.back(at)} ...]"
+            between = f"[... {{}} characters; {draft.back(at)} ...]"
             calls = tuple(
-                replace(call, arguments=self._cut(call.arguments, told))
+                replace(call, arguments=self._cut(call.arguments, between))
                 for call in entry.message.tool_calls
             )
             return replace(entry.message, tool_calls=calls)
 
         return write
 
-    def _cut(self, arguments: str, told: str) -> str:
+    def _cut(self, arguments: str, between: str) -> str:
         if len(arguments) <= self.max_chars:
             return arguments
         try:
             value = json.loads(arguments)
         except (ValueError, RecursionError):
             return arguments
-        cut = with_texts(value, partial(self._shorter, told=told))
+        cut = with_texts(value, partial(self._shorter, between=between))
         return arguments if cut == value else json.dumps(cut, ensure_ascii=False)
 
-    def _shorter(self, text: str, told: str) -> str:
-        cut = head_tail(text, self.max_chars, told)
+    def _shorter(self, text: str, between: str) -> str:
+        cut = head_tail(text, self.max_chars, between)
         return cut if len(cut) < len(text) else text

@@ -104,10 +104,10 @@ class Compress(CompressOptions):
             if not large and (not self.passed_lines or entry.message.chars < _LEAST_CHARS):
                 continue
             scale = self._scale(draft)
-            told = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
-            parts = [self._part(draft, at, part, scale) for part in told]
+            counted = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
+            parts = [self._part(draft, at, part, scale) for part in counted]
             if any(one is not other for one, other in zip(parts, entry.message.parts, strict=True)):
-                cuts = any(one is not other for one, other in zip(parts, told, strict=True))
+                cuts = any(one is not other for one, other in zip(parts, counted, strict=True))
                 reason = "a result too large to show" if cuts else "tests that passed, as a count"
                 shorter = entry.message.with_parts(*parts)
                 yield Proposal((at,), "compress", reason, partial(_ready, shorter))
@@ -141,10 +141,10 @@ class Compress(CompressOptions):
 
     def _form(self, draft: Draft, at: int, text: str, most: int) -> str:
         call, back = draft.call(at), draft.back(at)
-        entry, said = draft.entry(at), draft.item(at).message.text
+        entry, whole = draft.entry(at), draft.item(at).message.text
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
-        original = said if encoded else text
+        original = whole if encoded else text
         facts = draft.facts(call.name) if call else None
         kind = kind_of(call, original, facts)
         if kind == "table":

@@ -18,13 +18,13 @@ from windlass.window.digest import (
     ORDER,
     PATHS_FIRST,
     chars_of,
+    digest,
     kind_of_name,
-    told_and_kept,
     words_of,
 )
 from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
-from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
+from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 from windlass.window.proposals import Proposal
 
@@ -174,7 +174,7 @@ class Digest(DigestOptions):
             return None
         message, text = entry.message, entry.message.text
         kind = _kind(draft, at, text)
-        told, kept = told_and_kept(
+        kept = digest(
             text,
             self._room(kind, len(text)),
             draft.left(names_said(text), but=at),
@@ -183,20 +183,17 @@ class Digest(DigestOptions):
             task=_task(draft),
         )
         head = HEAD.format(chars=len(text), back=draft.back(at))
-        before = f"{head}\n{told}" if told else head
-        whole = " ".join((f"{before}\n{kept[0]}", *kept[1:])) if kept else before
-        known(whole, before, kept)
-        return message.with_parts(*retold(message, whole))
+        return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
 
 
 def retold(message: Message, text: str) -> Iterable[Part]:
     """The parts of a message with `text` in place of all its text; what is no text stays."""
-    told = False
+    written = False
     for part in message.parts:
         if not isinstance(part, Text):
             yield part
-        elif not told:
-            told = True
+        elif not written:
+            written = True
             yield Text(text)
 
 
@@ -208,8 +205,8 @@ def _is_read(draft: Draft, call: ToolCall, at: int, text: str) -> bool:
     """
     if _kind(draft, at, text) != "file":
         return False
-    told = touched(call, draft.facts(call.name))
-    return told.reads is not None or told.writes is None
+    access = touched(call, draft.facts(call.name))
+    return access.reads is not None or access.writes is None
 
 
 def _kind(draft: Draft, at: int, text: str) -> Kind:
@@ -219,8 +216,8 @@ def _kind(draft: Draft, at: int, text: str) -> Kind:
 
 def _task(draft: Draft) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
-    asked = {at for at in (draft.first_user, draft.last_user) if at >= 0}
-    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(asked)]))
+    places = {at for at in (draft.first_user, draft.last_user) if at >= 0}
+    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(places)]))
 
 
 @lru_cache(maxsize=64)
@@ -243,8 +240,8 @@ def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
 
 def _says(message: Message, names: Iterable[str]) -> bool:
     """Whether the model names one of them, in a call or in words: what it plans comes next."""
-    said = (message.text, *(call.arguments for call in message.tool_calls))
-    return any(name in one for name in names for one in said)
+    texts = (message.text, *(call.arguments for call in message.tool_calls))
+    return any(name in text for name in names for text in texts)
 
 
 @lru_cache(maxsize=256)

@@ -75,10 +75,10 @@ def folded(
         if text_chars is not None:
             own = head_tail(own, text_chars, f"[... {{}} characters; {draft.back(at)} ...]")
         lines = exchange_lines(draft, at)
-        told = "\n".join([*([own] if own else []), *lines])
-        lost = lost_names(draft, exchange(draft, at), told, names_chars * len(lines))
+        text = "\n".join([*([own] if own else []), *lines])
+        lost = lost_names(draft, exchange(draft, at), text, names_chars * len(lines))
         if lost:
-            told += f"\n{ALSO}{' '.join(lost.split())}"
-        return Message("assistant", (Text(told),), name=entry.message.name)
+            text += f"\n{ALSO}{' '.join(lost.split())}"
+        return Message("assistant", (Text(text),), name=entry.message.name)
 
     return write

@@ -102,8 +102,8 @@ class Images(ImagesOptions):
             for part in entry.message.parts:
                 if isinstance(part, Picture):
                     gone = number < now - stay
-                    told = Text(self._line(draft, at, part, before + number)) if gone else part
-                    parts.append(told)
+                    line = Text(self._line(draft, at, part, before + number)) if gone else part
+                    parts.append(line)
                     number += 1
                 elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
                     parts.append(part)  # what was said about the picture goes with it
@@ -115,10 +115,10 @@ class Images(ImagesOptions):
     def _line(self, draft: Draft, at: int, picture: Picture, number: int) -> str:
         path = self.where(draft.item(at), number) if self.where else None
         described = _description(draft, at)
-        told = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
-        told += [described] if described else []
-        told.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
-        return ", ".join(told)
+        pieces = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
+        pieces += [described] if described else []
+        pieces.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
+        return ", ".join(pieces)
 
 
 def _description(draft: Draft, at: int) -> str:

@@ -142,9 +142,9 @@ class Loops(LoopsOptions):
         }
         reasons = [_reason(draft, at) for at in refusals]
         why = Counter(_shorter(below.get(each), flat(each, _REASON_CHARS)) for each in reasons)
-        told = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
+        summary = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
-        line = f"[{which} failed before: {told}]"
+        line = f"[{which} failed before: {summary}]"
         reason = f"attempts before the newest {self.loop_history_limit}"
         if draft.fixed(task):
             fold = Message("user", (Text(line),))
@@ -158,14 +158,14 @@ class Loops(LoopsOptions):
         def write(draft: Draft) -> Message | None:
             if any(entry.because == "retry" for entry in map(draft.entry, span) if entry):
                 return None  # shown so since an earlier refusal
-            said = [at for at in span if draft.item(at).message.role == "assistant"]
-            at = next((at for at in reversed(said) if draft.item(at).message.text), said[-1])
+            answers = [at for at in span if draft.item(at).message.role == "assistant"]
+            at = next((at for at in reversed(answers) if draft.item(at).message.text), answers[-1])
             text = draft.item(at).message.text or "(no output)"
-            told = f"[... {{}} characters; {draft.back(at)} ...]"
-            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, told)}"
+            between = f"[... {{}} characters; {draft.back(at)} ...]"
+            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
             # How its own originals are got back is no finding of the attempt.
-            known = "\n".join([output, *map(draft.back, span)])
-            lost = lost_names(draft, span, known, self.attempt_chars)
+            kept = "\n".join([output, *map(draft.back, span)])
+            lost = lost_names(draft, span, kept, self.attempt_chars)
             if lost:
                 output += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(output),))
@@ -233,9 +233,9 @@ def _reason_only(number: int) -> str:
     return f"attempt {number + 1} was made: only the reason of the refusal is left"
 
 
-def _shorter(told: str | None, text: str) -> str:
+def _shorter(instead: str | None, text: str) -> str:
     """What is told in the place of a text, where it is shorter."""
-    return told if told is not None and len(told) < len(text) else text
+    return instead if instead is not None and len(instead) < len(text) else text
 
 
 def _refusal(draft: Draft, at: int) -> int | None:
@@ -243,8 +243,8 @@ def _refusal(draft: Draft, at: int) -> int | None:
     item = draft.item(at)
     if item.message.role != "user" or not item.message.text.startswith(FAILED):
         return None
-    asked = _AGAIN.search(item.message.text)
-    return int(asked[1]) if asked else item.attempt
+    match = _AGAIN.search(item.message.text)
+    return int(match[1]) if match else item.attempt
 
 
 def _reason(draft: Draft, at: int) -> str:
@@ -332,12 +332,12 @@ def _counted(places: Sequence[int], words: Sequence[str]) -> Callable[[Draft], M
         first = places[0]
         message = draft.item(first).message
         turns = f"Turns {said_at(draft, first)}-{said_at(draft, places[-1])}"
-        told = "; ".join(
+        outcomes = "; ".join(
             f"{call_text(call)} -> {outcome(draft.item(result).message)}"
             for call, result in zip(message.tool_calls, draft.results(first), strict=False)
         )
         refs = draft.back(draft.results(places[-1])[-1])
-        line = f"[{turns}] {len(places)} times the same: {told}; {refs}"
+        line = f"[{turns}] {len(places)} times the same: {outcomes}; {refs}"
         return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 
     return write

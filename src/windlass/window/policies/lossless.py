@@ -100,14 +100,14 @@ class Lossless(LosslessOptions):
 
 def _without_legend(part: Part, draft: Draft, at: int) -> Part:
     """The part, without how to read it where one that is shown above tells it."""
-    said = legend_of(part.text) if isinstance(part, Text) else None
-    if said is None or not isinstance(part, Text):
+    legend = legend_of(part.text) if isinstance(part, Text) else None
+    if legend is None or not isinstance(part, Text):
         return part
     for turns in range(_NEAR_TURNS + 1):
         for near in draft.born(turns):
             entry = draft.entry(near) if near < at else None
             for other in entry.message.parts if entry else ():
-                told = legend_of(other.text) if isinstance(other, Text) else None
-                if told is not None and explains(told, said):
+                above = legend_of(other.text) if isinstance(other, Text) else None
+                if above is not None and explains(above, legend):
                     return Text(briefly(part.text))
     return part

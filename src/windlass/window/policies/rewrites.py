@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
-from windlass.window.kinds import is_command, touched
+from windlass.window.kinds import arguments_of, is_command, touched
 from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
@@ -58,29 +58,24 @@ class Rewrites:
             return None
         back = draft.back(at)
         calls = tuple(
-            replace(one, arguments=self._told(one.arguments, back)) if one.id == call.id else one
+            replace(one, arguments=self._shortened(one, back)) if one.id == call.id else one
             for one in entry.message.tool_calls
         )
         if calls == entry.message.tool_calls:
             return None
         return replace(entry.message, tool_calls=calls)
 
-    def _told(self, arguments: str, back: str) -> str:
-        """The arguments with a line for each long text in them."""
-        try:
-            values = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return arguments
-        if not isinstance(values, dict):
-            return arguments
+    def _shortened(self, call: ToolCall, back: str) -> str:
+        """The arguments of a call with a line for each long text in them."""
+        values = arguments_of(call)
         line = partial(self._line, back=back)
-        told = {
+        shortened = {
             name: with_body(value, line)
             if is_command(name) and isinstance(value, str)
             else with_texts(value, line)
             for name, value in values.items()
         }
-        return arguments if told == values else json.dumps(told, ensure_ascii=False)
+        return call.arguments if shortened == values else json.dumps(shortened, ensure_ascii=False)
 
     def _line(self, text: str, back: str) -> str:
         return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
@@ -125,5 +120,5 @@ def _write_at(draft: Draft, at: int) -> _Write | None:
     call = draft.call(at)
     if call is None or has_failed(draft.item(at).message):
         return None
-    told = touched(call, draft.facts(call.name))
-    return _Write(told.writes, told.whole) if told.writes else None
+    access = touched(call, draft.facts(call.name))
+    return _Write(access.writes, access.whole) if access.writes else None

@@ -49,8 +49,8 @@ class Sliding(SlidingOptions):
             if draft.entry(at) is None or at == draft.first_user:
                 continue
             span = exchange(draft, at)
-            asked = at == draft.last_user or _opens_phase(draft, at)
-            if asked or any(draft.fixed(each) for each in span):
+            stays = at == draft.last_user or _opens_phase(draft, at)
+            if stays or any(draft.fixed(each) for each in span):
                 draft.again(self.name, at, draft.turn + 1)
             else:
                 yield Proposal(span, "prune", reason, None, must=True)

@@ -45,14 +45,14 @@ class Supersede:
             call = draft.call(at)
             if call is None or not _is_whole(draft, at):
                 continue
-            told = touched(call, draft.facts(call.name))
-            if told.reads is not None:
-                for earlier, lines in self._earlier(draft, index, told.reads.path):
-                    if told.reads.covers(lines):
+            access = touched(call, draft.facts(call.name))
+            if access.reads is not None:
+                for earlier, lines in self._earlier(draft, index, access.reads.path):
+                    if access.reads.covers(lines):
                         write = partial(self._again, at=earlier, later=at, lines=lines)
                         yield Proposal((earlier,), "supersede", "read again later", write)
-            elif told.writes and told.whole and self.writes:
-                for earlier, lines in self._earlier(draft, index, told.writes):
+            elif access.writes and access.whole and self.writes:
+                for earlier, lines in self._earlier(draft, index, access.writes):
                     write = partial(self._replaced, at=earlier, lines=lines)
                     yield Proposal((earlier,), "supersede", "the file was replaced", write)
 
@@ -70,15 +70,15 @@ class Supersede:
             return None
         if not _shows(draft.item(later).message.text, message.text):
             return None
-        told = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
-        return message.with_parts(Text(told))
+        line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
+        return message.with_parts(Text(line))
 
     def _replaced(self, draft: Draft, at: int, lines: Lines) -> Message | None:
         message = self._standing(draft, at)
         if message is None:
             return None
-        told = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
-        return message.with_parts(Text(told))
+        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
+        return message.with_parts(Text(line))
 
     def _standing(self, draft: Draft, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
