@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from windlass.cards.scoring import Picked, Scored, Selecting, Wanted, cut
 from windlass.prompts import selector_text
-from windlass.window.rank import Choice
+from windlass.window.rank import ChosenUnits
 
 MENU_LINES: Final = 100
 LINE_CHARS: Final = 200
@@ -100,7 +100,7 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
     return Answer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
 
 
-def _combined(wanted: Wanted, found: Scored, read: Answer) -> Choice:
+def _combined(wanted: Wanted, found: Scored, read: Answer) -> ChosenUnits:
     """The picks first, of doubtful ones a part; then the rest by score."""
     options, units = wanted.options, wanted.index.units
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))

@@ -18,7 +18,7 @@ from windlass.cards.index import Index, Task
 from windlass.cards.options import Selection
 from windlass.cards.words import asks_about
 from windlass.window import rank
-from windlass.window.rank import Choice, Relevance, Scores
+from windlass.window.rank import ChosenUnits, Relevance, Scores
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Wanted:
     """Places of messages that are marked as important, besides those whose cards say so."""
 
     @property
-    def shape(self) -> rank.Shape:
+    def shape(self) -> rank.SpreadShape:
         """How far scores spread for this task."""
         return rank.WIDE if asks_about(self.task.text) else rank.NARROW
 
@@ -101,7 +101,7 @@ class Scored:
         """The units, best first."""
         return rank.best_first(self.by_unit)
 
-    def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> Choice:
+    def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """What fits the budget, best first; `first` before all others."""
         index = self.wanted.index
         said = [text or None for text in index.said]
@@ -117,7 +117,7 @@ class Picked:
     """
 
     scored: Scored
-    choice: Choice
+    choice: ChosenUnits
     strategy: str
     note: str = ""
     asked: frozenset[int] = frozenset()

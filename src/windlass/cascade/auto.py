@@ -7,17 +7,21 @@ cascade's `auto_context`, then the phase's `intra_context`.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from functools import cache, partial
+from inspect import cleandoc, getsource
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_origin
 
 from pydantic import Discriminator, Field, Strict, Tag, create_model
 
 from windlass.cascade.choosing import InterPhase
-from windlass.parts import Count, Part, Text, YesNo
+from windlass.parts import Part, Text, YesNo
 from windlass.settings import Settings
-from windlass.window.options import OPTIONS, Kind, Policy, options_of, over
-from windlass.window.profiles import PROFILES, Commit, Profile
+from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, over, plain
+from windlass.window.profiles import Commit, Profile
 
 FLAG: Final = "auto_context_intra_phase_enabled"
 """The feature flag without which no phase has a window of its own, whatever a cascade says."""
@@ -34,45 +38,69 @@ def yes_or_object(value: Any) -> str:
     return "<yes>" if isinstance(value, bool) else "<object>"
 
 
-def _typed(kind: Kind) -> Any:
+def _typed(option: Option) -> Any:
     """What pydantic holds the value of an option against."""
-    if isinstance(kind, tuple):
-        return Literal[kind]
-    if isinstance(kind, type):
-        block: Any = Annotated[BLOCKS[kind], Tag("<object>")]
+    if option.is_block:
+        block: Any = Annotated[BLOCK_PARTS[option.kind], Tag("<object>")]
         switch = Annotated[Annotated[YesNo, Tag("<yes>")] | block, Discriminator(yes_or_object)]
         return switch | None
-    share = Annotated[float, Strict(), Field(gt=0, le=1)]
-    number = Annotated[int, Strict(), Field(ge=0)]
-    factor = Annotated[float, Strict(), Field(ge=1)]
-    types: dict[str, Any] = {
-        "yes": YesNo,
-        "count": Count,
-        "count or null": Count | None,
-        "factor or null": factor | None,
-        "number": number,
-        "share": share,
-    }
-    return types[kind]
+    kind: Any = option.kind
+    if get_origin(kind) is Literal:
+        return kind
+    bounds = option.bounds
+    limits = Field(ge=bounds.ge, gt=bounds.gt, le=bounds.le) if bounds else Field()
+    value: Any = Annotated[kind, Strict(), limits]
+    return value | None if option.optional else value
 
 
-def _part(name: str, options: type, told: str) -> Any:
+def _part(name: str, options: type, doc: str) -> Any:
     """The part of a cascade that has the options of a dataclass."""
     made: dict[str, Any] = {}
     for key, option in options_of(options).items():
-        default = PROFILES["default"].get(key, "default") if options is Policy else option.default
-        said = Field(default=default, description=option.metadata["meaning"])
-        made[key] = (_typed(option.metadata["kind"]), said)
-    return create_model(name, __base__=Part, __doc__=told, __module__=__name__, **made)
+        described = partial(_describe, options=options, name=key)
+        made[key] = (
+            _typed(option),
+            Field(default=plain(option.default), json_schema_extra=described),
+        )
+    return create_model(name, __base__=Part, __doc__=doc, __module__=__name__, **made)
 
 
-BLOCKS: Final[dict[type, type[Part]]] = {}
+def _describe(schema: dict[str, Any], *, options: type, name: str) -> None:
+    """Put what an option means into its schema; reading it takes too long for every start."""
+    schema["description"] = first_paragraph(meanings_of(options)[name])
+
+
+def first_paragraph(prose: str) -> str:
+    """The first paragraph of a text, in one line."""
+    return " ".join(prose.split("\n\n", maxsplit=1)[0].split())
+
+
+@cache
+def meanings_of(options: type) -> Mapping[str, str]:
+    """What each option of `Policy` or of one of its blocks means: the prose under its field.
+
+    The first paragraph says it in one sentence.
+    """
+    return {
+        under.target.id: cleandoc(prose.value.value)
+        for group, _ in groups_of(options)
+        for under, prose in pairwise(_body_of(group))
+        if isinstance(under, ast.AnnAssign) and isinstance(under.target, ast.Name)
+        if isinstance(prose, ast.Expr) and isinstance(prose.value, ast.Constant)
+        if isinstance(prose.value.value, str)
+    }
+
+
+def _body_of(group: type) -> list[ast.stmt]:
+    """The statements of a class as they are written."""
+    (written,) = ast.parse(getsource(group)).body
+    assert isinstance(written, ast.ClassDef)
+    return written.body
+
+
+BLOCK_PARTS: Final[dict[type, type[Part]]] = {}
 """The options that are objects of options, as parts of a cascade."""
-BLOCKS.update(
-    (kind, _part(kind.__name__, kind, str(kind.__doc__)))
-    for option in OPTIONS.values()
-    if isinstance(kind := option.metadata["kind"], type)
-)
+BLOCK_PARTS.update((kind, _part(kind.__name__, kind, str(kind.__doc__))) for kind in BLOCKS)
 
 INTRA: Final[type[Part]] = _part("IntraContext", Policy, "How the calls of a phase are shortened.")
 """All options of a window, as a part of a cascade."""

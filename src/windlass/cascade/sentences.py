@@ -19,7 +19,8 @@ from windlass.errors import did_you_mean
 from windlass.parts import SENTENCE, McpServer, Part
 from windlass.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
-from windlass.window.options import Compress, Decay
+from windlass.window.policies.compress import CompressOptions
+from windlass.window.policies.decay import DecayOptions
 
 _SERVER: Final = "mcp_servers.NAME"
 PARTS: Final[Mapping[str, type[Part]]] = {
@@ -39,8 +40,8 @@ PARTS: Final[Mapping[str, type[Part]]] = {
     "anchors": choosing.Anchors,
     "selection": choosing.SelectionOptions,
     "intra_context": auto.INTRA,
-    "compress": auto.BLOCKS[Compress],
-    "decay": auto.BLOCKS[Decay],
+    "compress": auto.BLOCK_PARTS[CompressOptions],
+    "decay": auto.BLOCK_PARTS[DecayOptions],
     _SERVER: McpServer,
     "injectors": INJECTORS,
     "own": OwnInjector,
@@ -97,7 +98,7 @@ _HOMES: Final = {
     "inject_from": "a source",
 }
 _OFF: Final = frozenset(
-    name for name, option in WINDOW_OPTIONS.items() if option.metadata["kind"] == "count or null"
+    name for name, option in WINDOW_OPTIONS.items() if option.optional and option.kind is int
 )
 _SHOWN: Final = 60
 
