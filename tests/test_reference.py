@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from scripts.reference import FOLDER, pages  # noqa: E402 - needs the line above
+from scripts.reference import FOLDER, pages
 
 PAGES = pages()
 

@@ -5,7 +5,7 @@ score) and for what is said around it (its *passage*: the squares of scores, spr
 the neighbours and fading with the distance, where more of the task's words are said around);
 the newest count more where they speak of the task at all. The budget is filled by score, and
 what is chosen goes back in session order.
-`design/selection.md` has the measurements. Knows no words, vectors or cards: who scored a
+`design/decisions.md` has the measurements. Knows no words, vectors or cards: who scored a
 message, and by what, is the affair of strategies.
 """
 
