@@ -423,8 +423,8 @@ class Settings(SettingFields):
 
     def untrusted_servers(self) -> tuple[str, ...]:
         """MCP servers of the settings that are not started, because nobody trusts the folder."""
-        held = self.untrusted.get("mcp_servers")
-        return tuple(held.value) if held else ()
+        setting = self.untrusted.get("mcp_servers")
+        return tuple(setting.value) if setting else ()
 
     def check_trust(self, *names: str) -> None:
         """Raise UsageError where the folder's own file sets what only a trusted one may set.
@@ -433,16 +433,16 @@ class Settings(SettingFields):
         cascade sets overrides the file and needs no trust.
         """
         stronger = [self.layers[source] for source in ("cascade", "environment", "flags")]
-        held = [
+        settings = [
             setting
             for name, setting in self.untrusted.items()
             if (not names or name in names) and not any(name in layer for layer in stronger)
         ]
-        if held:
-            values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in held)
+        if settings:
+            values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in settings)
             folder = str(self.folder.resolve())
             raise UsageError(
-                f"{held[0].origin}: {values}: what a folder's own file of settings imports,"
+                f"{settings[0].origin}: {values}: what a folder's own file of settings imports,"
                 " starts, gives a key to or opens outside the folder needs your trust; read the"
                 f" file, then mark the folder once: windlass trust {shlex.quote(folder)}"
                 " (or give --trust, in Python trust=True)"
