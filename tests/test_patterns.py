@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from windlass import searching
 from windlass.patterns import BadPattern, Unsupported, compiled
-from windlass.schemas import checker
-from windlass.searching import search
+from windlass.searching import checker, search
 
 ATOMS = [
     "a", "b", "é", "_", "7", ".", " ", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\.", r"\n",

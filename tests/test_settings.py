@@ -383,11 +383,11 @@ class TestProvidersAndPrices:
             ("[providers.x]\nstream = 1", r"providers.x.stream must be true or false, not 1"),
             (
                 "[providers.'A b']\nwindow = 1",
-                r"providers: 'A b' must have a name of small letters",
+                r"providers.\"A b\" must be a name of small letters",
             ),
             (
                 "[prices.'gpt']\ninput = 1",
-                r"must name a model, as in \[prices.\"provider/model\"\]",
+                r"must be a model, as in \[prices.\"provider/model\"\]",
             ),
             ("[prices.'a/b']\ninput = 1", r"must say input and output"),
             (

@@ -550,17 +550,17 @@ def load_cascade(
     from windlass.cascade.needed import needed, not_given
 
     registry = make_registry(settings, tools, modules_of(cascade, trust=trust))
-    given = load(cascade) if isinstance(cascade, str | Path) else of(cascade)
-    found = checked(given, tools=registry, servers=settings.mcp_servers)
-    load_own(found, registry.modules)
-    if input is not None and (missing := not_given(needed(given), input)):
+    written = load(cascade) if isinstance(cascade, str | Path) else of(cascade)
+    checked_cascade = checked(written, tools=registry, servers=settings.mcp_servers)
+    load_own(checked_cascade, registry.modules)
+    if input is not None and (missing := not_given(needed(written), input)):
         raise CascadeError(missing)
     if warn is not None:
-        for warning in warnings_of(given):
+        for warning in warnings_of(written):
             warn(f"warning: {warning}")
-    if auto and found.auto_context is None:
-        found = found.model_copy(update={"auto_context": True})
-    return found, registry
+    if auto and checked_cascade.auto_context is None:
+        checked_cascade = checked_cascade.model_copy(update={"auto_context": True})
+    return checked_cascade, registry
 
 
 def load_program(

@@ -132,7 +132,7 @@ class StepFailed(TaskError):
         super().__init__(text)
 
     def __reduce__(self) -> tuple[Any, ...]:  # so that it travels from one process to another
-        return _made, (type(self), str(self), self.__dict__)
+        return _rebuilt, (type(self), str(self), self.__dict__)
 
 
 class InputFailed(TaskError):
@@ -149,17 +149,17 @@ class InputFailed(TaskError):
         super().__init__(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (type(self), str(self), self.__dict__)
+        return _rebuilt, (type(self), str(self), self.__dict__)
 
 
 class WorkerLost(TaskError):
     """A machine of a cluster went away, or could not do what it was asked."""
 
 
-def _made(kind: type[TaskError], text: str, known: Mapping[str, Any]) -> TaskError:
+def _rebuilt(kind: type[TaskError], text: str, attributes: Mapping[str, Any]) -> TaskError:
     """An error as it was in another process."""
     error = kind.__new__(kind, text)
-    error.__dict__.update(known)
+    error.__dict__.update(attributes)
     return error
 
 

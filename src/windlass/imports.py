@@ -30,19 +30,19 @@ def logging_unchanged(*packages: str) -> Iterator[None]:
         return
     with _ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nobody who runs this can act on them
-        shown, disabled = warnings.showwarning, logging.root.manager.disable
-        made, factory = logging.getLoggerClass(), logging.getLogRecordFactory()
-        told, last = logging.raiseExceptions, logging.lastResort
+        show_warning, disabled = warnings.showwarning, logging.root.manager.disable
+        logger_class, record_factory = logging.getLoggerClass(), logging.getLogRecordFactory()
+        raising, last_resort = logging.raiseExceptions, logging.lastResort
         before = {name: _settings(logger) for name, logger in _loggers().items()}
         try:
             yield
         finally:
-            if warnings.showwarning is not shown:
+            if warnings.showwarning is not show_warning:
                 logging.captureWarnings(capture=False)
             logging.disable(disabled)
-            logging.setLoggerClass(made)
-            logging.setLogRecordFactory(factory)
-            logging.raiseExceptions, logging.lastResort = told, last
+            logging.setLoggerClass(logger_class)
+            logging.setLogRecordFactory(record_factory)
+            logging.raiseExceptions, logging.lastResort = raising, last_resort
             for package in packages:
                 logging.getLogger(package)
             for name, logger in _loggers().items():
@@ -50,8 +50,8 @@ def logging_unchanged(*packages: str) -> Iterator[None]:
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    known = dict(logging.root.manager.loggerDict)
-    named = {name: logger for name, logger in known.items() if isinstance(logger, logging.Logger)}
+    entries = dict(logging.root.manager.loggerDict)
+    named = {name: logger for name, logger in entries.items() if isinstance(logger, logging.Logger)}
     return {"": logging.root, **named}
 
 

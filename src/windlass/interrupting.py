@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -77,29 +78,23 @@ def interruptible(
     """
     if threading.current_thread() is not threading.main_thread():
         return work()  # signals do not come here
-    done = threading.Event()
-    answers: list[_Answer] = []
-    problems: list[BaseException] = []
+    done: Future[_Answer] = Future()
 
     def run() -> None:
         try:
-            answers.append(work())
+            done.set_result(work())
         except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
-            problems.append(problem)
-        finally:
-            done.set()
+            done.set_exception(problem)
 
     threading.Thread(target=run, name="query", daemon=True).start()
     try:
-        done.wait()
+        wait([done])
     except BaseException:
         until = time.monotonic() + _PATIENCE_S
         interrupt()
-        while not done.wait(_AGAIN_S) and time.monotonic() < until:
+        while not wait([done], _AGAIN_S).done and time.monotonic() < until:
             interrupt()
-        if not done.is_set():
+        if not done.done():
             abandon()
         raise
-    if problems:
-        raise problems[0]
-    return answers[0]
+    return done.result()

@@ -17,9 +17,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast
-
-from windlass.once import once
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
@@ -173,12 +172,12 @@ class Message:
         if isinstance(lone, Text) and not lone.text:
             object.__setattr__(self, "parts", ())
 
-    @once
+    @cached_property
     def text(self) -> str:
         """All text of the message, pieces joined by newlines; nothing of its other parts."""
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
-    @once
+    @cached_property
     def pictures(self) -> tuple[Picture, ...]:
         """The message's pictures, in order."""
         return tuple([part for part in self.parts if isinstance(part, Picture)])
@@ -196,7 +195,7 @@ class Message:
         """
         return canonical_json(to_dict(self))
 
-    @once
+    @cached_property
     def key(self) -> str:
         """SHA-256 of the canonical JSON, 64 hex digits: the message's identity."""
         return hashlib.sha256(self.canonical.encode("ascii")).hexdigest()
@@ -206,7 +205,7 @@ class Message:
         """The first 16 hex digits of `key`, for people and for queries."""
         return self.key[:16]
 
-    @once
+    @cached_property
     def chars(self) -> int:
         """Characters of text, and of tool-call arguments (pictures count nothing)."""
         return len(self.text) + sum([len(call.arguments) for call in self.tool_calls])

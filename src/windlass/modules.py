@@ -155,20 +155,20 @@ class Modules:
 def _load(top: str, spec: ModuleSpec) -> None:
     """Load the module `top` from its file, unless it is loaded already. Raises UsageError."""
     where = spec.origin or str(next(iter(spec.submodule_search_locations or ()), ""))
-    known = sys.modules.get(top)
-    if known is not None and _LOADED.get(top) == where:
+    loaded = sys.modules.get(top)
+    if loaded is not None and _LOADED.get(top) == where:
         return
     elsewhere = PathFinder.find_spec(top)
     if elsewhere is not None and elsewhere.origin == spec.origin:
         return  # the folder is on Python's path: it is loaded as ever
-    taken = elsewhere is not None and elsewhere.origin is not None
-    if taken or top in sys.stdlib_module_names or (known is not None and top not in _LOADED):
+    installed = elsewhere is not None and elsewhere.origin is not None
+    if installed or top in sys.stdlib_module_names or (loaded is not None and top not in _LOADED):
         if spec.origin is None:
             return  # a folder without __init__.py gives way to a module, as on Python's path
         raise UsageError(
             f"{where!r} has the name of a module that is installed, {top!r}; give it another name"
         )
-    for name in [each for each in sys.modules if each == top or each.startswith(f"{top}.")]:
+    for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
         del sys.modules[name]  # of another folder; who has it keeps it
     module = module_from_spec(spec)
     sys.modules[top] = module
@@ -187,24 +187,24 @@ def _import_places() -> Iterator[Path]:
     paths = dict.fromkeys(sys.path)
     for module in list(sys.modules.values()):
         # Looked up without getattr: a lazy module would load itself to answer.
-        held = inspect.getattr_static(module, "__path__", ())
-        if isinstance(held, Iterable):
-            paths.update(dict.fromkeys(held))
-    for each in paths:
-        if isinstance(each, str):
-            yield Path(each or os.curdir).resolve()
+        search_path = inspect.getattr_static(module, "__path__", ())
+        if isinstance(search_path, Iterable):
+            paths.update(dict.fromkeys(search_path))
+    for place in paths:
+        if isinstance(place, str):
+            yield Path(place or os.curdir).resolve()
 
 
 def _is_loaded(path: Path) -> bool:
     """Whether a loaded module came from this file, under any of its names."""
     try:
-        wanted = path.stat()
+        status = path.stat()
     except OSError:
         return False
     for module in list(sys.modules.values()):
         file = inspect.getattr_static(module, "__file__", None)
         with suppress(OSError, ValueError):
-            if isinstance(file, str) and os.path.samestat(Path(file).stat(), wanted):
+            if isinstance(file, str) and os.path.samestat(Path(file).stat(), status):
                 return True
     return False
 

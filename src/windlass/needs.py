@@ -128,7 +128,7 @@ class _Walk:
         self.common([way for way, _ in ways])
         for name in {name for _, inside in ways for name in inside}:
             values = [inside.get(name) for _, inside in ways]
-            names[name] = values[0] if all(one == values[0] for one in values) else None
+            names[name] = values[0] if all(value == values[0] for value in values) else None
 
     def common(self, ways: Sequence[_Walk]) -> None:
         for name in reduce(set.intersection, (set(way.used) for way in ways)):
@@ -184,10 +184,10 @@ class _Walk:
 
     def part(self, node: nodes.Getattr | nodes.Getitem, key: str | None, names: _Names) -> _Value:
         """`input.key`, or something of another value, which must be there for it."""
-        held = self.value(node.node, names)
-        self.use(held)
+        owner = self.value(node.node, names)
+        self.use(owner)
         # `input.items` may be the method that every mapping has.
-        if isinstance(held, _Input) and key is not None and not hasattr(dict, key):
+        if isinstance(owner, _Input) and key is not None and not hasattr(dict, key):
             return Need(key, node.lineno)
         return None
 

@@ -154,8 +154,10 @@ def working_url(url: str) -> str:
     """An address over http or https that holds no password."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        told = redacted_url(url)
-        raise refuse(f"{told!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'")
+        shown_url = redacted_url(url)
+        raise refuse(
+            f"{shown_url!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'"
+        )
     if "@" in parts.netloc:
         raise refuse("an address is recorded or shown; put what proves who you are into 'headers'")
     return url
@@ -194,16 +196,16 @@ class McpServer(Part):
         What may be a secret is hidden: values that `env` and `headers` write out, arguments that
         look like keys, what stands behind the `?` of an address.
         """
-        said = self.model_dump(exclude_defaults=True)
-        for key in {"env", "headers"} & said.keys():
-            said[key] = {
-                name: value if "${" in value else HIDDEN for name, value in said[key].items()
+        fields = self.model_dump(exclude_defaults=True)
+        for key in {"env", "headers"} & fields.keys():
+            fields[key] = {
+                name: value if "${" in value else HIDDEN for name, value in fields[key].items()
             }
         if self.url is not None:
-            said["url"] = redacted_url(self.url)
+            fields["url"] = redacted_url(self.url)
         if self.command:
-            said["command"] = redacted_command(self.command)
-        return said
+            fields["command"] = redacted_command(self.command)
+        return fields
 
 
 McpServers: TypeAlias = Annotated[

@@ -62,17 +62,17 @@ class Unsupported(BadPattern):
     """A regular expression that only an engine can run that may take for ever."""
 
 
-class Match(Protocol):
-    """What was found: `found[0]` the whole, `found[1]` the first group."""
+class PatternMatch(Protocol):
+    """A match: `match[0]` is the whole, `match[1]` the first group."""
 
     def __getitem__(self, group: int, /) -> str | None: ...
 
     def groups(self) -> tuple[str | None, ...]:
-        """What each group found; None: nothing."""
+        """What each group matches; None: nothing."""
         ...
 
 
-class FoundLine(NamedTuple):
+class MatchingLine(NamedTuple):
     """A line in which something was found: its number from 1, and where in it, from 0."""
 
     number: int
@@ -94,28 +94,28 @@ class Pattern:
                 translated.encode() if in_lines else translated, options
             )
         except re2.error as error:
-            raise Unsupported(f"is too large, {_told(error)}, {_CANNOT}") from None
+            raise Unsupported(f"is too large, {_reason(error)}, {_CANNOT}") from None
         self.groups = groups
 
-    def search(self, text: str) -> Match | None:
+    def search(self, text: str) -> PatternMatch | None:
         """The first match in a text; None where there is none."""
         try:
-            found = self._engine.search(text)
+            match = self._engine.search(text)
         except UnicodeEncodeError:  # halves of characters, which no encoding has
-            found = self._engine.search(text.encode("utf-8", "replace").decode())
-        return cast("Match | None", found)
+            match = self._engine.search(text.encode("utf-8", "replace").decode())
+        return cast("PatternMatch | None", match)
 
-    def lines(self, text: str) -> Iterator[FoundLine]:
+    def lines(self, text: str) -> Iterator[MatchingLine]:
         """The lines of a text in which it is found; for patterns that were made for lines."""
         data = text.encode("utf-8", "surrogatepass")
         at, number = 0, 1
-        while at <= len(data) and (found := self._engine.search(data, at)) is not None:
-            start = data.rfind(b"\n", at, found.start()) + 1 or at
-            end = data.find(b"\n", found.start())
+        while at <= len(data) and (match := self._engine.search(data, at)) is not None:
+            start = data.rfind(b"\n", at, match.start()) + 1 or at
+            end = data.find(b"\n", match.start())
             end = len(data) if end < 0 else end
             number += data.count(b"\n", at, start)
-            before, line = data[start : found.start()], data[start:end]
-            yield FoundLine(number, _decoded(line), len(_decoded(before)))
+            before, line = data[start : match.start()], data[start:end]
+            yield MatchingLine(number, _decoded(line), len(_decoded(before)))
             at, number = end + 1, number + 1
 
 
@@ -123,9 +123,9 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def _told(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
 @lru_cache(maxsize=512)
@@ -298,8 +298,8 @@ def _category(name: str) -> tuple[str, bool]:
 
 
 def _words(category: str, *, ascii_only: bool) -> str:
-    known = None if ascii_only else _CLASSES.get(category)
-    return known or _written(_ranges(category, ascii_only=ascii_only))
+    letters = None if ascii_only else _CLASSES.get(category)
+    return letters or _written(_ranges(category, ascii_only=ascii_only))
 
 
 def _written(ranges: _Ranges) -> str:

@@ -71,17 +71,19 @@ def redacted_command(command: Sequence[str]) -> tuple[str, ...]:
 
 def credentials(command: Sequence[str] = (), url: str = "") -> tuple[str, ...]:
     """What `redacted_command` and `redacted_url` take out, also as a server may quote it."""
-    found = [
+    secrets = [
         text[start:end]
         for text, spans in zip(command, _secret_spans(command), strict=True)
         for start, end in spans
     ]
-    found += [url[start:end] for start, end in _spans(url, _IN_COMMANDS)]
+    secrets += [url[start:end] for start, end in _spans(url, _IN_COMMANDS)]
     # Not urlsplit: it refuses some addresses, and these may hold credentials, too.
-    found += [value for _, value in parse_qsl(url.partition("?")[2].partition("#")[0])]
-    found += [word for text in found for word in text.split()]
+    secrets += [value for _, value in parse_qsl(url.partition("?")[2].partition("#")[0])]
+    secrets += [word for text in secrets for word in text.split()]
     return tuple(
-        dict.fromkeys(each for each in (*found, *map(unquote, found)) if _is_telling(each))
+        dict.fromkeys(
+            secret for secret in (*secrets, *map(unquote, secrets)) if _is_telling(secret)
+        )
     )
 
 
@@ -105,10 +107,10 @@ def _secret_spans(command: Sequence[str]) -> list[list[tuple[int, int]]]:
 
 
 def _spans(text: str, patterns: Iterable[re.Pattern[str]]) -> list[tuple[int, int]]:
-    found = (match for pattern in patterns for match in pattern.finditer(text))
+    matches = (match for pattern in patterns for match in pattern.finditer(text))
     spans = [
         match.span("secret")
-        for match in found
+        for match in matches
         if match["secret"]
         and ((name := match.groupdict().get("name")) is None or _SECRET.search(name))
     ]

@@ -205,14 +205,14 @@ _PERCENT: Final = re.compile(r"%(?:\([^()]*\))?[#0 +-]*(\*|\d*)(?:\.(\*|\d*))?")
 
 def _percent_length(text: str, values: Any) -> int:
     """How long `text % values` is at most; widths that stand among the values are refused."""
-    given = list(values.values()) if isinstance(values, Mapping) else values
-    given = given if isinstance(given, list | tuple) else [given]
-    most = max((weigh(value) for value in given), default=0)
+    items = list(values.values()) if isinstance(values, Mapping) else values
+    items = items if isinstance(items, list | tuple) else [items]
+    most = max((weigh(value) for value in items), default=0)
     length = len(text)
-    for found in _PERCENT.finditer(text):
-        if "*" in found.groups():
+    for match in _PERCENT.finditer(text):
+        if "*" in match.groups():
             raise SecurityError("a template may not format with a width of '*'")
-        for digits in found.groups():
+        for digits in match.groups():
             _width(digits or "")
             length += int(digits or 0)
         length += 2 * most
@@ -476,9 +476,9 @@ class Environment(ImmutableSandboxedEnvironment):
             if bits > _MOST_BITS:
                 raise ValueError("the number would be too long")
         elif operator == "*":
-            for held, times in ((left, right), (right, left)):
-                if isinstance(times, int) and hasattr(held, "__len__"):
-                    bound(len(held) * max(times, 0))
+            for sequence, times in ((left, right), (right, left)):
+                if isinstance(times, int) and hasattr(sequence, "__len__"):
+                    bound(len(sequence) * max(times, 0))
         elif operator == "+":
             if hasattr(left, "__len__") and hasattr(right, "__len__"):
                 bound(len(left) + len(right))

@@ -44,7 +44,6 @@ from windlass.parts import (
     Part,
     Whole,
     YesNo,
-    refuse,
 )
 from windlass.redaction import redacted, redacted_url
 
@@ -113,18 +112,6 @@ def _split(value: Any) -> Any:
     return value
 
 
-def _provider_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
-        raise refuse(f"{name!r} must have a name of small letters, digits, '-', '_' and '.'")
-    return name
-
-
-def _model_name(name: str) -> str:
-    if not re.fullmatch(r"[^/\s]+/\S+", name):
-        raise refuse(f'{name!r} must name a model, as in [prices."provider/model"]')
-    return name
-
-
 _Folder: TypeAlias = Annotated[Path, _in_folder(read_path), Expected("a path")]
 _Store: TypeAlias = Annotated[Path | StoreAddress, _in_folder(read_store), Expected("a path")]
 _Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_split), Expected("a list of names")]
@@ -152,6 +139,16 @@ _Variable: TypeAlias = Annotated[
         " a key itself never stands in a file",
         PRIVATE,
     ),
+]
+_ProviderName: TypeAlias = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$"),
+    Expected("a name of small letters, digits, '-', '_' and '.'"),
+]
+_ModelName: TypeAlias = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^/\s]+/\S+$"),
+    Expected('a model, as in [prices."provider/model"]'),
 ]
 _Wire: TypeAlias = Annotated[
     Literal["openai", "anthropic", "gemini"], Expected("openai or anthropic or gemini")
@@ -299,14 +296,10 @@ class SettingFields(Part):
     headings: HeadingSettings = HeadingSettings()
     """Headings of the sections of a task's context."""
 
-    providers: dict[Annotated[str, AfterValidator(_provider_name)], ProviderSettings] = Field(
-        default_factory=dict
-    )
+    providers: dict[_ProviderName, ProviderSettings] = Field(default_factory=dict)
     """Providers of your own, and limits of the known ones."""
 
-    prices: dict[Annotated[str, AfterValidator(_model_name)], PriceSettings] = Field(
-        default_factory=dict
-    )
+    prices: dict[_ModelName, PriceSettings] = Field(default_factory=dict)
     """Prices that override those of the table, by provider/model."""
 
     mcp_servers: McpServers = Field(default_factory=dict)
@@ -423,8 +416,8 @@ class Settings(SettingFields):
 
     def untrusted_servers(self) -> tuple[str, ...]:
         """MCP servers of the settings that are not started, because nobody trusts the folder."""
-        held = self.untrusted.get("mcp_servers")
-        return tuple(held.value) if held else ()
+        setting = self.untrusted.get("mcp_servers")
+        return tuple(setting.value) if setting else ()
 
     def check_trust(self, *names: str) -> None:
         """Raise UsageError where the folder's own file sets what only a trusted one may set.
@@ -433,16 +426,16 @@ class Settings(SettingFields):
         cascade sets overrides the file and needs no trust.
         """
         stronger = [self.layers[source] for source in ("cascade", "environment", "flags")]
-        held = [
+        settings = [
             setting
             for name, setting in self.untrusted.items()
             if (not names or name in names) and not any(name in layer for layer in stronger)
         ]
-        if held:
-            values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in held)
+        if settings:
+            values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in settings)
             folder = str(self.folder.resolve())
             raise UsageError(
-                f"{held[0].origin}: {values}: what a folder's own file of settings imports,"
+                f"{settings[0].origin}: {values}: what a folder's own file of settings imports,"
                 " starts, gives a key to or opens outside the folder needs your trust; read the"
                 f" file, then mark the folder once: windlass trust {shlex.quote(folder)}"
                 " (or give --trust, in Python trust=True)"
@@ -533,8 +526,8 @@ SERVER_VALUES: Final[Mapping[str, str]] = {
 def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
     """What is wrong with a value, in one sentence without its place."""
     kind, expected, private = error["type"], error["msg"], error["type"] == PRIVATE
-    if keys[-1] == "[key]":  # the sentence names the key
-        keys = keys[:-2]
+    if keys[-1] == "[key]":  # what is wrong is the key itself
+        keys = keys[:-1]
     name = ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys)
     if kind == "extra_forbidden":
         part: type[Part] = SettingFields

@@ -259,8 +259,8 @@ def render(
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    known = _MaybeState(state) if missing_state_is_false else state
-    values = {"input": input, "state": known, "outputs": outputs, **(moments or {})}
+    readable = _MaybeState(state) if missing_state_is_false else state
+    values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
     begin()
@@ -275,8 +275,8 @@ def render(
     except _FAULTS as error:
         line = _line_of(error)
         place = f"line {line} of the template: " if line and "\n" in template.strip() else ""
-        shown = str(error) or type(error).__name__
-        raise ContextError(f"{where}: {place}{shown}; in: {_excerpt(template, line)}") from error
+        reason = str(error) or type(error).__name__
+        raise ContextError(f"{where}: {place}{reason}; in: {_excerpt(template, line)}") from error
     return "".join(pieces)
 
 

@@ -31,29 +31,29 @@ def trusted_folders(within: Path | None = None) -> tuple[Path, ...]:
         marks = json.loads(((within or user_folder()) / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ()  # what cannot be read trusts nobody
-    return tuple(Path(each) for each in marks if isinstance(each, str) and Path(each).is_absolute())
+    return tuple(Path(mark) for mark in marks if isinstance(mark, str) and Path(mark).is_absolute())
 
 
 def is_trusted(folder: Path, within: Path | None = None) -> bool:
     """Whether the folder, or one above it, carries a mark."""
     real = folder.resolve()
-    return any(real.is_relative_to(each) for each in trusted_folders(within))
+    return any(real.is_relative_to(mark) for mark in trusted_folders(within))
 
 
 def trust(folder: Path) -> None:
     """Mark a folder. Raises StoreError where the mark cannot be written."""
     real = folder.resolve()
-    if real not in (known := trusted_folders()):
-        _write([*known, real])
+    if real not in (marks := trusted_folders()):
+        _write([*marks, real])
 
 
 def distrust(folder: Path) -> bool:
     """Take the mark from a folder; answers whether it had one of its own."""
     real = folder.resolve()
-    known = trusted_folders()
-    if real not in known:
+    marks = trusted_folders()
+    if real not in marks:
         return False
-    _write([each for each in known if each != real])
+    _write([mark for mark in marks if mark != real])
     return True
 
 
@@ -62,6 +62,6 @@ def _write(folders: list[Path]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
-        file.write_text(json.dumps([str(each) for each in folders], indent=2), encoding="utf-8")
+        file.write_text(json.dumps([str(folder) for folder in folders], indent=2), encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from error

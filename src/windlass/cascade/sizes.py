@@ -18,8 +18,7 @@ from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role,
 from windlass.injectors.values import looks_volatile
 from windlass.modules import UntrustedError
 from windlass.patterns import Unsupported, compiled
-from windlass.schemas import patterns_in
-from windlass.searching import SECONDS
+from windlass.searching import SECONDS, patterns_in
 from windlass.tokens import Counter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 from windlass.parts import Text, refuse
 from windlass.patterns import BadPattern, compiled, groups_of
-from windlass.schemas import checker, patterns_in
+from windlass.searching import checker, patterns_in
 
 
 def working_pattern(pattern: str) -> str:

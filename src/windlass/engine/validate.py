@@ -10,7 +10,7 @@ from typing import Any
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import PhaseFailed
 from windlass.messages import ToolCall
-from windlass.schemas import checker
+from windlass.searching import checker
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
 

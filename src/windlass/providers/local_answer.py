@@ -23,7 +23,7 @@ from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, r
 from windlass.providers.local_prompt import prompt_ids
 from windlass.providers.local_runtime import WINDOW, Completion, LocalEngine, too_long
 from windlass.providers.local_vocab import Vocabulary
-from windlass.schemas import checker
+from windlass.searching import checker
 from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)

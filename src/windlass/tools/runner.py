@@ -21,7 +21,7 @@ from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolCall, clean_text
 from windlass.patterns import BadPattern
 from windlass.pictures import picture
-from windlass.schemas import checker
+from windlass.searching import checker
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
 
