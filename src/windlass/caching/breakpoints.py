@@ -142,22 +142,22 @@ def marks(
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
-    known = before.known[: bisect_left(before.known, (shared, 0))]
+    entries = before.known[: bisect_left(before.known, (shared, 0))]
     end = _end(shown, rules, tail=tail)
     fresh = list(_before_what_is_shortened(shown, rules))
     later = [_last(shown, at, rules) for at in soon if at < shown.count]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
-    branch = _branch(shown, rules, known, shared, end)
+    branch = _branch(shown, rules, entries, shared, end)
     head = _head(shown, rules, tools)
     kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
     context = _last(shown, seam, rules) if seam else None
-    wanted = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
-    chosen = [place for place in dict.fromkeys(wanted) if place is not None][: rules.most]
+    ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
+    chosen = [place for place in dict.fromkeys(ranked) if place is not None][: rules.most]
     chosen += _spread(shown, rules, range(shared, shown.count), chosen)
-    new = sorted(one for one in chosen if not _holds(known, one))
-    kept = bisect_left(known, new[0]) if new else len(known)
-    held = (*known[:kept], *sorted({*known[kept:], *new}))
+    new = sorted(place for place in chosen if not _holds(entries, place))
+    kept = bisect_left(entries, new[0]) if new else len(entries)
+    held = (*entries[:kept], *sorted({*entries[kept:], *new}))
     # What is looked for at marks alone is marked again where it was marked before.
     places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
     return Breakpoints(places, held, shown.count, kept_long, context if context in places else None)
@@ -183,17 +183,17 @@ def _holds(places: Sequence[Place], place: Place) -> bool:
 
 
 def _branch(
-    shown: ShownMessages, rules: MarkRules, known: Sequence[Place], shared: int, end: Place | None
+    shown: ShownMessages, rules: MarkRules, entries: Sequence[Place], shared: int, end: Place | None
 ) -> Place | None:
     """Where the longest entry that still holds is read, if it is out of reach of the end."""
-    if rules.lookback is None or not known or end is None:
+    if rules.lookback is None or not entries or end is None:
         return None
-    entry = known[-1]
+    entry = entries[-1]
     if _reaches(shown, entry, end, rules.lookback):
         return None
     place = _last(shown, shared, rules)
-    found = place is not None and _reaches(shown, entry, place, rules.lookback)
-    return place if found else entry
+    reached = place is not None and _reaches(shown, entry, place, rules.lookback)
+    return place if reached else entry
 
 
 def _spread(
@@ -355,7 +355,7 @@ def mark(
         if mine is not theirs and mine != theirs:
             break
         shared += 1
-    made = marks(
+    places = marks(
         ShownMessages(now.__getitem__, len(now)),
         rules,
         before.marks,
@@ -365,7 +365,7 @@ def mark(
         seam=seam,
         tail=tail,
     )
-    return Sent(model, now, offered, made, before.weight)
+    return Sent(model, now, offered, places, before.weight)
 
 
 def cache_key(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:

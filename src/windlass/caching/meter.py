@@ -151,4 +151,6 @@ def bill_stream(
 ) -> list[Billed]:
     """What the requests of a session to one model cost; `times` are when each was sent."""
     meter = Meter(prices)
-    return [meter.bill(one, times[at] if times else None) for at, one in enumerate(requests)]
+    return [
+        meter.bill(request, times[at] if times else None) for at, request in enumerate(requests)
+    ]

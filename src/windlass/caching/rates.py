@@ -154,41 +154,41 @@ def _listed(name: str) -> Rate | None:
 
     provider, model = _reference(name)
     try:
-        _, found = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
+        _, listed = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
-    prices = found.prices
+    prices = listed.prices
     if isinstance(prices, list):
         # Dated prices: the first whose constraint is not in the future, newest first.
         today = _today()  # the one price question that depends on the day it is asked
         dated = [p for p in prices if _starts(p.constraint) <= today]
-        chosen = max(dated or prices, key=lambda p: _starts(p.constraint)).prices
+        in_force = max(dated or prices, key=lambda p: _starts(p.constraint)).prices
     else:
-        chosen = prices
+        in_force = prices
 
     def base(value: object) -> float | None:
         amount = value.base if isinstance(value, TieredPrices) else value
         return None if amount is None else float(str(amount))
 
-    told = chosen.input_mtok
-    fresh = base(told)
+    input_price = in_force.input_mtok
+    fresh = base(input_price)
     if fresh is None:
         return None
-    read = base(chosen.cache_read_mtok)
-    write = base(chosen.cache_write_mtok)
+    read = base(in_force.cache_read_mtok)
+    write = base(in_force.cache_write_mtok)
     if write is not None and write < fresh:
         write += fresh  # what is listed is the storage, which is paid besides the input
-    long = base(chosen.cache_write_1h_mtok)
+    long = base(in_force.cache_write_1h_mtok)
     if long is None and "claude" in model:
         long = _LONG_WRITE * fresh
-    tiers = told.tiers if isinstance(told, TieredPrices) and fresh else []
+    tiers = input_price.tiers if isinstance(input_price, TieredPrices) and fresh else []
     return Rate(
         model=name,
         input=fresh,
-        output=base(chosen.output_mtok) or 0.0,
+        output=base(in_force.output_mtok) or 0.0,
         cache_read=fresh if read is None else read,
         cache_write=fresh if write is None else write,
-        window=found.context_window,
+        window=listed.context_window,
         cache_write_long=long,
         tiers=tuple((tier.start, float(tier.price) / fresh) for tier in tiers),
     )
@@ -234,19 +234,19 @@ def cost(
     them that were written for an hour (`tokens_written_long`) as long writes; where a
     model has no price for writing, as input.
     """
-    found = rate(name)
-    if found is None:
+    price = rate(name)
+    if price is None:
         return None
     cached = min(tokens_cached, tokens_in)
     written = min(tokens_written, tokens_in - cached)
     long = min(tokens_written_long, written)
-    long_price = found.cache_write if found.cache_write_long is None else found.cache_write_long
+    long_price = price.cache_write if price.cache_write_long is None else price.cache_write_long
     # What writing costs beyond input, in dollars a million times tokens.
-    beyond = written * (found.cache_write - found.input) + long * (long_price - found.cache_write)
+    beyond = written * (price.cache_write - price.input) + long * (long_price - price.cache_write)
     if is_own(name):
         fresh = tokens_in - cached
-        dollars = fresh * found.input + cached * found.cache_read + beyond
-        return (dollars + tokens_out * found.output) / 1e6
+        dollars = fresh * price.input + cached * price.cache_read + beyond
+        return (dollars + tokens_out * price.output) / 1e6
     from genai_prices import Usage, calc_price
 
     provider, model = _reference(name)
@@ -255,7 +255,7 @@ def cost(
         model_ref=model,
         provider_id=provider,
     )
-    return float(priced.total_price) + beyond * tier_factor(found.tiers, tokens_in) / 1e6
+    return float(priced.total_price) + beyond * tier_factor(price.tiers, tokens_in) / 1e6
 
 
 def search_fee(name: str, searches: int) -> float | None:
@@ -287,25 +287,25 @@ def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Price
     """
     tell = _warn if warn is None else warn
     rules = cache_rules(*split_model(model))
-    found = rate(model)
-    if found is None and not is_local(model):
+    price = rate(model)
+    if price is None and not is_local(model):
         tell(
             f"model {model!r} has no price in the table, so no prompt cache is assumed: a token"
             ' read from one would cost as much as a fresh one; set [prices."provider/model"]'
             " in windlass.toml"
         )
         return UNCACHED
-    if found is None or found.input == 0:
+    if price is None or price.input == 0:
         return _by_rules(rules, model)
-    read, write = _share(found.cache_read, found), _share(found.cache_write, found)
-    long = None if found.cache_write_long is None else _share(found.cache_write_long, found)
+    read, write = _share(price.cache_read, price), _share(price.cache_write, price)
+    long = None if price.cache_write_long is None else _share(price.cache_write_long, price)
     if not is_own(model):
         # Where there are no marks to set, a listed price is that of a cache made on purpose.
         unmarked = rules.automatic and not rules.breakpoints
         write = rules.write if unmarked else max(write, rules.write)
         long = rules.write_long if long is None else long
     if read >= 1:
-        return Prices(1.0, 1.0, 0, 1, None, tiers=found.tiers)
+        return Prices(1.0, 1.0, 0, 1, None, tiers=price.tiers)
     if rules != NO_CACHE:
         minimum, step = rules.minimum_for(model), rules.step
     else:
@@ -314,7 +314,7 @@ def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Price
             f"model {model!r} has a price for cached tokens and no known rules; its cache is"
             f" taken to keep prefixes from {minimum:,} tokens on, in steps of {step}"
         )
-    return Prices(read, write, minimum, step, rules.ttl_s, write_long=long, tiers=found.tiers)
+    return Prices(read, write, minimum, step, rules.ttl_s, write_long=long, tiers=price.tiers)
 
 
 def cache_of(model: str) -> CacheRules:
@@ -323,8 +323,8 @@ def cache_of(model: str) -> CacheRules:
     What nobody lists is not known to be cached either. Raises UsageError for a name
     without a provider.
     """
-    known = rate(model) is not None or is_local(model)
-    return cache_rules(*split_model(model)) if known else NO_CACHE
+    is_listed = rate(model) is not None or is_local(model)
+    return cache_rules(*split_model(model)) if is_listed else NO_CACHE
 
 
 def priced_as(model: str, price_as: str, *, free: bool) -> str:
@@ -341,13 +341,13 @@ def is_local(model: str) -> bool:
     return model.startswith("local/")
 
 
-def input_dollars(found: Rate, units: float) -> float:
+def input_dollars(price: Rate, units: float) -> float:
     """US dollars of `units` fresh input tokens of the first tier."""
-    return units * found.input / 1e6
+    return units * price.input / 1e6
 
 
-def _share(dollars: float, found: Rate) -> float:
-    return round(dollars / found.input, 6)
+def _share(dollars: float, price: Rate) -> float:
+    return round(dollars / price.input, 6)
 
 
 def _by_rules(rules: CacheRules, model: str) -> Prices:

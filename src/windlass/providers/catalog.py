@@ -126,19 +126,19 @@ def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry
 
     Raises UsageError for a definition without an address, and for one of `local`.
     """
-    known = {entry.name: entry for entry in _KNOWN}
-    table = dict(known)
+    shipped = {entry.name: entry for entry in _KNOWN}
+    table = dict(shipped)
     for name, options in settings.items():
         if name == "local":
             raise UsageError(
                 "[providers.local]: the model on this machine has no settings;"
                 " give your own provider another name"
             )
-        base = known.get(name)
+        base = shipped.get(name)
         if base is None and options.base_url is None:
             raise UsageError(
                 f"[providers.{name}] needs a base_url, such as 'http://localhost:8000/v1';"
-                f" only {', '.join(sorted(known.keys() - {'local'}))} have one already"
+                f" only {', '.join(sorted(shipped.keys() - {'local'}))} have one already"
             )
         table[name] = ProviderEntry(
             name=name,
@@ -162,10 +162,10 @@ def find(
     if provider in table:
         return table[provider]
     if provider not in _VENDORS:
-        known = {*table, *more}
+        names = {*table, *more}
         raise UsageError(
             f"model {name!r}: there is no provider {provider!r};"
-            f" {did_you_mean(provider, known)}; define your own in windlass.toml"
+            f" {did_you_mean(provider, names)}; define your own in windlass.toml"
             f" ([providers.{provider}] base_url = ...)"
         )
     direct = f" or {f'gemini/{model}'!r}" if provider == "google" else ""

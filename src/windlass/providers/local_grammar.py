@@ -136,10 +136,12 @@ class _Narrower:
         return self._typed(kind, schema, depth)
 
     def _any_of(self, options: Iterable[Any], depth: int) -> dict[str, Any] | None:
-        found = [one for option in options if (one := self.schema(option, depth + 1)) is not None]
-        if not found:
+        narrow = [
+            each for option in options if (each := self.schema(option, depth + 1)) is not None
+        ]
+        if not narrow:
             return None
-        return {"anyOf": found} if found[1:] else found[0]
+        return {"anyOf": narrow} if narrow[1:] else narrow[0]
 
     def _typed(self, kind: Any, schema: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
         match kind:
@@ -164,50 +166,52 @@ class _Narrower:
 
     def _string(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         least = schema.get("minLength", 0)
-        told: dict[str, Any] = {"type": "string"}
+        narrow: dict[str, Any] = {"type": "string"}
         if not self.simple and schema.get("format") in _FORMATS:
-            told["format"] = schema["format"]
-            return told
+            narrow["format"] = schema["format"]
+            return narrow
         pattern = _LOOK_AROUND.sub("", schema.get("pattern", ""))
         if pattern and not self.simple and not _ODD_PATTERN.search(pattern):
-            told["pattern"] = pattern
+            narrow["pattern"] = pattern
         if least:
-            told["minLength"] = least
-        told["maxLength"] = schema.get("maxLength", max(MAX_STRING, least))
-        return told
+            narrow["minLength"] = least
+        narrow["maxLength"] = schema.get("maxLength", max(MAX_STRING, least))
+        return narrow
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         least = schema.get("minItems", 0)
         most = schema.get("maxItems", max(MAX_ITEMS, least))
         if schema.get("uniqueItems"):  # cannot be expressed; a list of one is always unique
             most = min(most, max(1, least))
-        told: dict[str, Any] = {"type": "array", "minItems": least}
+        narrow: dict[str, Any] = {"type": "array", "minItems": least}
         firsts: Sequence[Any] = schema.get("prefixItems", ())
         if firsts:
-            told["prefixItems"] = [self.schema(one, depth + 1) or self._scalar() for one in firsts]
+            narrow["prefixItems"] = [
+                self.schema(one, depth + 1) or self._scalar() for one in firsts
+            ]
         rest = self.schema(schema.get("items", True), depth + 1)
         if rest is None:
-            return {**told, "items": False, "maxItems": min(most, len(firsts))}
-        return {**told, "items": rest, "maxItems": most}
+            return {**narrow, "items": False, "maxItems": min(most, len(firsts))}
+        return {**narrow, "items": rest, "maxItems": most}
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
         required = list(dict.fromkeys(schema.get("required", ())))
         properties: dict[str, Any] = {}
-        wanted = {**schema.get("properties", {})}
+        schemas = {**schema.get("properties", {})}
         for name in required:
-            wanted.setdefault(name, schema.get("additionalProperties", True))
-        for name, inner in wanted.items():
-            told = self.schema(inner, depth + 1)
-            if told is not None:
-                properties[name] = told
+            schemas.setdefault(name, schema.get("additionalProperties", True))
+        for name, inner in schemas.items():
+            narrow = self.schema(inner, depth + 1)
+            if narrow is not None:
+                properties[name] = narrow
             elif name in required:
                 return None
         extra: dict[str, Any] | bool = False
-        if not wanted and schema.get("additionalProperties") is not False:
+        if not schemas and schema.get("additionalProperties") is not False:
             # A free-form object is all there is to fill in; else extras are left out.
             extra = self.schema(schema.get("additionalProperties", True), depth + 1) or False
-        told = {"type": "object", "properties": properties, "required": required}
-        return {**told, "additionalProperties": extra}
+        narrow = {"type": "object", "properties": properties, "required": required}
+        return {**narrow, "additionalProperties": extra}
 
     def _merged(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """`schema` with its `allOf` joined into it; where two speak of a key, the later holds."""
@@ -241,20 +245,20 @@ def _refers(schema: Any) -> bool:
 
 
 def _number(kind: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": kind}
+    narrow: dict[str, Any] = {"type": kind}
     for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"):
         value = schema.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            told[key] = value
+            narrow[key] = value
     if kind == "number":
-        told.setdefault("multipleOf", _STEP)
-    low = told.get("minimum", told.get("exclusiveMinimum"))
-    high = told.get("maximum", told.get("exclusiveMaximum"))
+        narrow.setdefault("multipleOf", _STEP)
+    low = narrow.get("minimum", narrow.get("exclusiveMinimum"))
+    high = narrow.get("maximum", narrow.get("exclusiveMaximum"))
     if low is None:
-        told["minimum"] = -MAX_NUMBER if high is None else min(-MAX_NUMBER, high - MAX_NUMBER)
+        narrow["minimum"] = -MAX_NUMBER if high is None else min(-MAX_NUMBER, high - MAX_NUMBER)
     if high is None:
-        told["maximum"] = MAX_NUMBER if low is None else max(MAX_NUMBER, low + MAX_NUMBER)
-    return told
+        narrow["maximum"] = MAX_NUMBER if low is None else max(MAX_NUMBER, low + MAX_NUMBER)
+    return narrow
 
 
 def _kind_of(schema: Mapping[str, Any]) -> str:

@@ -84,15 +84,15 @@ def call_text(call: ToolCall) -> str:
 
 def readable(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:
     """The prompt as text, for people and tests; what is sent are the ids of `prompt_ids`."""
-    told = "".join(f"{_START}{one.role}\n{one.body}{_END}\n" for one in turns(messages, tools))
-    return f"{told}{_START}assistant\n"
+    text = "".join(f"{_START}{turn.role}\n{turn.body}{_END}\n" for turn in turns(messages, tools))
+    return f"{text}{_START}assistant\n"
 
 
 def prompt_ids(
     vocabulary: Vocabulary, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
 ) -> list[int]:
     """The prompt of a request as token ids, up to where the answer begins."""
-    ids = [token for one in turns(messages, tools) for token in _ids(vocabulary, one)]
+    ids = [token for turn in turns(messages, tools) for token in _ids(vocabulary, turn)]
     return [*ids, vocabulary.special(_START), *vocabulary.encode("assistant\n")]
 
 
@@ -144,10 +144,10 @@ class LocalCounter:
         return self._ids_of(message)[self.opening :]
 
     def _ids_of(self, message: Message) -> list[int]:
-        known = self._messages.get(message.key)
-        if known is None:
-            known = self._messages[message.key] = [*_ids(self._vocabulary, message_turn(message))]
-        return known
+        ids = self._messages.get(message.key)
+        if ids is None:
+            ids = self._messages[message.key] = [*_ids(self._vocabulary, message_turn(message))]
+        return ids
 
     def _ids_of_tools(self, tools: Sequence[ToolSpec]) -> list[int]:
         if not tools:

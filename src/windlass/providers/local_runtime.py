@@ -82,9 +82,9 @@ class LocalEngine:
             pieces.append(piece)
             return look(piece)
 
-        told = {**body, "stream": True, "return_progress": True, "cache_prompt": True}
+        request = {**body, "stream": True, "return_progress": True, "cache_prompt": True}
         try:
-            self._server.handle_completions(told, take)
+            self._server.handle_completions(request, take)
         except RuntimeError as error:
             raise ProviderError(f"the local model failed: {error}") from error
         if "error" in last:

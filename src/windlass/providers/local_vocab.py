@@ -54,7 +54,7 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 def _metadata(path: Path) -> dict[str, Any]:
     """The tokenizer's entries of the file's header."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     with path.open("rb") as file:
         magic, _, _, entries = struct.unpack("<4sIQQ", file.read(24))
         if magic != b"GGUF":
@@ -63,8 +63,8 @@ def _metadata(path: Path) -> dict[str, Any]:
             key = cast("str", _value(file, _STRING))
             value = _value(file, _unpack(file, "<I"))
             if key in _WANTED:
-                found[key] = value
-    return found
+                metadata[key] = value
+    return metadata
 
 
 def _number_class() -> str:
@@ -72,8 +72,8 @@ def _number_class() -> str:
 
     Planes above the first two hold letters only, so they need no look.
     """
-    found = (chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) in ("Nl", "No"))
-    return "".join(map(re.escape, found))
+    numbers = (chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) in ("Nl", "No"))
+    return "".join(map(re.escape, numbers))
 
 
 def _byte_letters() -> list[str]:
@@ -158,9 +158,8 @@ class Vocabulary:
             parts = joined
         ids: list[int] = []
         for part in parts:
-            known = self._ids.get(part)
-            if known is not None:
-                ids.append(known)
+            if part in self._ids:
+                ids.append(self._ids[part])
             else:  # a few control bytes have no token: the model cannot see them
                 ids.extend(self._ids[letter] for letter in part if letter in self._ids)
         return tuple(ids)

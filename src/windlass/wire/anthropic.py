@@ -57,8 +57,8 @@ def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature fo
 
 def _version(model: str) -> tuple[int, int]:
     """The model's version; an unknown name counts as the newest, which refuses most."""
-    found = _VERSION.search(model)
-    return (int(found[1]), int(found[2] or 0)) if found else _NEWEST
+    version = _VERSION.search(model)
+    return (int(version[1]), int(version[2] or 0)) if version else _NEWEST
 
 
 # ---- out ----------------------------------------------------------------------------
@@ -70,17 +70,17 @@ def body(
     """The JSON body of `/v1/messages`."""
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
-    head = next((at for at, said in enumerate(messages) if not said.is_system), len(messages))
+    head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
     turns = _turns(messages[head:], request, names, system_anywhere)
-    made: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_output_tokens,
         "messages": turns,
     }
-    if system := [block for said in messages[:head] for block in _plain(said.parts)]:
-        made["system"] = system
+    if system := [block for message in messages[:head] for block in _plain(message.parts)]:
+        payload["system"] = system
     if request.tools:
-        made["tools"] = [
+        payload["tools"] = [
             {
                 "name": names[spec.name],
                 **({"description": spec.description} if spec.description else {}),
@@ -88,19 +88,19 @@ def body(
             }
             for spec in request.tools
         ]
-        made["tool_choice"] = _choice(request.tool_choice, names)
-    made |= _thinking(request, turns)
+        payload["tool_choice"] = _choice(request.tool_choice, names)
+    payload |= _thinking(request, turns)
     # With thinking on, the API takes no temperature but 1.
-    thinks = made.get("thinking", {}).get("type", "disabled") != "disabled"
+    thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
     takes = _version(request.model) < _NO_TEMPERATURE and not thinks
     if request.temperature is not None and takes:
-        made["temperature"] = min(request.temperature, 1.0)
+        payload["temperature"] = min(request.temperature, 1.0)
     if request.output_schema is not None:
         form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
-        made["output_config"] = made.get("output_config", {}) | {"format": form}
+        payload["output_config"] = payload.get("output_config", {}) | {"format": form}
     if stream:
-        made["stream"] = True
-    return mark_blocks(request, made)
+        payload["stream"] = True
+    return mark_blocks(request, payload)
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
@@ -125,8 +125,8 @@ def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
     if _version(request.model) >= _ADAPTIVE:
         keys = {"output_config": {"effort": "low" if effort == "minimal" else effort}}
         return keys if forced else {"thinking": {"type": "adaptive"}, **keys}
-    wanted = _BUDGETS.get(effort, _LARGE_BUDGET)
-    budget = min(wanted, request.max_output_tokens - _SMALLEST_BUDGET)
+    tokens = _BUDGETS.get(effort, _LARGE_BUDGET)
+    budget = min(tokens, request.max_output_tokens - _SMALLEST_BUDGET)
     if forced or budget < _SMALLEST_BUDGET or not _loop_thinks(turns):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
@@ -147,7 +147,7 @@ def _turns(
         role = "user"
         match message.role:
             case "assistant":
-                role, blocks = "assistant", _said(message, request, names)
+                role, blocks = "assistant", _reply_blocks(message, request, names)
             case "tool":
                 blocks = [_result(message, request)]
             case "system" | "developer" if system and turns:
@@ -210,7 +210,9 @@ def _result(message: Message, request: Request) -> dict[str, Any]:
     return result
 
 
-def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _reply_blocks(
+    message: Message, request: Request, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """An assistant's blocks: parts in order, calls where a mark says or at the end."""
     calls = [
         {
@@ -256,19 +258,19 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     for block in needed(answer.get("content"), list, "content"):
         match block:
             case {"type": "text", "text": str(text)}:
-                said: Part | None = Text(text) if text else None
+                part: Part | None = Text(text) if text else None
             case {"type": "tool_use", "id": str(id_), "name": str(name), "input": given}:
                 calls.append(ToolCall(id_, names.get(name, name), arguments_text(given)))
                 continue
             case {"type": str(kind)} if kind not in ("text", "tool_use"):
-                said = opaque(_PROVIDER, kind, block, request.model)
+                part = opaque(_PROVIDER, kind, block, request.model)
             case _:
                 raise ValueError(f"a malformed block in content: {str(block)[:200]}")
-        if said is not None:
+        if part is not None:
             while marked < len(calls):
                 parts.append(Opaque(_PROVIDER, CALL, str(marked), request.model))
                 marked += 1
-            parts.append(said)
+            parts.append(part)
     reason = str(answer.get("stop_reason") or "end_turn")
     if not (parts or calls) and reason not in _HARMLESS:
         raise Refused(reason, "the answer is empty")
@@ -331,8 +333,8 @@ class AnthropicReader:
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._answer |= {key: value for key, value in delta.items() if value is not None}
                 used = inside(event, "usage", dict).items()
-                told = {key: value for key, value in used if value is not None}
-                self._answer["usage"] = inside(self._answer, "usage", dict) | told
+                counts = {key: value for key, value in used if value is not None}
+                self._answer["usage"] = inside(self._answer, "usage", dict) | counts
             case {"type": "message_stop"}:
                 self._ended = True
             case {

@@ -62,8 +62,8 @@ def path(model: str, *, stream: bool) -> str:
 
 
 def _is_new(model: str) -> bool:
-    found = _VERSION.search(model)
-    return found is None or int(found[1]) >= _SIGNS
+    version = _VERSION.search(model)
+    return version is None or int(version[1]) >= _SIGNS
 
 
 # ---- out ----------------------------------------------------------------------------
@@ -78,10 +78,10 @@ def body(
     """The JSON body of `:generateContent` (the model stands in the path)."""
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
-    head = next((at for at, said in enumerate(messages) if not said.is_system), len(messages))
-    made: dict[str, Any] = {"contents": _contents(messages[head:], request, names)}
-    if system := [part for said in messages[:head] for part in _plain(said.parts)]:
-        made["systemInstruction"] = {"parts": system}
+    head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
+    payload: dict[str, Any] = {"contents": _contents(messages[head:], request, names)}
+    if system := [part for message in messages[:head] for part in _plain(message.parts)]:
+        payload["systemInstruction"] = {"parts": system}
     if request.tools:
         declared = [
             {
@@ -91,10 +91,10 @@ def body(
             }
             for spec in request.tools
         ]
-        made["tools"] = [{"functionDeclarations": declared}]
-        made["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice, names)}
-    made["generationConfig"] = _generation(request)
-    return made
+        payload["tools"] = [{"functionDeclarations": declared}]
+        payload["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice, names)}
+    payload["generationConfig"] = _generation(request)
+    return payload
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _contents(
         role, parts = "user", []
         match message.role:
             case "assistant":
-                role, parts = "model", _said(message, request, names)
+                role, parts = "model", _reply_parts(message, request, names)
                 called = {call.id: names[call.name] for call in message.tool_calls}
             case "tool":
                 parts = _response(message, called, request)
@@ -173,14 +173,14 @@ def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def _parts(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
     for part in parts:
         match part:
             case Picture() if _type(part) != _UNSEEN:
-                made.append(_image(part, request))
+                sent.append(_image(part, request))
             case _:
-                made += _plain([part])
-    return made
+                sent += _plain([part])
+    return sent
 
 
 def _type(part: Picture) -> str:
@@ -210,13 +210,21 @@ def _response(
     return [{"functionResponse": response}, *(_image(part, request) for part in shown)]
 
 
-def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _reply_parts(
+    message: Message, request: Request, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """A model's parts: in order, calls where a mark says or at the end, each with its keys."""
     left: dict[int, dict[str, Any]] = {
-        at: {"functionCall": {"id": one.id, "name": names[one.name], "args": arguments_object(one)}}
-        for at, one in enumerate(message.tool_calls)
+        at: {
+            "functionCall": {
+                "id": call.id,
+                "name": names[call.name],
+                "args": arguments_object(call),
+            }
+        }
+        for at, call in enumerate(message.tool_calls)
     }
-    made: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
     for part in message.parts:
         match part:
             case Opaque() if is_foreign(part, _PROVIDER, request.model):
@@ -224,29 +232,29 @@ def _said(message: Message, request: Request, names: Mapping[str, str]) -> list[
             case Opaque(_, kind, data) if kind == _CALL:
                 mark = json.loads(data)
                 if (call := left.pop(mark["index"], None)) is not None:
-                    made.append(call | mark["keys"])
+                    sent.append(call | mark["keys"])
             case Opaque(_, kind, data) if kind == _WITH:
-                _sign(made, json.loads(data))
+                _sign(sent, json.loads(data))
             case Opaque(_, kind, data) if kind == _PART:
-                made.append(json.loads(data))
+                sent.append(json.loads(data))
             case Text(text):
-                made.append({"text": text})
+                sent.append({"text": text})
             case _:
-                made += _plain([part])
-    made = [part for part in made if part != {"text": ""}] + list(left.values())
+                sent += _plain([part])
+    sent = [part for part in sent if part != {"text": ""}] + list(left.values())
     if _is_new(request.model):
-        first = next((part for part in made if "functionCall" in part), None)
+        first = next((part for part in sent if "functionCall" in part), None)
         if first is not None:
             first.setdefault("thoughtSignature", _UNSIGNED)
-    return made
+    return sent
 
 
-def _sign(made: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
+def _sign(sent: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
     """Give the end of the last text the keys it came with; not where an edit cut the text."""
-    last, at = made[-1] if made else {}, mark["from"]
+    last, at = sent[-1] if sent else {}, mark["from"]
     if last.keys() == {"text"} and len(last["text"]) >= at:
         text = last["text"]
-        made[-1:] = [{"text": text[:at]}, {"text": text[at:], **mark["keys"]}]
+        sent[-1:] = [{"text": text[:at]}, {"text": text[at:], **mark["keys"]}]
 
 
 # ---- in -----------------------------------------------------------------------------
@@ -263,8 +271,8 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         raise ValueError("the answer has no candidates")
     candidate = needed(candidates[0], Mapping, "candidates[0]")
     reason = str(candidate.get("finishReason") or "STOP")
-    given = inside(inside(candidate, "content", dict), "parts", list)
-    parts, calls = _read_parts(given, request)
+    content = inside(inside(candidate, "content", dict), "parts", list)
+    parts, calls = _read_parts(content, request)
     if not (parts or calls) and reason not in _HARMLESS:
         raise Refused(reason, str(candidate.get("finishMessage") or "the answer is empty"))
     return Reply(
@@ -275,7 +283,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     )
 
 
-def _read_parts(given: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
+def _read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
     names, number = own_names(request), next_call(request)
     parts: list[Part] = []
     calls: list[ToolCall] = []
@@ -285,11 +293,11 @@ def _read_parts(given: list[Any], request: Request) -> tuple[list[Part], list[To
         """Hold the place of the calls before `index`; with keys, of this one too."""
         nonlocal marked
         for at in range(marked, index if keys is None else index + 1):
-            told = {"index": at, "keys": keys if keys and at == index else {}}
-            parts.append(opaque(_PROVIDER, _CALL, told, request.model))
+            extras = {"index": at, "keys": keys if keys and at == index else {}}
+            parts.append(opaque(_PROVIDER, _CALL, extras, request.model))
             marked = at + 1
 
-    for part in given:
+    for part in content:
         match part:
             case {"functionCall": {"name": str(name), **call}, **keys}:
                 id_ = str(call.get("id") or f"call_{number + len(calls)}")
@@ -307,8 +315,8 @@ def _read_parts(given: list[Any], request: Request) -> tuple[list[Part], list[To
                     parts[at:] = [Text(text)]
                 keys = {key: value for key, value in keys.items() if key != "thought"}
                 if keys:
-                    told = {"from": start, "keys": keys}
-                    parts.append(opaque(_PROVIDER, _WITH, told, request.model))
+                    extras = {"from": start, "keys": keys}
+                    parts.append(opaque(_PROVIDER, _WITH, extras, request.model))
             case dict() if part:
                 mark(len(calls))
                 parts.append(opaque(_PROVIDER, _PART, part, request.model))
@@ -353,11 +361,11 @@ class GeminiReader:
             if event.get(key) is not None:
                 self._answer[key] = event[key]
         new = ""
-        for told in inside(event, "candidates", list)[:1]:
-            content = inside(told, "content", dict)
+        for candidate in inside(event, "candidates", list)[:1]:
+            content = inside(candidate, "content", dict)
             for key in ("finishReason", "finishMessage"):
-                if told.get(key) is not None:
-                    self._candidate[key] = told[key]
+                if candidate.get(key) is not None:
+                    self._candidate[key] = candidate[key]
             for part in inside(content, "parts", list):
                 new += self._text(needed(part, Mapping, "part in a chunk"))
                 self._add(part)

@@ -125,13 +125,13 @@ def marked(request: Request) -> tuple[Message, ...]:
         message = messages[at]
         takes = [n for n in parts if n < len(message.parts) and _takes(message, message.parts[n])]
         if takes:
-            made: list[Part] = []
-            for n, one in enumerate(message.parts):
-                made.append(one)
+            parts_with_marks: list[Part] = []
+            for n, part in enumerate(message.parts):
+                parts_with_marks.append(part)
                 if n in takes:
                     value = dict(_EXPLICIT) if explicit else _control(request, (at, n))
-                    made.append(Opaque("openai", _WITH, json.dumps({key: value})))
-            messages[at] = replace(message, parts=tuple(made))
+                    parts_with_marks.append(Opaque("openai", _WITH, json.dumps({key: value})))
+            messages[at] = replace(message, parts=tuple(parts_with_marks))
     return tuple(messages)
 
 
@@ -149,8 +149,8 @@ def in_chat(message: Message, part: int) -> int:
     """
     content = [
         at
-        for at, one in enumerate(message.parts)
-        if not isinstance(one, Opaque) or one.kind.startswith("part:")
+        for at, each in enumerate(message.parts)
+        if not isinstance(each, Opaque) or each.kind.startswith("part:")
     ]
     if part >= len(message.parts):
         return len(content) + part - len(message.parts)

@@ -61,8 +61,8 @@ def from_openai(chat: Mapping[str, Any], *, where: str = "message") -> Message:
             if key not in _KNOWN and value is not None
         ]
     calls: tuple[ToolCall, ...] = ()
-    if given := chat.get("tool_calls"):
-        calls, extras = _calls(given, where)
+    if listed := chat.get("tool_calls"):
+        calls, extras = _calls(listed, where)
         keys += extras
     content = chat.get("content")
     parts: tuple[Part, ...]
@@ -206,11 +206,11 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(base: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
     """`one` with the further keys of `other`, inside shared objects too."""
-    return {**one} | {
-        key: one[key] | value if key in one and isinstance(value, dict) else value
-        for key, value in other.items()
+    return {**base} | {
+        key: base[key] | value if key in base and isinstance(value, dict) else value
+        for key, value in further.items()
     }
 
 

@@ -50,7 +50,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
     OpenAI takes system messages anywhere; templates of some local models do not.
     """
     names = wire_names(request)
-    made: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "model": request.model,
         "messages": [
             to_openai(message, request.load)
@@ -59,18 +59,20 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
         "max_completion_tokens": request.max_output_tokens,
     }
     if request.tools:
-        made["tools"] = [replace(spec, name=names[spec.name]).to_openai() for spec in request.tools]
-        made["tool_choice"] = _choice(request.tool_choice, names)
+        payload["tools"] = [
+            replace(spec, name=names[spec.name]).to_openai() for spec in request.tools
+        ]
+        payload["tool_choice"] = _choice(request.tool_choice, names)
     if request.temperature is not None:
-        made["temperature"] = request.temperature
+        payload["temperature"] = request.temperature
     if request.reasoning_effort is not None:
-        made["reasoning_effort"] = request.reasoning_effort
+        payload["reasoning_effort"] = request.reasoning_effort
     if request.output_schema is not None:
-        made["response_format"] = _format(request.output_schema)
-    made |= mark_keys(request)
+        payload["response_format"] = _format(request.output_schema)
+    payload |= mark_keys(request)
     if stream:
-        made |= {"stream": True, "stream_options": {"include_usage": True}}
-    return made
+        payload |= {"stream": True, "stream_options": {"include_usage": True}}
+    return payload
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> Any:
@@ -82,12 +84,12 @@ def _choice(choice: str, names: Mapping[str, str]) -> Any:
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
     """`strict` only where the schema is fit for it: every object's properties all required."""
     strict = _all_required(schema)
-    told = {
+    form = {
         "name": "output",
         "schema": closed_schema(schema) if strict else dict(schema),
         "strict": strict,
     }
-    return {"type": "json_schema", "json_schema": told}
+    return {"type": "json_schema", "json_schema": form}
 
 
 def _all_required(schema: Any) -> bool:
@@ -185,10 +187,10 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     _refuse_error(choice)
     chat = needed(choice.get("message"), Mapping, "message in choices[0]")
     # Empty text and lists (annotations) say nothing, and few requests take them back.
-    said = {key: value for key, value in chat.items() if value not in ("", [])}
-    said["role"] = "assistant"
+    filled = {key: value for key, value in chat.items() if value not in ("", [])}
+    filled["role"] = "assistant"
     try:
-        message = from_openai(said, where="choices[0].message")
+        message = from_openai(filled, where="choices[0].message")
     except SequenceError as error:
         raise ValueError(str(error)) from error
     names = own_names(request)
@@ -300,14 +302,14 @@ class ChatReader:
 reader = ChatReader
 
 
-def _joined(one: Any, other: Any) -> Any:
+def _joined(before: Any, piece: Any) -> Any:
     """`one` and the piece that follows it; pieces of one numbered item (reasoning_details) too."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one + other
-    if not (isinstance(one, list) and isinstance(other, list)):
-        return other
-    items = list(one)
-    for item in other:
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    if not (isinstance(before, list) and isinstance(piece, list)):
+        return piece
+    items = list(before)
+    for item in piece:
         last = items[-1] if items else None
         if isinstance(last, dict) and isinstance(item, dict) and _same_item(last, item):
             items[-1] = {
@@ -326,8 +328,8 @@ def _joined(one: Any, other: Any) -> Any:
 _PIECES: Final = frozenset({"text", "summary", "data", "thinking"})
 
 
-def _same_item(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.get("index") is not None and _tag(one) == _tag(other)
+def _same_item(before: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+    return before.get("index") is not None and _tag(before) == _tag(piece)
 
 
 def _tag(item: Mapping[str, Any]) -> tuple[str, str]:

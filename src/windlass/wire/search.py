@@ -115,7 +115,7 @@ def _openai(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     choices = inside(answer, "choices", list)
     message = inside(choices[0] if choices else {}, "message", dict)
     cited = [inside(each, "url_citation", dict) for each in inside(message, "annotations", list)]
-    told = usage.get("cost")  # OpenRouter's, in US dollars
+    dollars = usage.get("cost")  # OpenRouter's, in US dollars
     counted = inside(usage, "server_tool_use", dict).get("web_search_requests")
     return SearchReply(
         text=reply.message.text.strip(),
@@ -123,7 +123,7 @@ def _openai(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
         usage=reply.usage,
         # OpenAI does not say how often it looked; such a model does it for every answer.
         searches=counted if isinstance(counted, int) else 1,
-        dollars=float(told) if isinstance(told, int | float) else None,
+        dollars=float(dollars) if isinstance(dollars, int | float) else None,
     )
 
 
@@ -142,22 +142,24 @@ def _gemini(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     )
 
 
-def _pages(found: list[Any], excerpt: str) -> Iterator[WebPage]:
+def _pages(sources: list[Any], excerpt: str) -> Iterator[WebPage]:
     """Pages of objects with a url; `excerpt` is the key of what was quoted."""
-    for each in found:
-        if isinstance(each, Mapping) and isinstance(each.get("url"), str):
-            yield WebPage(_line(each.get("title")), _line(each["url"]), _line(each.get(excerpt)))
+    for source in sources:
+        if isinstance(source, Mapping) and isinstance(source.get("url"), str):
+            yield WebPage(
+                _line(source.get("title")), _line(source["url"]), _line(source.get(excerpt))
+            )
 
 
 def _each_once(pages: Iterator[WebPage] | list[WebPage]) -> tuple[WebPage, ...]:
     """Each address once, where it first stood, with all that was quoted of it."""
-    found: dict[str, WebPage] = {}
+    pages_by_url: dict[str, WebPage] = {}
     for page in pages:
-        known = found.setdefault(page.url, page)
-        if page.excerpt not in known.excerpt:
-            quoted = " … ".join(filter(None, [known.excerpt, page.excerpt]))
-            found[page.url] = WebPage(known.title or page.title, page.url, quoted)
-    return tuple(found.values())
+        first = pages_by_url.setdefault(page.url, page)
+        if page.excerpt not in first.excerpt:
+            quoted = " … ".join(filter(None, [first.excerpt, page.excerpt]))
+            pages_by_url[page.url] = WebPage(first.title or page.title, page.url, quoted)
+    return tuple(pages_by_url.values())
 
 
 def _line(text: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from windlass.wire.base import Usage
 from windlass.wire.calls import count, inside
 
-_TOLD: Final[tuple[tuple[str, str, str], ...]] = (
+_KEYS: Final[tuple[tuple[str, str, str], ...]] = (
     ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
     ("promptTokenCount", "", "cachedContentTokenCount"),
     ("prompt_token_count", "", "cached_content_token_count"),
@@ -44,30 +44,30 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
     if isinstance(usage, Usage):
         if wrong := contradiction(usage):
             raise ValueError(wrong)
-        said = Counted(usage.tokens_in, usage.tokens_cached)
+        tokens = Counted(usage.tokens_in, usage.tokens_cached)
     else:
-        said = _read(_as_mapping(usage))
-    if said.tokens_in < 1:
+        tokens = _read(_as_mapping(usage))
+    if tokens.tokens_in < 1:
         raise ValueError("it has no input tokens")
-    if said.cached is not None and said.cached > said.tokens_in:
-        raise ValueError(f"{said.cached:,} cached of {said.tokens_in:,} input tokens cannot be")
-    return said
+    if tokens.cached is not None and tokens.cached > tokens.tokens_in:
+        raise ValueError(f"{tokens.cached:,} cached of {tokens.tokens_in:,} input tokens cannot be")
+    return tokens
 
 
 def _as_mapping(usage: object) -> Mapping[str, Any]:
     dump = getattr(usage, "model_dump", None)
-    told = dump() if callable(dump) else usage
-    if not isinstance(told, Mapping):
+    fields = dump() if callable(dump) else usage
+    if not isinstance(fields, Mapping):
         raise ValueError(f"{type(usage).__name__} is no usage")  # noqa: TRY004  # one error for all
-    return told
+    return fields
 
 
 def _read(usage: Mapping[str, Any]) -> Counted:
-    for key, place, cached in _TOLD:
+    for key, place, cached in _KEYS:
         if usage.get(key) is not None:
             details = inside(usage, place, dict) if place else usage
-            known = details.get(cached) is not None
-            return Counted(count(usage, key), count(details, cached) if known else None)
+            has_cache = details.get(cached) is not None
+            return Counted(count(usage, key), count(details, cached) if has_cache else None)
     if usage.get("input_tokens") is None:
         keys = ", ".join(map(str, usage)) or "nothing"
         raise ValueError(
@@ -78,9 +78,9 @@ def _read(usage: Mapping[str, Any]) -> Counted:
     if details.get("cached_tokens") is not None:  # OpenAI's Responses: of all that was sent
         return Counted(tokens, count(details, "cached_tokens"))
     keys_of = ("cache_read_input_tokens", "cache_creation_input_tokens")
-    known = any(usage.get(key) is not None for key in keys_of)
+    has_cache = any(usage.get(key) is not None for key in keys_of)
     read, written = (count(usage, key) for key in keys_of)
-    return Counted(tokens + read + written, read if known else None)
+    return Counted(tokens + read + written, read if has_cache else None)
 
 
 def contradiction(usage: Usage) -> str:
