@@ -15,12 +15,12 @@ from windlass.cascade.check import check
 from windlass.cascade.load import parse
 from windlass.cascade.model import (
     Cascade,
-    Context,
+    ContextSource,
     ContextTtl,
     OutputExtraction,
     Phase,
+    PhaseContext,
     Rules,
-    Source,
 )
 from windlass.cli.app import app
 from windlass.history.base import NodeType
@@ -62,8 +62,8 @@ class TestNames:
         models: list[type[BaseModel]] = [
             Cascade,
             Phase,
-            Source,
-            Context,
+            ContextSource,
+            PhaseContext,
             ContextTtl,
             Rules,
             OutputExtraction,

@@ -18,7 +18,7 @@ from bench.windows.recordings import Chat, Recording
 from bench.windows.shown import CHARACTERS_A_TOKEN, pieces
 
 from windlass.injectors.base import Failure, Keepsake, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, Wanted, place
+from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.failures import with_result
 from windlass.injectors.orchestrate import blocks_of
 from windlass.injectors.plan import MOST_STEPS, Plan, Step
@@ -103,7 +103,7 @@ class Injected:
         # The role is the recording's own; definitions of tools stand beside its messages.
         names = [name for name in BUILTIN if name not in {"system_role", "tools"}]
         self._placed = [
-            place(Wanted(name, options=options.get(name, {})), Modules()) for name in names
+            place(InjectorSpec(name, options=options.get(name, {})), Modules()) for name in names
         ]
         memories = [Memory("likes", key, 1, text, 0.0) for key, text in MEMORIES.items()]
         self._seen = Situation(

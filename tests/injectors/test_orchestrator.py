@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from windlass.errors import ContextError
 from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, Wanted, place
+from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.orchestrate import Placed, blocks_of, in_order, shrunk
 from windlass.modules import Modules
 from windlass.tokens import FamilyCounter
@@ -80,7 +80,7 @@ def test_stable_stands_first_then_priority_then_name() -> None:
 @pytest.mark.req("CE-16", "CE-17", "CE-18", "CE-19", "CE-20", "CE-21", "CE-22")
 @pytest.mark.parametrize(("name", "cap"), CAPS.items())
 def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
-    assert place(Wanted(name), Modules()).cap == cap
+    assert place(InjectorSpec(name), Modules()).cap == cap
 
 
 @pytest.mark.req("CE-48", "CE-24")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from windlass.cascade.injectors import declared
+from windlass.cascade.layers import injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import UsageError, WindlassError
 from windlass.injectors.catalog import place
@@ -53,7 +53,7 @@ def warnings(
     yield from _slow_patterns(cascade)
     told: set[str] = set()
     for at, phase in enumerate(cascade.phases):
-        found = declared(cascade, phase)
+        found = injectors_of(cascade, phase)
         if found is None:
             continue
         counter = counter_of(phase)
@@ -86,13 +86,13 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
 def _of_phase(
     cascade: Cascade, phase: Phase, base: str, tools: Registry, counter: Counter
 ) -> Iterator[Warned]:
-    found = declared(cascade, phase)
+    found = injectors_of(cascade, phase)
     assert found is not None
     prompt = phase.system or cascade.system or ""
     where = cascade.where(f"{base}.system" if phase.system else "system")
-    for wanted in found.wanted.values():
+    for spec in found.specs.values():
         try:
-            one = place(wanted, tools.modules)
+            one = place(spec, tools.modules)
         except UntrustedError:
             continue  # it was not loaded, and that is told
         except UsageError as error:

@@ -13,17 +13,15 @@ from typing import Any
 from windlass import rules
 from windlass.cascade import dialect
 from windlass.cascade.check import Toolbox, check
-from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.needed import Needed, needed
-from windlass.cascade.source import Reading
+from windlass.cascade.source import ParsedText
 from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
 from windlass.operators.model import OF_INNER, Finding, Task, TaskFile
 from windlass.settings import Settings
-
-INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def compile_task(
     `tools` and `servers` are as `cascade.check.check` takes them. `strict`: a required element
     that is missing is a mistake, not a warning.
     """
-    reading = Reading(source.file, source.cascade, dict(source.lines))
+    reading = ParsedText(source.file, source.cascade, dict(source.lines))
     loaded = look(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
@@ -153,17 +151,14 @@ class TaskDefaults:
     rule: rules.Rule
     words: str
 
-
-class Explained(list[TaskDefaults]):
-    """One entry for each task; printed, a text for people."""
-
     def __str__(self) -> str:
-        return "\n\n".join(_as_text(entry) for entry in self)
+        title = f"{self.kind} {self.task!r} (line {self.line}) {self.words}"
+        return as_text(title, self.settings)
 
 
-def explain_defaults(program: Program, settings: Settings | None = None) -> Explained:
+def explain_defaults(program: Program, settings: Settings | None = None) -> Explained[TaskDefaults]:
     """Per task, every setting of its context with its origin, and what it will see in words."""
-    explained = Explained()
+    explained = Explained[TaskDefaults]()
     for task in program.task.walk():
         rule = program.rule(task, settings)
         listed = tuple(_settings(program, task))
@@ -198,12 +193,3 @@ def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
                     value.model_dump(exclude_unset=True) if hasattr(value, "model_dump") else value
                 )
                 yield key, plain, f"line {line}"
-
-
-def _as_text(entry: TaskDefaults) -> str:
-    width = max(len(name) for name, _, _ in entry.settings)
-    lines = [f"{entry.kind} {entry.task!r} (line {entry.line}) {entry.words}"]
-    for name, value, origin in entry.settings:
-        shown = "-" if value is None else str(value)
-        lines.append(f"{INDENT}{name:<{width}}  {shown}  ({origin})")
-    return "\n".join(lines)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windlass.cascade.origin import Path
+from windlass.cascade.source import Path
 from windlass.errors import did_you_mean
 from windlass.operators.model import Finding
 from windlass.operators.xml import Element
