@@ -14,8 +14,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, Strict
 
-from windlass.cards.options import Selection
 from windlass.parts import ONCE, Part, Text, without_repeats
+from windlass.selection.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
 from windlass.window.policies.budget import OnExceed

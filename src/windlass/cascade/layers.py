@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
-from windlass.cards.options import Selection
 from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.cascade.options import (
     INJECTOR_OPTIONS,
@@ -29,6 +28,7 @@ from windlass.injectors.catalog import BUILTIN, InjectorSpec, class_of
 from windlass.modules import Modules, UntrustedError
 from windlass.parts import Part
 from windlass.rules import OUTLINE, SHARE, Anchors, Choosing
+from windlass.selection.options import Selection
 from windlass.settings import Settings
 from windlass.window.options import Policy, over
 

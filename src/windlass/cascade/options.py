@@ -14,14 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, Strict, create_model, model_validator
 
-from windlass.cards.embeddings import threshold
-from windlass.cards.options import (
-    CALLOUT_WEIGHT,
-    KEYWORD_WEIGHT,
-    RECENCY_WEIGHT,
-    SIMILARITY_THRESHOLD,
-    Strategy,
-)
 from windlass.errors import UsageError
 from windlass.injectors.base import Injector
 from windlass.injectors.catalog import BUILTIN
@@ -36,6 +28,14 @@ from windlass.parts import (
     refuse,
 )
 from windlass.rules import OUTLINE, SHARE, Anchors
+from windlass.selection.embeddings import threshold
+from windlass.selection.options import (
+    CALLOUT_WEIGHT,
+    KEYWORD_WEIGHT,
+    RECENCY_WEIGHT,
+    SIMILARITY_THRESHOLD,
+    Strategy,
+)
 from windlass.window.options import OPTIONS, Kind, Policy, options_of
 from windlass.window.profiles import PROFILES, Commit, Profile
 

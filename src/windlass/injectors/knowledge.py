@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.memory.files import Files, Passage
 from windlass.memory.matching import ranked
 
@@ -45,7 +45,7 @@ class Knowledge(Injector):
         items = []
         for one in found:
             where = one.reference.removeprefix(root)
-            items.append(Item(f"{where}\n{one.text}", where))
+            items.append(BlockItem(f"{where}\n{one.text}", where))
         return Rendered(_HEAD, tuple(items))
 
     def _passages(self, seen: Situation) -> list[Passage]:

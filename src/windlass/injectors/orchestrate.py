@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.errors import ContextError, WindlassError
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
 ROOM: Final = 0.25
 """The share of what a request has left that SESSION and DYNAMIC blocks may take together."""
@@ -52,7 +52,7 @@ class Block:
     full_cap: int
     text: str
     tokens: int
-    items: tuple[Item, ...] = ()
+    items: tuple[BlockItem, ...] = ()
     cut: tuple[str, ...] = ()
 
     @property
@@ -100,7 +100,7 @@ def _block(
     injector = placed.injector
     said = _said(injector, seen)
     if isinstance(said, str):
-        said = Rendered(items=(Item(said),) if said.strip() else ())
+        said = Rendered(items=(BlockItem(said),) if said.strip() else ())
     if said is None or not (said.items or said.left_out):
         return None
     stable = placed.tier is Tier.STABLE
@@ -134,9 +134,9 @@ def _said(injector: Injector, seen: Situation) -> Rendered | str | None:
 
 def _fitting(
     said: Rendered, cap: int, count: Callable[[str], int]
-) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+) -> tuple[tuple[BlockItem, ...], tuple[str, ...]]:
     """The items that fit, in order, whole; and the names of those that do not."""
-    taken: tuple[Item, ...] = ()
+    taken: tuple[BlockItem, ...] = ()
     cut: list[str] = []
     for item in said.items:
         longer = (*taken, item)
@@ -147,5 +147,5 @@ def _fitting(
     return taken, tuple(cut)
 
 
-def _text(head: str, items: Sequence[Item]) -> str:
+def _text(head: str, items: Sequence[BlockItem]) -> str:
     return "\n".join([*([head] if head else []), *(item.text for item in items)])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError, UsageError, did_you_mean
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import read_page
 from windlass.memory.matching import ranked
 
@@ -117,11 +117,11 @@ class Skills(Injector):
                 chosen.append(one)
             else:
                 left_out.append(one.name)
-        items = [Item(skill_text(one), one.name) for one in chosen]
+        items = [BlockItem(skill_text(one), one.name) for one in chosen]
         others = [one for one in skills if one not in chosen]
         if ASK in seen.tools and others:
             listed = "\n".join(f"- {one.name}: {one.description}" for one in others)
-            items.append(Item(f"Others, to be had with {ASK}:\n{listed}", "others"))
+            items.append(BlockItem(f"Others, to be had with {ASK}:\n{listed}", "others"))
         return Rendered(_HEAD, tuple(items), tuple(left_out))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.memory.banks import Memory
 from windlass.memory.matching import ranked
 
@@ -39,5 +39,5 @@ class UserMemory(Injector):
         return Rendered(_HEAD, tuple(_item(held[at]) for at in order))
 
 
-def _item(one: Memory) -> Item:
-    return Item(f"- {one.key} (version {one.version}): {one.text}", one.reference)
+def _item(one: Memory) -> BlockItem:
+    return BlockItem(f"- {one.key} (version {one.version}): {one.text}", one.reference)

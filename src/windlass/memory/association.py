@@ -64,7 +64,7 @@ class ContextGenerationInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MemoryMatch:
     """Something that belongs to a task: where it is from, what names it there, what it says.
 
     `source` is a declared folder, or `memory:` and the name of a bank.
@@ -83,7 +83,7 @@ class RelevantContext:
     """
 
     context: str
-    matches: frozenset[Match]
+    matches: frozenset[MemoryMatch]
     unread: tuple[str, ...] = ()
 
 
@@ -184,7 +184,7 @@ class Associations:
             self._index.add(self._next, searched(new))
             self._next += 1
 
-    def _sections(self, asked: ContextGenerationInput, matches: Iterable[Match]) -> str:
+    def _sections(self, asked: ContextGenerationInput, matches: Iterable[MemoryMatch]) -> str:
         # Sorted by what names them, so that the same matches give the same text.
         listed = sorted(matches, key=lambda one: (one.source, one.reference))
         fresh = "\n\n".join(f"[{one.reference}]\n{one.excerpt}" for one in listed)
@@ -204,10 +204,10 @@ def searched(one: Passage | Memory) -> str:
     return one.searched if isinstance(one, Passage) else f"{one.key}\n{one.text}"
 
 
-def _match(one: Passage | Memory) -> Match:
+def _match(one: Passage | Memory) -> MemoryMatch:
     if isinstance(one, Passage):
-        return Match(one.folder, one.reference, one.text)
-    return Match(BANK + one.bank, one.reference, one.text)
+        return MemoryMatch(one.folder, one.reference, one.text)
+    return MemoryMatch(BANK + one.bank, one.reference, one.text)
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from windlass.errors import did_you_mean
-from windlass.operators.model import Finding, Form, Input
+from windlass.operators.model import Form, Input, TaskFinding
 from windlass.operators.xml import Element
 from windlass.templates import NAMES, TemplateError, find_names
 
@@ -19,13 +19,13 @@ _ATTRIBUTES: Final = {"input": ("name",), "file": ("split",), "glob": (), "expre
 assert set(TAGS.values()) == set(get_args(Form))
 
 
-def read_inputs(element: Element | None, found: list[Finding]) -> tuple[Input, ...]:
+def read_inputs(element: Element | None, found: list[TaskFinding]) -> tuple[Input, ...]:
     """The declarations in `<inputs>`, in order; what is wrong with them is added to `found`."""
     if element is None:
         return ()
     made: list[Input] = []
     if not element.children:
-        found.append(Finding(element.line, f"<inputs> is empty; {_known()}"))
+        found.append(TaskFinding(element.line, f"<inputs> is empty; {_known()}"))
     for child in element.children:
         one = _read(child, found)
         if one is not None:
@@ -37,22 +37,24 @@ def _known() -> str:
     return "it holds " + ", ".join(f"<{tag}>" for tag in TAGS)
 
 
-def _read(child: Element, found: list[Finding]) -> Input | None:
+def _read(child: Element, found: list[TaskFinding]) -> Input | None:
     form = TAGS.get(child.tag)
     if form is None:
-        found.append(Finding(child.line, f"<inputs> has no <{child.tag}>; {_known()}"))
+        found.append(TaskFinding(child.line, f"<inputs> has no <{child.tag}>; {_known()}"))
         return None
     for name in child.attributes:
         if name not in _ATTRIBUTES[child.tag]:
             known = did_you_mean(name, _ATTRIBUTES[child.tag])
-            found.append(Finding(child.line, f"<{child.tag}> has no attribute {name!r}; {known}"))
+            found.append(
+                TaskFinding(child.line, f"<{child.tag}> has no attribute {name!r}; {known}")
+            )
     split = child.attributes.get("split", "whole")
     if split not in ("whole", "lines"):
         text = f"split is {split!r}; write whole (one input) or lines (one input a line)"
-        found.append(Finding(child.line, text))
+        found.append(TaskFinding(child.line, text))
     value = child.text.strip()
     if not value:
-        found.append(Finding(child.line, f"<{child.tag}> is empty"))
+        found.append(TaskFinding(child.line, f"<{child.tag}> is empty"))
         return None
     if form == "expression" and value.startswith("{{") and value.endswith("}}"):
         value = value[2:-2].strip()  # the braces that a template would have round it
@@ -62,18 +64,18 @@ def _read(child: Element, found: list[Finding]) -> Input | None:
     return made
 
 
-def _check(child: Element, made: Input, found: list[Finding]) -> None:
+def _check(child: Element, made: Input, found: list[TaskFinding]) -> None:
     line = child.text_line
     try:
         used = find_names(made.template)
     except TemplateError as error:
-        found.append(Finding(line, f"<{child.tag}>: {error.text}"))
+        found.append(TaskFinding(line, f"<{child.tag}>: {error.text}"))
         return
     what = "an expression" if made.form == "expression" else "a template"
     for one in used:
         if not one.of and one.name not in NAMES:
             known = did_you_mean(one.name, NAMES)
-            found.append(Finding(line, f"{what} knows no {one.name!r}; {known}"))
+            found.append(TaskFinding(line, f"{what} knows no {one.name!r}; {known}"))
 
 
 def names_input(made: Input) -> bool:

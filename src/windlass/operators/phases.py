@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from windlass.cascade.source import Path
 from windlass.errors import did_you_mean
-from windlass.operators.model import Finding
+from windlass.operators.model import TaskFinding
 from windlass.operators.xml import Element
 
 TEXTS: Final = ("system", "model", "reasoning_effort", "tool_choice")
@@ -28,22 +28,22 @@ RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
 
 
 @dataclass(slots=True)
-class Reading:
+class TaskBuilder:
     """The work in hand: what was found, the phases so far, and the line of each of their values."""
 
     file: str
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[TaskFinding] = field(default_factory=list[TaskFinding])
     phases: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     lines: dict[Path, int] = field(default_factory=dict[Path, int])
     uses_input: bool = False
 
     def wrong(self, line: int, text: str) -> None:
         """Tell a mistake."""
-        self.findings.append(Finding(line, text))
+        self.findings.append(TaskFinding(line, text))
 
 
 def add_phase(
-    reading: Reading,
+    reading: TaskBuilder,
     element: Element,
     path: str,
     said: Mapping[str, Element],
@@ -69,7 +69,7 @@ def add_phase(
         reading.lines[*base, "memory"] = said["memory"].line
 
 
-def _value(reading: Reading, child: Element, place: Path) -> Any:
+def _value(reading: TaskBuilder, child: Element, place: Path) -> Any:
     text = child.text.strip()
     if child.tag in ("description", *TEXTS):
         if child.tag != "description" and not text:
@@ -89,7 +89,7 @@ def _value(reading: Reading, child: Element, place: Path) -> Any:
     return None
 
 
-def _number(reading: Reading, element: Element) -> float | None:
+def _number(reading: TaskBuilder, element: Element) -> float | None:
     text = element.text.strip()
     try:
         return int(text)
@@ -101,7 +101,7 @@ def _number(reading: Reading, element: Element) -> float | None:
             return None
 
 
-def json_of(reading: Reading, element: Element) -> Any:
+def json_of(reading: TaskBuilder, element: Element) -> Any:
     """The JSON value in an element; None where it is none, which is told."""
     try:
         return json.loads(element.text)
@@ -110,7 +110,7 @@ def json_of(reading: Reading, element: Element) -> Any:
         return None
 
 
-def _injectors(reading: Reading, element: Element) -> Any:
+def _injectors(reading: TaskBuilder, element: Element) -> Any:
     """What a task injects, without what its fresh context is for."""
     value = json_of(reading, element)
     if value is not True and not isinstance(value, dict):
@@ -127,7 +127,7 @@ def _injectors(reading: Reading, element: Element) -> Any:
     return said
 
 
-def _tools(reading: Reading, element: Element, place: Path) -> Any:
+def _tools(reading: TaskBuilder, element: Element, place: Path) -> Any:
     text = element.text.strip()
     if text and not element.children:
         if text == "manifest":
@@ -145,7 +145,7 @@ def _tools(reading: Reading, element: Element, place: Path) -> Any:
     return found
 
 
-def _rules(reading: Reading, element: Element, place: Path) -> Any:
+def _rules(reading: TaskBuilder, element: Element, place: Path) -> Any:
     found: dict[str, Any] = {}
     for child in element.children:
         if child.tag not in RULES:

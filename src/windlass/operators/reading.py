@@ -14,8 +14,8 @@ from typing import Any, Final
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.operators.defaults import BLOCK, context_of, no_context
 from windlass.operators.inputs import names_input, read_inputs
-from windlass.operators.model import KINDS, PARALLEL, Finding, Kind, Role, Task, TaskFile
-from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, Reading, add_phase, json_of
+from windlass.operators.model import KINDS, PARALLEL, Kind, Role, Task, TaskFile, TaskFinding
+from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, TaskBuilder, add_phase, json_of
 from windlass.operators.xml import Element, read_xml
 from windlass.templates import NAMES, TemplateError, find_names
 
@@ -79,7 +79,7 @@ def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
     """
     raw = data.encode() if isinstance(data, str) else data
     root = read_xml(raw, file)
-    reading = Reading(file)
+    reading = TaskBuilder(file)
     if root.tag != "task":
         text = f"expected <task type={'|'.join(KINDS)}> at the top, not <{root.tag}>"
         raise TaskFileError([Mistake(file, root.line, text)])
@@ -101,7 +101,7 @@ def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
     )
 
 
-def _task(reading: Reading, element: Element, role: Role, name: str, around: _Around) -> Task:
+def _task(reading: TaskBuilder, element: Element, role: Role, name: str, around: _Around) -> Task:
     kind = _kind(reading, element, role)
     _known_children(reading, element, kind, root=around.root)
     name = _name(reading, element, name)
@@ -112,7 +112,7 @@ def _task(reading: Reading, element: Element, role: Role, name: str, around: _Ar
             f"task {path!r} has no context: it inherits, accumulates and fetches nothing, and sees"
             " its own description and inputs only"
         )
-        reading.findings.append(Finding(element.line, text, error=False))
+        reading.findings.append(TaskFinding(element.line, text, error=False))
     passed = {tag: one for tag in PASSED_ON if (one := element.first(tag)) is not None}
     said = {**around.said, **passed}
     description = _description(reading, element, kind)
@@ -160,7 +160,7 @@ def _task(reading: Reading, element: Element, role: Role, name: str, around: _Ar
     )
 
 
-def _kind(reading: Reading, element: Element, role: Role) -> Kind:
+def _kind(reading: TaskBuilder, element: Element, role: Role) -> Kind:
     said = element.attributes.get("type")
     if said is None:
         if role == "task":
@@ -182,7 +182,7 @@ def _kind(reading: Reading, element: Element, role: Role) -> Kind:
     return "atomic"
 
 
-def _known_children(reading: Reading, element: Element, kind: Kind, *, root: bool) -> None:
+def _known_children(reading: TaskBuilder, element: Element, kind: Kind, *, root: bool) -> None:
     known = (*OWN[kind], *(("auto_context",) if root else ()))
     attributes = ("type", "name", *(("parallel",) if kind == "reduce" else ()))
     for name in element.attributes:
@@ -206,7 +206,7 @@ def _known_children(reading: Reading, element: Element, kind: Kind, *, root: boo
         seen.add(child.tag)
 
 
-def _name(reading: Reading, element: Element, name: str) -> str:
+def _name(reading: TaskBuilder, element: Element, name: str) -> str:
     said = element.attributes.get("name")
     if said is None:
         return name
@@ -217,7 +217,7 @@ def _name(reading: Reading, element: Element, name: str) -> str:
     return said
 
 
-def _description(reading: Reading, element: Element, kind: Kind) -> str:
+def _description(reading: TaskBuilder, element: Element, kind: Kind) -> str:
     found = element.first("description")
     if found is None or not found.text.strip():
         line = element.line if found is None else found.line
@@ -239,7 +239,7 @@ def _description(reading: Reading, element: Element, kind: Kind) -> str:
 
 
 def _steps(
-    reading: Reading,
+    reading: TaskBuilder,
     element: Element,
     accumulates: bool,
     path: str,
@@ -264,7 +264,7 @@ def _steps(
         yield step
 
 
-def _parallel(reading: Reading, element: Element, kind: Kind) -> int:
+def _parallel(reading: TaskBuilder, element: Element, kind: Kind) -> int:
     said = element.attributes.get("parallel")
     if said is None or kind != "reduce":
         return PARALLEL
@@ -274,7 +274,9 @@ def _parallel(reading: Reading, element: Element, kind: Kind) -> int:
     return int(said)
 
 
-def _memory(reading: Reading, element: Element | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _memory(
+    reading: TaskBuilder, element: Element | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if element is None:
         return (), ()
     found: dict[str, list[str]] = {"bank": [], "folder": []}

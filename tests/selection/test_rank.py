@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.window.rank import (
+from windlass.selection.rank import (
     NARROW,
     REACH,
     WIDE,
     Mentions,
     Scores,
-    Shape,
     Spreading,
+    SpreadShape,
     Units,
     best_first,
     closeness,
@@ -46,7 +46,7 @@ def short(count: int) -> Scores:
 
 class TestSpreading:
     @given(scores, st.sampled_from([NARROW, WIDE]))
-    def test_is_the_sum_over_all_neighbours(self, values: Scores, shape: Shape) -> None:
+    def test_is_the_sum_over_all_neighbours(self, values: Scores, shape: SpreadShape) -> None:
         tokens = (np.arange(len(values), dtype=np.float32) * 37) % 900
         found = spread(values, tokens, shape)
         gaps = [0.0, *((tokens[1:] + tokens[:-1]) / 4_000).tolist()]

@@ -26,7 +26,7 @@ REACH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SpreadShape:
     """How far scores spread, and how much a message's own score weighs beside its passage.
 
     `forward` and `backward` are distances, in messages, over which a score fades to 1/e;
@@ -41,9 +41,9 @@ class Shape:
     recent: float
 
 
-NARROW: Final = Shape(own=1.8, forward=9.0, backward=6.0, back=0.5, recent=1.0)
+NARROW: Final = SpreadShape(own=1.8, forward=9.0, backward=6.0, back=0.5, recent=1.0)
 """For a task that goes on with the talk: sharp hits first, and little around them."""
-WIDE: Final = Shape(own=0.0, forward=22.0, backward=12.0, back=0.8, recent=0.05)
+WIDE: Final = SpreadShape(own=0.0, forward=22.0, backward=12.0, back=0.8, recent=0.05)
 """For a task that asks about the talk: whole passages, a hit only as the middle of one."""
 
 _SQUARED: Final = 2.5
@@ -122,7 +122,7 @@ class Mentions:
 def relevance(
     hits: Scores,
     tokens: Scores,
-    shape: Shape,
+    shape: SpreadShape,
     answers: NDArray[np.bool_] | None = None,
     *,
     mentions: Mentions | None = None,
@@ -192,7 +192,7 @@ def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: int) ->
     return fits
 
 
-def spread(scores: Scores, tokens: Scores, shape: Shape) -> Scores:
+def spread(scores: Scores, tokens: Scores, shape: SpreadShape) -> Scores:
     """The scores, and those of neighbours, each fading with its distance.
 
     The distance of two messages is counted in messages, and in tokens where they are long.
@@ -203,7 +203,7 @@ def spread(scores: Scores, tokens: Scores, shape: Shape) -> Scores:
 class Spreading:
     """How scores spread over the messages of one session, in one shape."""
 
-    def __init__(self, tokens: Scores, shape: Shape) -> None:
+    def __init__(self, tokens: Scores, shape: SpreadShape) -> None:
         gaps = np.zeros_like(tokens)
         gaps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2 * _FAR_TOKENS)
         ahead = np.exp(-gaps - np.float32(1 / shape.forward))
@@ -289,7 +289,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class UnitChoice:
     """Which units were chosen, by place, in session order; and which did not fit, best first."""
 
     chosen: tuple[int, ...]
@@ -308,7 +308,7 @@ def fill(
     *,
     first: Sequence[int] = (),
     alike: Sequence[object] | None = None,
-) -> Choice:
+) -> UnitChoice:
     """Take units in the given order while they fit the budget of tokens and `most` messages.
 
     A unit that does not fit is passed over for smaller ones. `first` are taken before the
@@ -338,7 +338,7 @@ def fill(
         said.add(name)
         left -= tokens[at]
         count += size
-    return Choice(tuple(sorted(chosen)), tuple(left_out), budget - left)
+    return UnitChoice(tuple(sorted(chosen)), tuple(left_out), budget - left)
 
 
 def _after(first: Sequence[int], order: Iterator[int]) -> Iterator[int]:
