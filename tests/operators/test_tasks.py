@@ -16,7 +16,7 @@ from tests.operators.making import (
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import Cascade, Phase
 from windlass.operators.compile import explain_defaults
-from windlass.operators.schema import relax_ng
+from windlass.operators.reading import relax_ng
 from windlass.rules import Carried, Rule
 
 ONE = "<input>x</input>"

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from windlass.errors import UsageError
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import MarkdownFile, read_page, shown_path
-from windlass.memory.matching import ranked
+from windlass.memory.matching import best_matches
 
 _HEAD: Final = "[Playbook]"
 
@@ -38,9 +38,9 @@ class Playbooks(Injector):
     def best(self, seen: Situation) -> MarkdownFile | None:
         """The best match; None: none reaches the threshold."""
         pages = self._pages(seen.root)
-        found, need = ranked(seen.task, {at: page.key("when") for at, page in enumerate(pages)})
-        least = need if self.threshold is None else self.threshold
-        return next((pages[at] for at, share in found if share >= least), None)
+        when = {at: page.key("when") for at, page in enumerate(pages)}
+        best = best_matches(seen.task, when, self.threshold)
+        return pages[best[0]] if best else None
 
     def render(self, seen: Situation) -> Rendered | None:
         """Its first paragraphs, as many as fit the cap."""
