@@ -58,7 +58,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class TaskContext:
     """What a task has of the context around it, in the sections of its window.
 
     `inherit`: all of its parent's context, none of it, or what of it belongs to the task.
@@ -158,6 +158,6 @@ class Rule:
     output_only: bool = False
     policy: Policy | None = None
     switched_off: str = ""
-    carried: Carried | None = None
+    carried: TaskContext | None = None
     choosing: Choosing | None = None
     not_choosing: str = ""

@@ -49,7 +49,7 @@ class Program:
 
     def rule(self, task: Task, settings: Settings | None = None) -> rules.Rule:
         """What a task says of its context, in the inner form; for an operator without a policy."""
-        carried = rules.Carried(
+        carried = rules.TaskContext(
             task.context.inherit_context,
             self.previous[task.path],  # type: ignore[arg-type]
             task.context.fresh_context,
