@@ -112,9 +112,9 @@ class _Checker(Spots):
 
     def says(self, index: int, key: str) -> bool:
         """Whether the phase says anything under `key`, be it right or wrong."""
-        said = self.written(("phases", index))
-        if isinstance(said, dict):
-            return said.get(key) is not None
+        written = self.written(("phases", index))
+        if isinstance(written, dict):
+            return written.get(key) is not None
         phase = self.cascade.phases[index]  # made in Python, inside a dict
         return key in phase.model_fields_set and getattr(phase, key) is not None
 
@@ -270,10 +270,10 @@ class _Checker(Spots):
     # ---- templates -------------------------------------------------------------------
 
     def condition(self, path: Path, condition: str, index: int) -> Iterator[Mistake]:
-        found = list(self.template(path, condition, index))
-        yield from found
+        mistakes = list(self.template(path, condition, index))
+        yield from mistakes
         plain = condition.strip()
-        if not found and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
+        if not mistakes and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
             text = f"{sentences.shown(plain)} is plain text and so always true"
             yield self.mistake(
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
@@ -286,11 +286,11 @@ class _Checker(Spots):
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        known = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
+        names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
         for name in used:
             if name.of != "outputs":
-                if name.name not in known:
-                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, known)}"
+                if name.name not in names:
+                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
@@ -304,8 +304,8 @@ class _Checker(Spots):
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
-        known = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
-        return f"there is no phase {name!r}; {known}"
+        near = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
+        return f"there is no phase {name!r}; {near}"
 
     # ---- tools -----------------------------------------------------------------------
 
@@ -349,21 +349,21 @@ class _Checker(Spots):
             )
         if tools is None:
             return None
-        known = tools if isinstance(tools, Collection) else tools.names()
-        if name in known or (not isinstance(tools, Collection) and tools.is_partial):
+        names = tools if isinstance(tools, Collection) else tools.names()
+        if name in names or (not isinstance(tools, Collection) and tools.is_partial):
             return None
-        return f"there is no tool {name!r}; {did_you_mean(name, known)}"
+        return f"there is no tool {name!r}; {did_you_mean(name, names)}"
 
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
-        said = self.written(("mcp_servers",))
-        return isinstance(said, dict) and name in said
+        servers = self.written(("mcp_servers",))
+        return isinstance(servers, dict) and name in servers
 
     def tackle_unknown(self, index: int) -> bool:
         """Whether something in the phase's tackle was no tool's name and is not in the partial."""
-        said = self.written(("phases", index, "tackle"))
+        written = self.written(("phases", index, "tackle"))
         held = self.cascade.phases[index].tackle
-        return said is not None and said != held and list(said) != list(held)
+        return written is not None and written != held and list(written) != list(held)
 
     def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
         base: Path = ("phases", index)
@@ -390,5 +390,5 @@ def _no_choice(phase: Phase, choice: str) -> str:
         )
     if choice == "required":
         return "'required' needs a tool to call, and the tackle of this phase is empty"
-    known = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
-    return f"{choice!r} is no tool in the tackle of this phase; {known}"
+    near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
+    return f"{choice!r} is no tool in the tackle of this phase; {near}"

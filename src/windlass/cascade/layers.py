@@ -246,8 +246,8 @@ def choosing_layers(
         layers.append(Layer(origin, {"selection": {"selector_model": settings.helper_model}}))
     helper = getattr(cascade.auto_context, "helper_model", None)
     if helper is not None:
-        said = {"selection": {"selector_model": helper}}
-        layers.append(Layer("auto_context.helper_model", said))
+        selection = {"selection": {"selector_model": helper}}
+        layers.append(Layer("auto_context.helper_model", selection))
     inter = _inter_phase(cascade)
     if inter is not None:
         written = _written(inter)
@@ -358,15 +358,15 @@ def _frozen(value: Any) -> Any:
 
 def explained_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
     """Each option of the phase's injectors with its value and who said it."""
-    found = injectors_of(cascade, phase)
-    if found is None:
+    injectors = injectors_of(cascade, phase)
+    if injectors is None:
         off = "written" if phase.injectors is False else "default"
         yield ExplainedOption("injectors", value=False, origin=off)
         return
-    values: dict[str, Any] = {"vary": found.vary, "volatile": found.volatile}
+    values: dict[str, Any] = {"vary": injectors.vary, "volatile": injectors.volatile}
     for name, part in INJECTOR_OPTIONS.items():
         values[name] = False
-        if spec := found.specs.get(name):
+        if spec := injectors.specs.get(name):
             held = {**spec.options, "cap": spec.cap, "priority": spec.priority}
             values[name] = {
                 key: field.default if held.get(key) is None else held[key]
@@ -379,13 +379,13 @@ def explained_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOpt
             {
                 key: value
                 for key, value in layer.options.items()
-                if not (key in found.specs and isinstance(value, bool))
+                if not (key in injectors.specs and isinstance(value, bool))
             },
         )
         for layer in _injector_layers(cascade, phase)
     ]
     yield from explained("injectors", layers, values)
-    for name, spec in found.specs.items():
+    for name, spec in injectors.specs.items():
         if name not in INJECTOR_OPTIONS:
             origin = [layer.origin for layer in layers if "own" in layer.options][-1]
             yield ExplainedOption(f"injectors.own {name}", spec.cap or "its own cap", origin)
@@ -398,8 +398,8 @@ def load_own(cascade: Cascade, modules: Modules) -> None:
     """
     mistakes: dict[str, Mistake] = {}
     for at, phase in enumerate(cascade.phases):
-        found = injectors_of(cascade, phase)
-        for name in found.specs if found else ():
+        injectors = injectors_of(cascade, phase)
+        for name in injectors.specs if injectors else ():
             try:
                 class_of(name, modules)
             except UntrustedError:

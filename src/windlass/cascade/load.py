@@ -163,12 +163,12 @@ def parse(
     reading = (read_json if format == "json" else read_yaml)(text, name)
     if not isinstance(reading.data, dict):
         empty = reading.data is None and format == "yaml"
-        found = (
+        problem = (
             "the file is empty"
             if empty
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
-        raise CascadeError([Mistake(name, reading.lines.get(()), f"{found}; {needs}")])
+        raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
     return look(reading, text, path)
 
 
@@ -259,26 +259,26 @@ def _validate(data: Any) -> _Validated:
         return _Validated([], PartialCascade(Cascade.model_validate(data)))
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False)
-    data, found = copy.deepcopy(data), errors
+    data, remaining = copy.deepcopy(data), errors
     kept: dict[Path, list[int]] = {}
     unnamed: set[int] = set()
     for _ in range(_ROUNDS):
-        if not _mend(data, found, kept, unnamed):
+        if not _mend(data, remaining, kept, unnamed):
             break
         try:
             partial = PartialCascade(Cascade.model_validate(data), frozenset(unnamed), kept)
             return _Validated(errors, partial)
         except ValidationError as invalid:
-            found = invalid.errors(include_url=False)
+            remaining = invalid.errors(include_url=False)
     return _Validated(errors, None)
 
 
 def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
-    found: Path = ()
+    place: Path = ()
     for step in path:
-        positions = kept.get(found)
-        found += (positions[step] if positions and isinstance(step, int) else step,)
-    return found
+        positions = kept.get(place)
+        place += (positions[step] if positions and isinstance(step, int) else step,)
+    return place
 
 
 def _mend(

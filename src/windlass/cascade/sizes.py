@@ -53,8 +53,8 @@ def warnings(
     yield from _slow_patterns(cascade)
     told: set[str] = set()
     for at, phase in enumerate(cascade.phases):
-        found = injectors_of(cascade, phase)
-        if found is None:
+        injectors = injectors_of(cascade, phase)
+        if injectors is None:
             continue
         counter = counter_of(phase)
         for warned in _of_phase(cascade, phase, f"phases[{at}]", tools, counter):
@@ -86,11 +86,11 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
 def _of_phase(
     cascade: Cascade, phase: Phase, base: str, tools: Registry, counter: Counter
 ) -> Iterator[Warned]:
-    found = injectors_of(cascade, phase)
-    assert found is not None
+    injectors = injectors_of(cascade, phase)
+    assert injectors is not None
     prompt = phase.system or cascade.system or ""
     where = cascade.where(f"{base}.system" if phase.system else "system")
-    for spec in found.specs.values():
+    for spec in injectors.specs.values():
         try:
             one = place(spec, tools.modules)
         except UntrustedError:
@@ -105,7 +105,7 @@ def _of_phase(
             if text := too_long_tools(specs, counter.text, one.cap):
                 yield Warned(cascade.where(f"{base}.tackle"), text)
     moved = move(prompt, state=not phase.system)
-    if moved.values and found.volatile == "move":
+    if moved.values and injectors.volatile == "move":
         names = ", ".join(moved.values)
         text = f"{names} will be moved behind the stable part, to each call's end"
         yield Warned(where, text, mended=True)

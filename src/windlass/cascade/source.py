@@ -156,14 +156,14 @@ def _other_json_fault(error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Invalid \\"):
         return f"{text[at : at + 2]!r} is no escape in JSON; write \\\\ for a backslash"
     expected = _JSON_FAULTS.get(error.msg, error.msg)
-    found = text[at : at + 1]
-    if not found:
+    character = text[at : at + 1]
+    if not character:
         return f"{expected}, but the file ends here"
     if text.startswith(("//", "/*", "#"), at):
         return f"{expected}; JSON has no comments (YAML has)"
     if error.msg == "Invalid control character at":
         return expected
-    return f"{expected}, but found {found!r}"
+    return f"{expected}, but found {character!r}"
 
 
 class _Places:

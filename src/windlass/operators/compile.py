@@ -76,15 +76,17 @@ def compile_task(
     loaded = look(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
-    for one in source.findings:
-        wrong = one.error or (strict and one.lacking)
-        (mistakes if wrong else warnings).append(Mistake(source.file, one.line, one.text))
+    for finding in source.findings:
+        wrong = finding.error or (strict and finding.lacking)
+        (mistakes if wrong else warnings).append(Mistake(source.file, finding.line, finding.text))
     if source.cascade["phases"]:  # else there is no atomic task, which was told
-        found = check(loaded, tools=tools, servers=servers)
-        mistakes += [_in_xml(one) for one in found if not one.text.endswith(_ELSEWHERE)]
+        problems = check(loaded, tools=tools, servers=servers)
+        mistakes += [
+            _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
+        ]
         (mistakes if strict else warnings).extend(map(_in_xml, dialect.warnings_of(loaded)))
     if mistakes:
-        ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
+        ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered)
     previous = dict(_handed(source.task, None))
     needs = {need.name: need for need in reversed([*_needs(source, loaded)])}
@@ -134,7 +136,7 @@ def _handed(task: Task, previous: str | None) -> Iterator[tuple[str, str | None]
 
 def warnings_of(source: TaskFile) -> tuple[TaskFinding, ...]:
     """What is odd in a file, and runs."""
-    return tuple(one for one in source.findings if not one.error)
+    return tuple(finding for finding in source.findings if not finding.error)
 
 
 # ---- the same for people -------------------------------------------------------------
@@ -169,17 +171,17 @@ def explain_defaults(program: Program, settings: Settings | None = None) -> Expl
 
 
 def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
-    said = task.context
+    context = task.context
     shown: dict[str, Any] = {
-        "inherit_context": said.inherit_context,
-        "accumulate_data": said.accumulate_data,
-        "accumulation_format": said.accumulation_format,
-        "fresh_context": "enabled" if said.fresh_context else "disabled",
+        "inherit_context": context.inherit_context,
+        "accumulate_data": context.accumulate_data,
+        "accumulation_format": context.accumulation_format,
+        "fresh_context": "enabled" if context.fresh_context else "disabled",
     }
     for name, value in shown.items():
-        if name in said.origins:
+        if name in context.origins:
             word = str(value).lower() if isinstance(value, bool) else value
-            yield name, word, said.origins[name]
+            yield name, word, context.origins[name]
     if task.kind == "reduce":
         yield "parallel", task.parallel, "written or default"
     if task.leaf is not None:

@@ -46,7 +46,7 @@ def add_phase(
     builder: TaskBuilder,
     element: Element,
     path: str,
-    said: Mapping[str, Element],
+    inherited: Mapping[str, Element],
     banks: tuple[str, ...],
 ) -> None:
     """Add the task as a phase of the cascade, with the line of each of its values."""
@@ -56,7 +56,7 @@ def add_phase(
     builder.phases.append(phase)
     builder.lines[base] = builder.lines[*base, "name"] = element.line
     own = {child.tag: child for child in element.children}
-    for tag, child in {**said, **own}.items():
+    for tag, child in {**inherited, **own}.items():
         key = "instructions" if tag == "description" else "tackle" if tag == "tools" else tag
         value = _value(builder, child, (*base, key))
         if value is None:
@@ -66,7 +66,7 @@ def add_phase(
     phase.setdefault("instructions", "-")
     if banks:
         phase["memory"] = {"read": list(banks), "write": list(banks)}
-        builder.lines[*base, "memory"] = said["memory"].line
+        builder.lines[*base, "memory"] = inherited["memory"].line
 
 
 def _value(builder: TaskBuilder, child: Element, place: Path) -> Any:
@@ -115,16 +115,16 @@ def _injectors(builder: TaskBuilder, element: Element) -> Any:
     value = json_of(builder, element)
     if value is not True and not isinstance(value, dict):
         return value
-    said = {} if value is True else dict(value)
+    injectors = {} if value is True else dict(value)
     for name in FETCHED:
-        if said.get(name, False) is not False:
+        if injectors.get(name, False) is not False:
             builder.wrong(
                 element.line,
                 f"<injectors>: a task has no {name!r}; <fresh_context>enabled</fresh_context>"
                 " brings what matches it out of the banks and folders named in <memory>",
             )
-        said[name] = False
-    return said
+        injectors[name] = False
+    return injectors
 
 
 def _tools(builder: TaskBuilder, element: Element, place: Path) -> Any:
@@ -135,18 +135,18 @@ def _tools(builder: TaskBuilder, element: Element, place: Path) -> Any:
         text = f"<tools> holds <tool> elements, or the word manifest, not {text!r}"
         builder.wrong(element.line, text)
         return None
-    found: list[str] = []
+    names: list[str] = []
     for child in element.children:
         if child.tag != "tool" or not child.text.strip():
             builder.wrong(child.line, "<tools> holds <tool> elements, each with the name of a tool")
             continue
-        builder.lines[*place, len(found)] = child.line
-        found.append(child.text.strip())
-    return found
+        builder.lines[*place, len(names)] = child.line
+        names.append(child.text.strip())
+    return names
 
 
 def _rules(builder: TaskBuilder, element: Element, place: Path) -> Any:
-    found: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
     for child in element.children:
         if child.tag not in RULES:
             text = f"<rules> has no <{child.tag}>; {did_you_mean(child.tag, RULES)}"
@@ -155,6 +155,6 @@ def _rules(builder: TaskBuilder, element: Element, place: Path) -> Any:
         counted = child.tag.startswith("max_")
         value = _number(builder, child) if counted else child.text.strip()
         if value is not None:
-            found[child.tag] = value
+            rules[child.tag] = value
             builder.lines[*place, child.tag] = child.line
-    return found
+    return rules

@@ -68,7 +68,7 @@ class _Around:
     """What the tasks around one say for it: elements by tag, and how outputs reach it."""
 
     path: str = ""
-    said: Mapping[str, Element] = field(default_factory=dict[str, Element])
+    inherited: Mapping[str, Element] = field(default_factory=dict[str, Element])
     handed: bool = False
     root: bool = False
 
@@ -117,7 +117,7 @@ def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
         cascade,
         builder.lines,
         builder.uses_input,
-        tuple(sorted(dict.fromkeys(builder.findings), key=lambda one: one.line)),
+        tuple(sorted(dict.fromkeys(builder.findings), key=lambda finding: finding.line)),
     )
 
 
@@ -133,21 +133,21 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
             " its own description and inputs only"
         )
         builder.findings.append(TaskFinding(element.line, text, error=False))
-    passed = {tag: one for tag in PASSED_ON if (one := element.first(tag)) is not None}
-    said = {**around.said, **passed}
+    passed = {tag: child for tag in PASSED_ON if (child := element.first(tag)) is not None}
+    inherited = {**around.inherited, **passed}
     description = _description(builder, element, kind)
     inside = "" if around.root else path  # the root's name says nothing to tell its parts apart
     declared = element.first("inputs") if kind != "sequential" else None
     inputs = _inputs(builder, declared)
-    banks, folders = _memory(builder, said.get("memory"))
-    made: dict[str, Any] = {}
+    banks, folders = _memory(builder, inherited.get("memory"))
+    parts: dict[str, Any] = {}
     if kind == "atomic":
-        made["leaf"] = len(builder.phases)
-        add_phase(builder, element, path, said, banks)
+        parts["leaf"] = len(builder.phases)
+        add_phase(builder, element, path, inherited, banks)
         if len(path) > _LONGEST:
             builder.wrong(element.line, f"the path {path!r} has more than {_LONGEST} characters")
     elif kind == "sequential":
-        made["steps"] = tuple(_steps(builder, element, context.accumulates, inside, said))
+        parts["steps"] = tuple(_steps(builder, element, context.accumulates, inside, inherited))
     else:
         if not inputs:
             builder.wrong(element.line, "a reduce task needs <inputs> to work on")
@@ -160,8 +160,8 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
                 builder.wrong(element.line, f"a reduce task needs an <{tag}>")
             else:
                 handed = tag == "reduction_task"  # it is handed what the inner tasks gave
-                below = _Around(inside, said, handed)
-                made[key] = _task(builder, part, tag, called, below)  # type: ignore[arg-type]
+                below = _Around(inside, inherited, handed)
+                parts[key] = _task(builder, part, tag, called, below)  # type: ignore[arg-type]
     return Task(
         kind=kind,
         role=role,
@@ -175,13 +175,13 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
         folders=folders,
         parallel=_parallel(builder, element, kind),
         described=(element.first("description") or element).line,
-        **made,
+        **parts,
     )
 
 
 def _kind(builder: TaskBuilder, element: Element, role: Role) -> Kind:
-    said = element.attributes.get("type")
-    if said is None:
+    name = element.attributes.get("type")
+    if name is None:
         if role == "task":
             text = (
                 f"<task> needs a type: {', '.join(KINDS)}; atomic is taken here to go on checking"
@@ -195,9 +195,9 @@ def _kind(builder: TaskBuilder, element: Element, role: Role) -> Kind:
                 return kind
         return "atomic"
     for kind in KINDS:
-        if said == kind:
+        if name == kind:
             return kind
-    builder.wrong(element.line, f"there is no type {said!r}; {did_you_mean(said, KINDS)}")
+    builder.wrong(element.line, f"there is no type {name!r}; {did_you_mean(name, KINDS)}")
     return "atomic"
 
 
@@ -216,7 +216,7 @@ def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root:
         if child.tag in seen:
             builder.wrong(child.line, f"<{child.tag}> is given twice in this task")
         elif child.tag not in known:
-            elsewhere = [one for one in KINDS if child.tag in OWN[one]]
+            elsewhere = [each for each in KINDS if child.tag in OWN[each]]
             text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, known)}"
             if elsewhere:
                 text = f"<{child.tag}> belongs to a task of type {' or '.join(elsewhere)},"
@@ -226,34 +226,36 @@ def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root:
 
 
 def _name(builder: TaskBuilder, element: Element, name: str) -> str:
-    said = element.attributes.get("name")
-    if said is None:
+    written = element.attributes.get("name")
+    if written is None:
         return name
-    if not _NAME.fullmatch(said):
-        text = f'name {said!r} cannot be used: no dots, brackets, / \\ < > : " | ? * in it'
+    if not _NAME.fullmatch(written):
+        text = f'name {written!r} cannot be used: no dots, brackets, / \\ < > : " | ? * in it'
         builder.wrong(element.line, text)
         return name
-    return said
+    return written
 
 
 def _description(builder: TaskBuilder, element: Element, kind: Kind) -> str:
-    found = element.first("description")
-    if found is None or not found.text.strip():
-        line = element.line if found is None else found.line
+    description = element.first("description")
+    if description is None or not description.text.strip():
+        line = element.line if description is None else description.line
         builder.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
         return "-"
-    text = found.text.strip()
+    text = description.text.strip()
     try:
         used = find_names(text)
     except TemplateError as error:
         if kind != "atomic":  # of atomic tasks the check of phases tells it
-            builder.wrong(found.line, f"<description>: bad template: {error.text}")
+            builder.wrong(description.line, f"<description>: bad template: {error.text}")
         return text
-    builder.uses_input |= any(one.name == "input" and not one.of for one in used)
-    for one in used:
-        if kind != "atomic" and not one.of and one.name not in NAMES:
-            known = did_you_mean(one.name, NAMES)
-            builder.wrong(found.line, f"<description>: a template knows no {one.name!r}; {known}")
+    builder.uses_input |= any(name.name == "input" and not name.of for name in used)
+    for name in used:
+        if kind != "atomic" and not name.of and name.name not in NAMES:
+            near = did_you_mean(name.name, NAMES)
+            builder.wrong(
+                description.line, f"<description>: a template knows no {name.name!r}; {near}"
+            )
     return text
 
 
@@ -262,7 +264,7 @@ def _steps(
     element: Element,
     accumulates: bool,
     path: str,
-    said: Mapping[str, Element],
+    inherited: Mapping[str, Element],
 ) -> Iterator[Task]:
     steps = element.first("steps")
     if steps is None or not steps.children:
@@ -274,7 +276,7 @@ def _steps(
         if child.tag != "task":
             builder.wrong(child.line, f"<steps> holds <task> elements, not <{child.tag}>")
             continue
-        around = _Around(path, said, handed=accumulates and number > 1)
+        around = _Around(path, inherited, handed=accumulates and number > 1)
         step = _task(builder, child, "task", f"step_{number}", around)
         if step.name in names:
             text = f"there already is a step {step.name!r} (line {names[step.name]})"
@@ -284,13 +286,13 @@ def _steps(
 
 
 def _parallel(builder: TaskBuilder, element: Element, kind: Kind) -> int:
-    said = element.attributes.get("parallel")
-    if said is None or kind != "reduce":
+    written = element.attributes.get("parallel")
+    if written is None or kind != "reduce":
         return PARALLEL
-    if not said.isdecimal() or int(said) < 1:
-        builder.wrong(element.line, f"parallel must be a whole number from 1, not {said!r}")
+    if not written.isdecimal() or int(written) < 1:
+        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written!r}")
         return PARALLEL
-    return int(said)
+    return int(written)
 
 
 def _memory(
@@ -298,16 +300,16 @@ def _memory(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if element is None:
         return (), ()
-    found: dict[str, list[str]] = {"bank": [], "folder": []}
+    places: dict[str, list[str]] = {"bank": [], "folder": []}
     for child in element.children:
-        if child.tag not in found:
-            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, found)}"
+        if child.tag not in places:
+            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, places)}"
             builder.wrong(child.line, text)
         elif not child.text.strip():
             builder.wrong(child.line, f"<{child.tag}> is empty; name a {child.tag}")
         else:
-            found[child.tag].append(child.text.strip())
-    return tuple(dict.fromkeys(found["bank"])), tuple(dict.fromkeys(found["folder"]))
+            places[child.tag].append(child.text.strip())
+    return tuple(dict.fromkeys(places["bank"])), tuple(dict.fromkeys(places["folder"]))
 
 
 def _inputs(builder: TaskBuilder, element: Element | None) -> tuple[Input, ...]:
