@@ -102,13 +102,9 @@ ELSEWHERE = re.compile(
 REPEATED_NAMES = {
     "Asked",
     "Blocks",
-    "Compress",
-    "Decay",
     "Decision",
     "Made",
     "Piece",
-    "Policy",
-    "Run",
     "Told",
 }
 """Public class names that stand twice. The list only shrinks."""

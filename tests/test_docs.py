@@ -26,7 +26,6 @@ from windlass.cli.app import app
 from windlass.history.base import NodeType
 from windlass.modules import Modules
 from windlass.settings import Settings
-from windlass.window.options import Policy
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,23 +74,6 @@ class TestNames:
         }
         missing = [name for name in sorted(names) if not re.search(rf"\b{name}\b", page)]
         assert missing == []
-
-    def test_every_option_of_a_window_is_documented_with_its_default(self) -> None:
-        page = (ROOT / "docs" / "windows.md").read_text()
-        rows = [line.split("|")[1:4] for line in page.splitlines() if line.startswith("| `")]
-        told = {
-            name.strip(" `"): value.strip(" `")
-            for names, values, _ in reversed(rows)  # the first table that names it
-            for name, value in zip(names.split(","), values.split(","), strict=False)
-        }
-        settings = Policy().settings()
-        flat = {**settings, **settings["compress"]}
-        for name, value in flat.items():
-            wanted = value if isinstance(value, str) else json.dumps(value)
-            wanted = "on" if isinstance(value, dict) else wanted
-            assert (name, told.get(name)) == (name, wanted)
-        longer = settings["without_cache"].items()
-        assert ", ".join(f"`{name}` {value}" for name, value in longer) in page
 
     def test_every_builtin_tool_is_documented(self) -> None:
         page = (ROOT / "docs" / "tools.md").read_text()

@@ -20,7 +20,8 @@ from windlass.cascade.schema import json_schema
 from windlass.errors import CascadeError
 from windlass.rules import Rule
 from windlass.settings import Settings
-from windlass.window.options import OPTIONS, Decay, Policy
+from windlass.window.options import OPTIONS, Policy
+from windlass.window.policies.decay import DecayOptions
 
 A: dict[str, Any] = {"name": "a"}
 
@@ -109,7 +110,7 @@ class TestMerging:
     @pytest.mark.req("AC-51", "CE-35")
     def test_blocks_merge_key_by_key_too(self) -> None:
         made = policy({"intra_phase": {"decay": {"full": 2}}}, {"decay": {"fold": 3}})
-        assert made.decay == Decay(full=2, fold=3)
+        assert made.decay == DecayOptions(full=2, fold=3)
 
     def test_commit_is_the_cascades_or_the_phases(self) -> None:
         assert policy({}).commit == "priced"

@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from tests.cli.conftest import CommandLine
-from windlass.window.options import OPTIONS, Policy
-from windlass.window.profiles import ABOUT, PROFILES
+from windlass.cascade.options import first_paragraph, meanings_of
+from windlass.window.options import Policy
+from windlass.window.profiles import ABOUT, PROFILES, RARE
 
 ONE = {"cascade_id": "c", "phases": [{"name": "a", "instructions": "Do a."}]}
 
@@ -28,13 +29,23 @@ class TestPolicies:
     def test_prints_one_as_yaml_that_a_cascade_takes(
         self, windlass: CommandLine, name: str
     ) -> None:
-        said = windlass("policies", name)
+        said = windlass("policies", name, "--all")
         options = yaml.safe_load(said.out)
         assert options == windlass("policies", name, "--json").json
         assert Policy.of(options) == Policy.of(name)
-        assert all(f"# {option.metadata['meaning']}" in said.out for option in OPTIONS.values())
+        meanings = map(first_paragraph, meanings_of(Policy).values())
+        assert all(f"# {meaning}" in said.out for meaning in meanings)
         cascade = {**ONE, "auto_context": {"intra_phase": options}}
         assert windlass("check", windlass.write("c.json", cascade)).code == 0
+
+    @pytest.mark.parametrize("name", sorted(PROFILES))
+    def test_options_that_are_rarely_on_are_printed_where_they_are_on(
+        self, windlass: CommandLine, name: str
+    ) -> None:
+        options = yaml.safe_load(windlass("policies", name).out)
+        assert Policy.of(options) == Policy.of(name)
+        printed = {*options, *(f"compress.{key}" for key in options["compress"])}
+        assert printed >= RARE if name == "spec" else not printed & RARE
 
     def test_an_unknown_one_is_told_with_the_nearest(self, windlass: CommandLine) -> None:
         said = windlass("policies", "leen")

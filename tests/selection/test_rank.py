@@ -26,7 +26,6 @@ from windlass.selection.rank import (
     normal,
     recency,
     relevance,
-    spread,
 )
 
 scores = st.lists(st.floats(0, 1, width=32), max_size=200).map(
@@ -48,7 +47,7 @@ class TestSpreading:
     @given(scores, st.sampled_from([NARROW, WIDE]))
     def test_is_the_sum_over_all_neighbours(self, values: Scores, shape: SpreadShape) -> None:
         tokens = (np.arange(len(values), dtype=np.float32) * 37) % 900
-        found = spread(values, tokens, shape)
+        found = Spreading(tokens, shape).of(values)
         gaps = [0.0, *((tokens[1:] + tokens[:-1]) / 4_000).tolist()]
         for place in range(0, len(values), 17):
             wanted = float(values[place])
@@ -63,14 +62,14 @@ class TestSpreading:
             assert found[place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)
 
     def test_reaches_further_forward_and_for_wide_tasks(self) -> None:
-        narrow, wide = (spread(hit(41, 20), short(41), shape) for shape in (NARROW, WIDE))
+        narrow, wide = (Spreading(short(41), shape).of(hit(41, 20)) for shape in (NARROW, WIDE))
         assert narrow[21] > narrow[19] > narrow[18] > 0
         assert wide[30] > narrow[30]
 
     def test_fades_over_long_messages(self) -> None:
         tokens = short(5)
         tokens[2] = 9_000
-        assert spread(hit(5, 2), tokens, NARROW)[3] < 0.2
+        assert Spreading(tokens, NARROW).of(hit(5, 2))[3] < 0.2
 
 
 class TestRelevance:

@@ -24,7 +24,7 @@ def said_with(arguments: str, *parts: Opaque) -> list[Message]:
 def test_long_values_are_cut_inside_valid_json_with_a_reference() -> None:
     before = {"path": "a.py", "text": "é" * 600, "more": [{"deep": "z" * 300}, 7, None]}
     said = said_with(json.dumps(before))
-    seen = windows(said, Arguments(after=1, max_chars=100))
+    seen = windows(said, Arguments(window=1, max_chars=100))
     assert seen[1].messages == tuple(said[:3])
     (call,) = seen[-1].messages[1].tool_calls
     told = f"characters; result_{said[1].content_hash[:8]} ...]"
@@ -39,19 +39,19 @@ def test_long_values_are_cut_inside_valid_json_with_a_reference() -> None:
 @pytest.mark.parametrize("arguments", ["not json " * 99, "[1, 2]", json.dumps({"n": [1] * 500})])
 def test_what_cannot_be_cut_stays(arguments: str) -> None:
     said = said_with(arguments)
-    assert windows(said, Arguments(1, 100))[-1].messages == tuple(said)
+    assert windows(said, Arguments(window=1, max_chars=100))[-1].messages == tuple(said)
 
 
 def test_a_signed_call_stays() -> None:
     said = said_with(json.dumps({"text": "z" * 900}), Opaque("gemini", "call:0", "{}"))
-    assert windows(said, Arguments(1, 100))[-1].messages == tuple(said)
+    assert windows(said, Arguments(window=1, max_chars=100))[-1].messages == tuple(said)
 
 
 @given(conversations(max_turns=6), st.integers(1, 3), st.integers(1, 20))
 def test_every_window_is_valid_small_sticky_and_replayed(
     messages: list[Message], after: int, chars: int
 ) -> None:
-    for window in holds_for_every_window(messages, Arguments(after, chars)):
+    for window in holds_for_every_window(messages, Arguments(window=after, max_chars=chars)):
         for entry in window.entries:
             calls, before = entry.message.tool_calls, entry.item.message.tool_calls
             for call, original in zip(calls, before, strict=True):

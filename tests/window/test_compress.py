@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Policy
-from windlass.window.encode.cut import cut, head_end, tail_start
+from windlass.window.course import Course, WindowPolicy
+from windlass.window.encode.forms import cut, head_end, tail_start
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
 from windlass.window.policies.compress import Compress
@@ -28,8 +28,8 @@ PATH = "storage/tool_results/abc.json"
 
 def sent(
     text: str,
-    policy: Policy = SPEC,
-    *before: Policy,
+    policy: WindowPolicy = SPEC,
+    *before: WindowPolicy,
     name: str = "peek",
     arguments: Mapping[str, object] | None = None,
     said: str = "go",

@@ -61,7 +61,7 @@ def test_the_zones_move_in_blocks_and_the_full_zone_stays_full() -> None:
 @pytest.mark.req("CE-34", "CE-36")
 def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() -> None:
     asked: set[str] = set()
-    seen = windows(run_of(17), Decay(4, 6, step=4), supply=answered(SUMMARY, to=asked))
+    seen = windows(run_of(17), Decay(full=4, fold=6, step=4), supply=answered(SUMMARY, to=asked))
     assert zones(seen[12]) == ".S" + "f" * 6 + ".." * 4
     shown = texts(seen[12])[1].split("\n")
     assert shown[:2] == ["[Summary of turns 1-2]", SUMMARY]
@@ -78,7 +78,7 @@ def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() ->
 
 
 def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
-    course, wants = Course([Decay(4, 6, step=4)]), []
+    course, wants = Course([Decay(full=4, fold=6, step=4)]), []
     for number, message in enumerate(run_of(17)):
         if message.role == "assistant":
             for want in course.window().wants:
@@ -98,7 +98,7 @@ def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
     "bad", ["", "  \n", "I'm sorry, I cannot do that.", "Error: rate limit", "word " * 500]
 )
 def test_a_summary_that_does_not_hold_replaces_nothing_and_is_not_asked_for_again(bad: str) -> None:
-    policy = Decay(4, 6, step=4)
+    policy = Decay(full=4, fold=6, step=4)
     plain = windows(run_of(14), policy)
     asked: set[str] = set()
     seen = windows(run_of(14), policy, supply=answered(bad, to=asked))
@@ -111,7 +111,7 @@ def test_a_late_answer_is_shown_from_then_on() -> None:
     def late(window: Window) -> dict[str, str]:
         return {want.key: SUMMARY for want in window.wants} if window.turn >= 15 else {}
 
-    seen = windows(run_of(15), Decay(4, 6, step=4), supply=late)
+    seen = windows(run_of(15), Decay(full=4, fold=6, step=4), supply=late)
     assert zones(seen[13])[1] == "f"
     assert len(seen[13].wants) == 1
     assert zones(seen[14])[1] == "S"
@@ -121,7 +121,7 @@ def test_a_late_answer_is_shown_from_then_on() -> None:
 def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
     pasted = "row 17 of the paste\n" * 300
     said = run_of(13, {1: "And hurry, please.", 2: pasted, 7: "On."})
-    last = windows(said, Decay(4, 6, step=4), supply=answered(SUMMARY))[12]
+    last = windows(said, Decay(full=4, fold=6, step=4), supply=answered(SUMMARY))[12]
     shown = [m for m in last.messages if m.role == "user"]
     assert shown[0] == said[0]
     assert shown[1].text == "And hurry, please."
@@ -133,7 +133,7 @@ def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
 
 def test_a_pinned_exchange_stays_beside_the_summary() -> None:
     said = run_of(13)
-    course = Course([Decay(4, 6, step=4)])
+    course = Course([Decay(full=4, fold=6, step=4)])
     for number, message in enumerate(said):
         course.append(Item(str(number), message, message.role))
         if number == 4:
@@ -151,7 +151,7 @@ def test_a_pinned_exchange_stays_beside_the_summary() -> None:
 def test_every_window_is_valid_small_sticky_and_replayed(
     messages: list[Message], full: int, step: int
 ) -> None:
-    policy = Decay(full, 2, step=step, text_chars=80)
+    policy = Decay(full=full, fold=2, step=step, text_chars=80)
     longer = [
         m.with_parts(*m.parts, Text("name_1 path/to/file.py text " * 20)) if m.role != "user" else m
         for m in messages

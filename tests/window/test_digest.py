@@ -20,12 +20,11 @@ from windlass.window.digest import (
     digest,
     error_lines,
     kind_of_name,
-    told_and_kept,
     words_of,
 )
 from windlass.window.encode import encode
 from windlass.window.entries import Item
-from windlass.window.names import known, names_in, names_said, unescaped, whole_names, words_said
+from windlass.window.names import names_in, names_said, unescaped, whole_names
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.masking import Masking
 
@@ -34,7 +33,7 @@ FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 1
 
 def kept_of(text: str, room: int, **options: Any) -> str:
     """The names kept of a text where nothing else holds any."""
-    return " ".join(told_and_kept(text, room, list(whole_names(text)), **options)[1])
+    return digest(text, room, list(whole_names(text)), **options)
 
 
 def turns(*rounds: tuple[str, dict[str, Any], str], task: str = "Do it.") -> list[Message]:
@@ -121,15 +120,6 @@ class TestNames:
             if len(name) >= 4 and len(core) >= 2 and set(name) & set("1_/@#."):
                 found[name] = None
         assert list(whole_names(text)) == list(found)
-
-    @given(st.text("ab1_/.:@# -(\\n", max_size=40), st.text("ab1_/.:@# -(\\n", max_size=40))
-    def test_what_is_known_of_a_text_is_what_is_found_in_it(self, text: str, before: str) -> None:
-        names = list(whole_names(text))
-        whole = f"[{before}]\n{' '.join(names)}"
-        found = set(names_said(whole))
-        known(whole, f"[{before}]", names)
-        assert set(names_said(whole)) == found
-        assert all(word in words_said(whole) for word in names)
 
 
 class TestDigests:
@@ -232,7 +222,9 @@ class TestDigest:
     def test_tells_no_name_that_another_message_in_view_holds(self) -> None:
         said = turns(("book", {}, FILLER + "REF_4711 and REF_4712"), *idle(1))
         said.append(assistant("I booked REF_4711."))
-        assert "REF_4711" not in last(windows([*said, user("Go on.")], Digest(after=2))[-1], 2)
+        assert "REF_4711" not in last(
+            windows([*said, user("Go on.")], Digest(see_results=2))[-1], 2
+        )
 
     def test_one_of_two_results_keeps_the_name_that_both_hold(self) -> None:
         said = turns(("a", {}, FILLER + "REF_4711"), ("b", {}, FILLER + "REF_4711"), *idle(2))
@@ -246,26 +238,26 @@ class TestDigest:
     def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         assert seen_whole(turns(read, *idle(12)), Digest()) == 8
-        assert seen_whole(turns(read, *idle(12)), Digest(reads_after=4)) == 4
+        assert seen_whole(turns(read, *idle(12)), Digest(see_reads=4)) == 4
 
     def test_a_file_read_in_a_shell_stays_a_shorter_while(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(read, *idle(12)), Digest()) == 5
+        assert seen_whole(turns(read, *idle(12)), Digest(see_shell_reads=5)) == 5
 
     def test_a_file_stays_while_its_name_is_named(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, *idle(6), edit, *idle(8))
-        assert seen_whole(said, Digest()) == 10
-        assert seen_whole(said, Digest(named_within=0)) == 8
+        assert seen_whole(said, Digest(see_named=3)) == 10
+        assert seen_whole(said, Digest(see_named=0)) == 8
 
     def test_one_read_in_a_shell_waits_for_as_many_turns_as_it_would_by_itself(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, edit, *idle(12))
-        assert seen_whole(said, Digest(shell_reads_after=2, named_within=9)) == 3
-        assert seen_whole(said, Digest(shell_reads_after=4, named_within=9)) == 5
-        assert seen_whole(turns(read, *([edit] * 6), *idle(9)), Digest(shell_reads_after=2)) == 8
+        assert seen_whole(said, Digest(see_shell_reads=2, see_named=9)) == 3
+        assert seen_whole(said, Digest(see_shell_reads=4, see_named=9)) == 5
+        assert seen_whole(turns(read, *([edit] * 6), *idle(9)), Digest(see_shell_reads=2)) == 8
 
     @pytest.mark.parametrize(("role", "calls"), [("assistant", 3), ("user", 2)])
     def test_what_the_model_says_it_will_do_with_a_file_names_it_too(
@@ -279,7 +271,7 @@ class TestDigest:
             said[at] = assistant(words, calls=said[at].tool_calls)
         else:
             said.insert(at, user(words))
-        assert seen_whole(said, Digest(shell_reads_after=2)) == calls
+        assert seen_whole(said, Digest(see_shell_reads=2)) == calls
 
     def test_a_larger_text_has_a_larger_digest(self) -> None:
         names = " ".join(f"REF_{n:05}" for n in range(2_000))
@@ -309,7 +301,7 @@ class TestDigest:
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 2
-        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(crowded_after=1)) == 1
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(see_crowded=1)) == 1
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_waiting=900)) == 1
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_crowded=900)) == 1
 
@@ -326,7 +318,7 @@ class TestDigest:
         output = FILLER + "E   AssertionError: shop is closed\n"
         said = turns(("bash", {"command": "pytest"}, output), *idle(2))
         assert "E   AssertionError: shop is closed" in last(windows(said, Digest())[-1], 2)
-        assert "shop" not in last(windows(said, Digest(keep_errors=False))[-1], 2)
+        assert "shop" not in last(windows(said, Digest(preserve_errors=False))[-1], 2)
 
     def test_pictures_and_marks_of_a_result_stay(self) -> None:
         call = ToolCall("c", "plot", "{}")
@@ -355,7 +347,7 @@ class TestDigest:
     def test_every_window_is_valid_sticky_and_the_same_again(
         self, said: list[Message], after: int, crowded: int
     ) -> None:
-        policy = Digest(after=after, crowded_after=crowded, min_chars=1, least=20)
+        policy = Digest(see_results=after, see_crowded=crowded, digest_above_chars=1, least=20)
         holds_for_every_window(_longer(said), policy)
 
     @given(conversations(max_turns=5, min_turns=3))
@@ -373,7 +365,7 @@ class TestMasking:
     @pytest.mark.req("AC-40", "AC-44")
     def test_a_result_three_calls_have_seen_becomes_the_documented_line(self) -> None:
         said = turns(("ask", {}, FILLER), *idle(3))
-        seen = windows(said, Masking())
+        seen = windows(said, Masking(mask_observations_after=3))
         assert [last(w, 2) == FILLER for w in seen[1:]] == [True, True, True, False]
         assert last(seen[-1], 2) == (
             f"[Tool text result, {len(FILLER)} chars, hash={said[2].content_hash[:8]}; "
@@ -385,25 +377,31 @@ class TestMasking:
     def test_the_line_says_what_sort_of_result_it_was(self) -> None:
         data = json.dumps([{"id": n} for n in range(90)])
         assert "structured result" in last(
-            windows(turns(("a", {}, data), *idle(3)), Masking())[-1], 2
+            windows(turns(("a", {}, data), *idle(3)), Masking(mask_observations_after=3))[-1], 2
         )
 
     @pytest.mark.req("AC-37")
     def test_errors_are_kept_unless_they_are_not_wanted(self) -> None:
         said = turns(("a", {}, FILLER + "PermissionError: no"), *idle(3))
-        assert last(windows(said, Masking())[-1], 2).endswith("]\nPermissionError: no")
-        assert last(windows(said, Masking(keep_errors=False))[-1], 2).endswith("]")
+        assert last(windows(said, Masking(mask_observations_after=3))[-1], 2).endswith(
+            "]\nPermissionError: no"
+        )
+        assert last(
+            windows(said, Masking(mask_observations_after=3, preserve_errors=False))[-1], 2
+        ).endswith("]")
 
     @pytest.mark.req("AC-43", "AC-38")
     def test_small_results_and_all_that_is_no_result_stay(self) -> None:
         said = turns(("a", {}, "short"), *idle(5), task=FILLER)
-        assert windows(said, Masking())[-1].messages == tuple(said)
+        assert windows(said, Masking(mask_observations_after=3))[-1].messages == tuple(said)
 
     @given(conversations(max_turns=6), st.integers(1, 4))
     def test_every_window_is_valid_sticky_and_the_same_again(
         self, said: list[Message], after: int
     ) -> None:
-        holds_for_every_window(_longer(said), Masking(after=after, min_chars=1))
+        holds_for_every_window(
+            _longer(said), Masking(mask_observations_after=after, min_masked_chars=1)
+        )
 
 
 def _longer(said: list[Message]) -> list[Message]:

@@ -10,10 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.window.reading_back import decode
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
-from windlass.window.encode import clean, decode, decode_rows, encode, encode_rows
+from windlass.window.encode import decode_rows, encode, encode_rows
 from windlass.window.encode.jsontext import NotPlain, Number, parse
+from windlass.window.encode.output import clean
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
@@ -292,8 +294,8 @@ class TestLossless:
 
     def test_small_ones_stay(self) -> None:
         text = json.dumps(FLIGHTS)
-        assert one_result(text, Lossless(min_chars=len(text) + 1)).text == text
-        assert one_result(text, Lossless(min_chars=len(text))).text != text
+        assert one_result(text, Lossless(lossless=len(text) + 1)).text == text
+        assert one_result(text, Lossless(lossless=len(text))).text != text
         assert one_result(text, Lossless(max_chars=len(text) - 1)).text == text
 
     def test_output_is_cleaned_if_wanted(self) -> None:
@@ -346,7 +348,9 @@ class TestLegends:
         assert third.startswith("[JSON without quotes]\n")
 
     def test_what_is_not_shown_any_more_tells_nothing(self) -> None:
-        first, second = results(FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(after=1, min_chars=1)])
+        first, second = results(
+            FLIGHTS * 2, FLIGHTS * 3, edits=[Masking(mask_observations_after=1, min_masked_chars=1)]
+        )
         assert "table" not in first
         assert second.startswith("[JSON without quotes; table")
 

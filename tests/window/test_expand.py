@@ -19,7 +19,7 @@ SAID = [user("Go"), assistant("", calls=[CALL]), tool(CALL, RESULT), assistant("
 @pytest.mark.req("AC-2")
 def test_an_original_comes_back_once_when_what_only_it_holds_is_named() -> None:
     said = [*SAID, assistant("z"), user("What of #W123?"), assistant("Open."), user("And #W123?")]
-    seen = windows(said, Masking(after=1), Expand())
+    seen = windows(said, Masking(mask_observations_after=1), Expand())
     assert seen[-3].inserts == ()
     assert texts(seen[-2])[-2:] == [
         "What of #W123?",
@@ -31,8 +31,14 @@ def test_an_original_comes_back_once_when_what_only_it_holds_is_named() -> None:
 
 def test_nothing_comes_back_that_is_in_view_unknown_or_too_large() -> None:
     in_view = windows([*SAID, assistant("z"), user("What of #W123?")], Expand())
-    unknown = windows([*SAID, assistant("z"), user("What of #W9?")], Masking(1), Expand())
-    large = windows([*SAID, assistant("z"), user("What of #W123?")], Masking(1), Expand(10))
+    unknown = windows(
+        [*SAID, assistant("z"), user("What of #W9?")], Masking(mask_observations_after=1), Expand()
+    )
+    large = windows(
+        [*SAID, assistant("z"), user("What of #W123?")],
+        Masking(mask_observations_after=1),
+        Expand(10),
+    )
     assert [seen[-1].inserts for seen in (in_view, unknown, large)] == [(), (), ()]
 
 
@@ -48,4 +54,4 @@ def test_every_window_is_valid_sticky_and_replayed(messages: list[Message]) -> N
         elif message.role == "user" and number:
             more = [Text(f"What of order_{number}?")]
         named.append(message.with_parts(*message.parts, *more))
-    holds_for_every_window(named, Masking(after=1), Expand())
+    holds_for_every_window(named, Masking(mask_observations_after=1), Expand())

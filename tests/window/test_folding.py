@@ -24,7 +24,7 @@ FOUND = json.dumps(
 def test_a_pair_becomes_the_documented_line_behind_the_assistants_words() -> None:
     said = [user("Sort"), assistant("I search.", calls=[SEARCH]), tool(SEARCH, FOUND)]
     said += [assistant("x"), user("y")]
-    seen = windows(said, Folding(1))
+    seen = windows(said, Folding(fold_after=1))
     assert seen[1].messages == tuple(said[:3])
     assert seen[2].messages == (
         said[0],
@@ -43,7 +43,7 @@ def test_calls_made_at_once_fold_to_a_line_each() -> None:
     calls = [ToolCall("a", "read", '{"path": "a.py", "limit": 9}'), ToolCall("b", "run", "{}")]
     said = [user("Go"), assistant("", calls=calls), tool(calls[1], "Error: no such file\n" * 30)]
     said += [tool(calls[0], "import os\n" * 40), assistant("x"), user("y")]
-    told = windows(said, Folding(1))[-1].messages[1].text.split("\n")
+    told = windows(said, Folding(fold_after=1))[-1].messages[1].text.split("\n")
     assert told[0].startswith(
         '[Turn 1] read(path="a.py", limit=9) -> import os (40 lines); result_'
     )
@@ -56,9 +56,9 @@ def test_names_that_nothing_else_holds_are_kept_and_others_are_not() -> None:
     call = ToolCall("c", "orders", '{"for": "all"}')
     said = [user("Ask for user_ann_22"), assistant("", calls=[call]), tool(call, result)]
     said += [assistant("x"), user("y")]
-    told = windows(said, Folding(1))[-1].messages[1].text
+    told = windows(said, Folding(fold_after=1))[-1].messages[1].text
     assert told.endswith("\nAlso named: #W7463")
-    bounded = windows(said, Folding(1, names_chars=3))[-1].messages[1].text
+    bounded = windows(said, Folding(fold_after=1, names_chars=3))[-1].messages[1].text
     assert "#W7463" not in bounded
 
 
@@ -67,15 +67,15 @@ def test_a_pair_that_is_pinned_or_signed_waits() -> None:
     said = [user("Sort"), assistant(sign, "I search.", calls=[SEARCH]), tool(SEARCH, FOUND)]
     call = ToolCall("c2", "look", "{}")
     said += [assistant("x", calls=[call]), tool(call, "ok")]
-    assert windows(said, Folding(1))[-1].messages == tuple(said)
+    assert windows(said, Folding(fold_after=1))[-1].messages == tuple(said)
     said += [assistant("x"), user("y"), assistant("z"), user("w")]
-    assert windows(said, Folding(1))[-1].messages[1].parts[0] != sign
+    assert windows(said, Folding(fold_after=1))[-1].messages[1].parts[0] != sign
 
 
 def test_a_small_pair_stays() -> None:
     call = ToolCall("c2", "look", "{}")
     said = [user("a"), assistant("", calls=[call]), tool(call, "ok"), assistant("x"), user("y")]
-    assert windows(said, Folding(1))[-1].messages == tuple(said)
+    assert windows(said, Folding(fold_after=1))[-1].messages == tuple(said)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,9 @@ def test_every_window_is_valid_small_sticky_and_replayed(
         m.with_parts(*m.parts, Text("name_1 path/to/file.py text " * 20)) if m.role == "tool" else m
         for m in messages
     ]
-    for window in holds_for_every_window(longer, Folding(after, names, min_chars=0)):
+    for window in holds_for_every_window(
+        longer, Folding(fold_after=after, names_chars=names, min_chars=0)
+    ):
         for entry in window.entries:
             text = entry.item.message.text
             if entry.item.message.role == "assistant" and text:

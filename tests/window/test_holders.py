@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
 from windlass.window.entries import Item
-from windlass.window.holders import Holders, Said
+from windlass.window.holders import Holders, ShownNames
 from windlass.window.names import names_in
 from windlass.window.policies import loops
 from windlass.window.policies.loops import Loops
@@ -29,10 +29,10 @@ def test_holders_are_those_that_show_a_name(
 ) -> None:
     holders, shown = Holders(), dict[int, Message | None]()
     for step in steps:
-        holders.put({at: Said(message) for at, message in step.items()})
+        holders.put({at: ShownNames(message) for at, message in step.items()})
         shown |= step
     shown |= instead
-    over = {at: Said(message) for at, message in instead.items()}
+    over = {at: ShownNames(message) for at, message in instead.items()}
     names = {at: names_in(message) if message else frozenset() for at, message in shown.items()}
     others = [held for at, held in names.items() if at != but]
     assert holders.left(POOL, over, but) == [

@@ -28,7 +28,7 @@ def turn(number: int, result: str, said: str = "I look.", arguments: str = "{}")
 def test_a_folded_call_keeps_its_line_and_the_names_that_nothing_newer_says() -> None:
     said = [user("Go."), *turn(1, f"a heading\nREF_1 REF_2 {FILLER}"), *turn(2, "short")]
     said += turn(3, "REF_2 is it")
-    seen = windows(said, Folding(after=1), Listed())
+    seen = windows(said, Folding(fold_after=1), Listed())
     line = texts(seen[2])[1]
     assert line.startswith("I look.\n[Turn 1] look() -> a heading (2 lines); result_")
     assert line.endswith("\nAlso named: REF_1 REF_2")
@@ -43,13 +43,15 @@ def test_a_result_full_of_names_is_no_reason_to_look() -> None:
     many = " ".join(f"NAME_{number:03}" for number in range(60))
     said = [user("Go."), *turn(1, f"a heading\nREF_1 {FILLER}"), *turn(2, "short")]
     for result, told in (("REF_1", False), (f"{many} REF_1", True)):
-        shown = windows([*said, *turn(3, result)], Folding(after=1), Listed())[-1]
+        shown = windows([*said, *turn(3, result)], Folding(fold_after=1), Listed())[-1]
         assert ("\nAlso named: REF_1" in texts(shown)[1]) == told
 
 
 def test_a_digest_stays_as_it_was_written() -> None:
     said = [user("Go."), *turn(1, f"REF_1 REF_2 {FILLER}"), *turn(2, "short"), *turn(3, "REF_2")]
-    assert texts(windows(said, Digest(min_chars=200), Listed())[-1])[2].endswith("\nREF_1 REF_2")
+    assert texts(windows(said, Digest(digest_above_chars=200), Listed())[-1])[2].endswith(
+        "\nREF_1 REF_2"
+    )
 
 
 def test_it_is_asked_where_the_prices_have_no_cache() -> None:
@@ -73,7 +75,10 @@ def test_no_name_leaves_the_view(turns: list[tuple[list[str], list[str], bool]])
     for number, (spoken, found, is_long) in enumerate(turns):
         result = f"{' '.join(found)} {FILLER if is_long else 'short'}"
         said += turn(number, result, f"I look. {' '.join(spoken)}")
-    for policies in ((Digest(), Folding(after=3), Listed()), (Folding(after=2), Listed())):
+    for policies in (
+        (Digest(), Folding(fold_after=3), Listed()),
+        (Folding(fold_after=2), Listed()),
+    ):
         seen = holds_for_every_window(said, *policies)
         for window in seen:
             until = max(int(entry.item.id.removeprefix("id")) for entry in window.entries) + 1

@@ -245,4 +245,4 @@ def test_every_window_is_valid_small_sticky_and_replayed(
         if is_answer:
             told.append(user(retry_text(f"no {n}", number)))
             number += 1
-    holds_for_every_window(told, Loops(limit, 50, same))
+    holds_for_every_window(told, Loops(loop_history_limit=limit, attempt_chars=50, same_calls=same))

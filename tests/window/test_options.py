@@ -12,12 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
+from windlass.cascade.options import meanings_of
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course
 from windlass.window.entries import Item
-from windlass.window.options import OPTIONS, Compress, Decay, Policy, options_of, over, plain
+from windlass.window.options import BLOCKS, OPTIONS, Policy, options_of, over, plain
+from windlass.window.policies.compress import CompressOptions
+from windlass.window.policies.decay import DecayOptions
 from windlass.window.policies.digest import Digest
+from windlass.window.policies.images import Images
+from windlass.window.policies.sliding import Sliding
 from windlass.window.profiles import ABOUT, PROFILES, Profile
 from windlass.window.steps import steps
 from windlass.wire.openai import check_sequence
@@ -34,10 +39,10 @@ def names(policy: Policy, **more: Any) -> list[str]:
 
 
 class TestProfiles:
-    def test_each_says_every_option(self) -> None:
+    def test_each_has_a_purpose(self) -> None:
         assert set(PROFILES) == set(ABOUT) == set(get_args(Profile))
         for name, options in PROFILES.items():
-            assert set(options) | {"profile"} == set(OPTIONS)
+            assert set(options) <= set(OPTIONS)
             assert Policy.of(name).profile == name
 
     @pytest.mark.req("AC-32", "AC-33", "AC-34", "AC-35", "AC-36", "AC-37")
@@ -62,7 +67,7 @@ class TestProfiles:
     def test_default_sees_results_once_and_cuts_only_what_is_large(self) -> None:
         assert (DEFAULT.see_results, DEFAULT.images_after, DEFAULT.lossless) == (1, 2, 400)
         assert DEFAULT.mask_observations_after is None
-        assert DEFAULT.compress == Compress(above_chars=32_000, max_result_tokens=8_000)
+        assert DEFAULT.compress == CompressOptions(above_chars=32_000, max_result_tokens=8_000)
         assert DEFAULT.decay is None
         assert not any([DEFAULT.expand, DEFAULT.shorten_arguments, DEFAULT.fold_subtasks])
 
@@ -86,10 +91,10 @@ class TestMaking:
 
     @pytest.mark.req("CE-35")
     def test_blocks_are_merged_key_by_key(self) -> None:
-        assert Policy.of({"decay": True}).decay == Decay(full=4, fold=6)
-        assert Policy.of({"decay": {"full": 2}}).decay == Decay(full=2, fold=6)
+        assert Policy.of({"decay": True}).decay == DecayOptions(full=4, fold=6)
+        assert Policy.of({"decay": {"full": 2}}).decay == DecayOptions(full=2, fold=6)
         made = Policy.of({"profile": "spec", "compress": {"file_lines": 3}}).compress
-        assert made == Compress(
+        assert made == CompressOptions(
             above_chars=1_500, max_result_tokens=3_000, by_kind=True, file_lines=3
         )
         kept = Policy.of({"profile": "spec", "compress": True}).compress
@@ -122,11 +127,10 @@ class TestMaking:
         assert "\n" not in str(refused.value)
 
     def test_every_option_says_what_it_means(self) -> None:
-        for block in (Policy, Compress, Decay):
-            for option in options_of(block).values():
-                meaning = option.metadata["meaning"]
-                assert meaning.endswith(".")
-                assert meaning[0].isupper()
+        for block in (Policy, *BLOCKS):
+            meanings = meanings_of(block)
+            assert list(meanings) == list(options_of(block))
+            assert all(meaning.endswith(".") for meaning in meanings.values())
 
     def test_settings_are_plain_and_make_the_same_policy(self) -> None:
         for name in PROFILES:
@@ -138,7 +142,7 @@ class TestMaking:
         assert Policy(window=1).key == DEFAULT.key
         assert len({Policy.of(name).key for name in PROFILES}) == len(PROFILES)
         assert changed(window=6).key != DEFAULT.key
-        same = {**PROFILES["lean"], "profile": "default"}
+        same = {**Policy.of("lean").settings(), "profile": "default"}
         assert Policy.of(same).key == Policy.of("lean").key
 
     @given(st.dictionaries(st.sampled_from("abc"), st.integers() | st.none()))
@@ -152,7 +156,7 @@ class TestSteps:
     @pytest.mark.req("AC-45")
     def test_not_enabled_there_are_none(self) -> None:
         assert names(Policy(enabled=False)) == []
-        everything = Policy(enabled=False, expand=True, decay=Decay(), fold_after=1)
+        everything = Policy(enabled=False, expand=True, decay=DecayOptions(), fold_after=1)
         assert names(everything) == []
 
     @pytest.mark.req("CA-2", "CA-3")
@@ -160,7 +164,8 @@ class TestSteps:
         kept = Policy(enabled=False, keep_recent_turns=3, keep_recent_images=2)
         images, sliding = steps(kept)
         assert (images.name, sliding.name) == ("images", "sliding")
-        assert (images.keep, images.after, sliding.turns) == (2, None, 3)  # type: ignore[attr-defined]
+        assert images == Images(images_after=None, keep_recent_images=2)
+        assert sliding == Sliding(keep_recent_turns=3)
 
     def test_default(self) -> None:
         assert names(DEFAULT) == [
@@ -191,7 +196,7 @@ class TestSteps:
         for option, on, name in (
             ("mask_observations_after", 3, "masking"),
             ("fold_after", 4, "folding"),
-            ("decay", Decay(), "decay"),
+            ("decay", DecayOptions(), "decay"),
             ("fold_subtasks", True, "subtasks"),
             ("shorten_arguments", True, "arguments"),
             ("keep_recent_turns", 9, "sliding"),
@@ -205,7 +210,7 @@ class TestSteps:
             changed(
                 mask_observations_after=3,
                 fold_after=4,
-                decay=Decay(),
+                decay=DecayOptions(),
                 fold_subtasks=True,
                 shorten_arguments=True,
                 keep_recent_turns=9,
@@ -217,17 +222,20 @@ class TestSteps:
 
     def test_numbers_reach_their_policies(self) -> None:
         by_name: dict[str, Any] = {each.name: each for each in steps(Policy.of("spec"))}
-        assert (by_name["masking"].after, by_name["masking"].min_chars) == (3, 200)
-        assert (by_name["reasoning"].after, by_name["reasoning"].max_chars) == (5, 2_000)
-        assert (by_name["loops"].limit, by_name["loops"].attempt_chars) == (3, 500)
+        assert (
+            by_name["masking"].mask_observations_after,
+            by_name["masking"].min_masked_chars,
+        ) == (3, 200)
+        assert (by_name["reasoning"].window, by_name["reasoning"].reasoning_max_chars) == (5, 2_000)
+        assert (by_name["loops"].loop_history_limit, by_name["loops"].attempt_chars) == (3, 500)
         made = Policy.of({"see_results": 2, "see_reads": 7, "share_text": 0.2})
         (digest,) = (each for each in steps(made) if each.name == "digest")
-        assert (digest.after, digest.reads_after, digest.share_text) == (2, 7, 0.2)  # type: ignore[attr-defined]
+        assert (digest.see_results, digest.see_reads, digest.share_text) == (2, 7, 0.2)  # type: ignore[attr-defined]
 
     def test_without_a_cache_what_was_seen_stays_longer(self) -> None:
         def seen(policy: Policy, *, caches: bool) -> tuple[int, int, int]:
             (made,) = (each for each in steps(policy, caches=caches) if isinstance(each, Digest))
-            return made.reads_after, made.shell_reads_after, made.crowded_after
+            return made.see_reads, made.see_shell_reads, made.see_crowded
 
         assert seen(Policy(), caches=True) == (8, 2, 2)
         assert seen(Policy(), caches=False) == (16, 12, 16)

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.window.reading_back import resolve
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Policy, Window
+from windlass.window.course import Course, Window, WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.names import names_said
 from windlass.window.originals import reference
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.masking import Masking
-from windlass.window.policies.repeats import Repeats, resolve
+from windlass.window.policies.repeats import Repeats
 from windlass.wire.openai import check_sequence
 
 BLOCKS = [
@@ -25,7 +26,7 @@ BLOCKS = [
 ]
 
 
-def run(results: Sequence[Sequence[str]], policies: Sequence[Policy]) -> list[Window]:
+def run(results: Sequence[Sequence[str]], policies: Sequence[WindowPolicy]) -> list[Window]:
     """The windows of a course in which each turn's calls have these results."""
     course = Course(policies)
     spoken: list[Message] = [user("go")]
@@ -86,7 +87,9 @@ class TestRepeats:
     @settings(max_examples=30)
     @given(st.lists(st.lists(texts(), min_size=1, max_size=2), min_size=1, max_size=6))
     def test_what_is_referred_to_is_shown_for_three_calls(self, results: list[list[str]]) -> None:
-        windows = run(results, [Lossless(), Repeats(), Masking(after=1, min_chars=0)])
+        windows = run(
+            results, [Lossless(), Repeats(), Masking(mask_observations_after=1, min_masked_chars=0)]
+        )
         for window in windows:
             shown = {
                 reference(e.item.message): e.because
@@ -194,13 +197,13 @@ class TestRepeats:
 
     def test_what_is_masked_is_no_source(self) -> None:
         results = [[BLOCKS[3]], ["a"], ["b"], [BLOCKS[3]]]
-        window = run(results, [Masking(after=1), Repeats()])[-1]
+        window = run(results, [Masking(mask_observations_after=1), Repeats()])[-1]
         assert window.entries[2].because == "mask"
         assert window.entries[8].because is None
 
     def test_the_source_is_pinned(self) -> None:
         results = [[BLOCKS[3]], [BLOCKS[3]], ["a"], ["b"], ["c"], ["d"]]
-        windows = run(results, [Repeats(keep=3), Masking(after=2)])
+        windows = run(results, [Repeats(keep=3), Masking(mask_observations_after=2)])
         kept = [window.entries[2].because for window in windows[2:]]
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
 

@@ -22,7 +22,6 @@ from windlass.tokens import size
 from windlass.window import names
 from windlass.window.course import Course, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
-from windlass.window.memo import Recent
 from windlass.window.options import Policy
 from windlass.window.steps import steps
 from windlass.wire import anthropic, gemini, openai_chat
@@ -83,7 +82,7 @@ def test_every_call_is_valid_where_texts_are_read_in_part(
     said = items(conversation(numbers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(names, "MOST_READ", 40)
-        patch.setattr(names, "_LOOKED", Recent(names._look, most=8, chars=1_000))
+        patch.setattr(names, "_looked", names._look.__wrapped__)
         for window, _ in walked(made(options), said):
             check_sequence(window.messages)
             assert problems(window.messages, "openai") == []

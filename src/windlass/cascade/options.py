@@ -7,10 +7,14 @@ phase is the affair of `layers`.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from functools import cache, partial
+from inspect import cleandoc, getsource
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_origin
 
 from pydantic import AfterValidator, Field, Strict, create_model, model_validator
 
@@ -36,8 +40,8 @@ from windlass.selection.options import (
     SIMILARITY_THRESHOLD,
     Strategy,
 )
-from windlass.window.options import OPTIONS, Kind, Policy, options_of
-from windlass.window.profiles import PROFILES, Commit, Profile
+from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
+from windlass.window.profiles import Commit, Profile
 
 # ---- choosing a context ----------------------------------------------------------------
 
@@ -125,43 +129,67 @@ def _switchable(part: Any) -> Any:
     return form[part]
 
 
-def _type_of(kind: Kind) -> Any:
+def _type_of(option: Option) -> Any:
     """What pydantic holds the value of an option against."""
-    if isinstance(kind, tuple):
-        return Literal[kind]
-    if isinstance(kind, type):
-        return _switchable(BLOCKS[kind]) | None
-    share = Annotated[float, Strict(), Field(gt=0, le=1)]
-    number = Annotated[int, Strict(), Field(ge=0)]
-    factor = Annotated[float, Strict(), Field(ge=1)]
-    types: dict[str, Any] = {
-        "yes": YesNo,
-        "count": Count,
-        "count or null": Count | None,
-        "factor or null": factor | None,
-        "number": number,
-        "share": share,
-    }
-    return types[kind]
+    if option.is_block:
+        return _switchable(BLOCK_PARTS[option.kind]) | None
+    kind: Any = option.kind
+    if get_origin(kind) is Literal:
+        return kind
+    bounds = option.bounds
+    limits = Field(ge=bounds.ge, gt=bounds.gt, le=bounds.le) if bounds else Field()
+    value: Any = Annotated[kind, Strict(), limits]
+    return value | None if option.optional else value
 
 
 def _options_part(name: str, options: type, doc: str) -> Any:
     """The part of a cascade that has the options of a dataclass."""
     declared: dict[str, Any] = {}
     for key, option in options_of(options).items():
-        default = PROFILES["default"].get(key, "default") if options is Policy else option.default
-        described = Field(default=default, description=option.metadata["meaning"])
-        declared[key] = (_type_of(option.metadata["kind"]), described)
+        described = partial(_describe, options=options, name=key)
+        declared[key] = (
+            _type_of(option),
+            Field(default=plain(option.default), json_schema_extra=described),
+        )
     return create_model(name, __base__=Part, __doc__=doc, __module__=__name__, **declared)
 
 
-BLOCKS: Final[dict[type, type[Part]]] = {}
+def _describe(schema: dict[str, Any], *, options: type, name: str) -> None:
+    """Put what an option means into its schema; reading it takes too long for every start."""
+    schema["description"] = first_paragraph(meanings_of(options)[name])
+
+
+def first_paragraph(prose: str) -> str:
+    """The first paragraph of a text, in one line."""
+    return " ".join(prose.split("\n\n", maxsplit=1)[0].split())
+
+
+@cache
+def meanings_of(options: type) -> Mapping[str, str]:
+    """What each option of `Policy` or of one of its blocks means: the prose under its field.
+
+    The first paragraph says it in one sentence.
+    """
+    return {
+        under.target.id: cleandoc(prose.value.value)
+        for group, _ in groups_of(options)
+        for under, prose in pairwise(_body_of(group))
+        if isinstance(under, ast.AnnAssign) and isinstance(under.target, ast.Name)
+        if isinstance(prose, ast.Expr) and isinstance(prose.value, ast.Constant)
+        if isinstance(prose.value.value, str)
+    }
+
+
+def _body_of(group: type) -> list[ast.stmt]:
+    """The statements of a class as they are written."""
+    (written,) = ast.parse(getsource(group)).body
+    assert isinstance(written, ast.ClassDef)
+    return written.body
+
+
+BLOCK_PARTS: Final[dict[type, type[Part]]] = {}
 """The options that are objects of options, as parts of a cascade."""
-BLOCKS.update(
-    (kind, _options_part(kind.__name__, kind, str(kind.__doc__)))
-    for option in OPTIONS.values()
-    if isinstance(kind := option.metadata["kind"], type)
-)
+BLOCK_PARTS.update((kind, _options_part(kind.__name__, kind, str(kind.__doc__))) for kind in BLOCKS)
 
 INTRA: Final[type[Part]] = _options_part(
     "IntraContext", Policy, "How the calls of a phase are shortened."

@@ -86,7 +86,7 @@ _HOMES: Final = {
     "inject_from": "a source",
 }
 _OFF: Final = frozenset(
-    name for name, option in WINDOW_OPTIONS.items() if option.metadata["kind"] == "count or null"
+    name for name, option in WINDOW_OPTIONS.items() if option.optional and option.kind is int
 )
 _SHOWN: Final = 60
 

@@ -449,8 +449,9 @@ def trust(
 
 @app.command()
 def policies(
-    name: Annotated[str | None, typer.Argument(help="A profile: all its options.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A profile: its options.")] = None,
     *,
+    every: Annotated[bool, typer.Option("--all", help="Also options that are rarely on.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the profiles of windows, or print the options of one."""
@@ -459,4 +460,4 @@ def policies(
     if name is None:
         policies_command(as_json=as_json)
     else:
-        policy_command(name, as_json=as_json)
+        policy_command(name, every=every, as_json=as_json)

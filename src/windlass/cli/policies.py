@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from windlass.cascade.options import first_paragraph, meanings_of
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import UsageError, did_you_mean
-from windlass.window.options import Policy, options_of
-from windlass.window.profiles import ABOUT, PROFILES
+from windlass.window.options import OPTIONS, Policy
+from windlass.window.profiles import ABOUT, PROFILES, RARE
 
 
 def policies_command(*, as_json: bool) -> None:
@@ -23,7 +24,7 @@ def policies_command(*, as_json: bool) -> None:
         for name, options in settings.items()
     ]
     print_table("", ["profile", "what it is for", "other than the default"], rows)
-    out.print("\nwindlass policies NAME prints every option of one")
+    out.print("\nwindlass policies NAME prints the options of one")
 
 
 def _other(options: Mapping[str, Any], default: Mapping[str, Any], at: str = "") -> Iterator[str]:
@@ -35,25 +36,35 @@ def _other(options: Mapping[str, Any], default: Mapping[str, Any], at: str = "")
             yield f"{at}{key} {json.dumps(value)}"
 
 
-def policy_command(name: str, *, as_json: bool) -> None:
-    """Print the options of a profile, with what they mean."""
+def policy_command(name: str, *, every: bool, as_json: bool) -> None:
+    """Print the options of a profile, with what they mean; `every`: also those rarely on."""
     if name not in PROFILES:
         raise UsageError(f"there is no profile {name!r}; {did_you_mean(name, PROFILES)}")
     settings = Policy.of(name).settings()
     if as_json:
         print_json(settings)
         return
-    for line in _yaml(settings, Policy):
+    hidden = frozenset() if every or name == "spec" else RARE
+    for line in _yaml(settings, Policy, hidden):
         out.print(line, markup=False)
+    if hidden:
+        out.print(
+            "# windlass policies NAME --all also prints options that are rarely on", markup=False
+        )
 
 
-def _yaml(settings: Mapping[str, Any], options: type, indent: str = "") -> Iterator[str]:
+def _yaml(
+    settings: Mapping[str, Any], options: type, hidden: Container[str], inside: str = ""
+) -> Iterator[str]:
     """The options as YAML that a cascade can take over, each with its meaning."""
-    for name, option in options_of(options).items():
-        value, kind = settings[name], option.metadata["kind"]
-        meaning = f"# {option.metadata['meaning']}"
+    indent = "  " if inside else ""
+    for name, meaning in meanings_of(options).items():
+        value = settings[name]
+        if f"{inside}{name}" in hidden:
+            continue
+        comment = f"# {first_paragraph(meaning)}"
         if isinstance(value, dict):
-            yield f"{indent}{name}:  {meaning}"
-            yield from _yaml(value, kind, indent + "  ")
+            yield f"{indent}{name}:  {comment}"
+            yield from _yaml(value, OPTIONS[name].kind, hidden, f"{name}.")
         else:
-            yield f"{f'{indent}{name}: {json.dumps(value)}':<32}  {meaning}"
+            yield f"{f'{indent}{name}: {json.dumps(value)}':<32}  {comment}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windlass.prompts import selector_text
-from windlass.selection.rank import UnitChoice
+from windlass.selection.rank import ChosenUnits
 from windlass.selection.scoring import Picked, Scored, Selecting, SelectionRequest, cut
 
 MENU_LINES: Final = 100
@@ -100,7 +100,7 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
     return MenuAnswer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
 
 
-def _combined(request: SelectionRequest, found: Scored, read: MenuAnswer) -> UnitChoice:
+def _combined(request: SelectionRequest, found: Scored, read: MenuAnswer) -> ChosenUnits:
     """The picks first, of doubtful ones a part; then the rest by score."""
     options, units = request.options, request.index.units
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))

@@ -168,12 +168,12 @@ def likelihood(mentions: Mentions, spreading: Spreading) -> Scores:
     lengths = mentions.lengths
     whole = float(lengths.sum()) or 1.0
     ratio = np.zeros_like(lengths)
-    said = np.empty_like(lengths)
+    mentioned = np.empty_like(lengths)
     for places, counts in mentions.words:
-        said[:] = 0
-        said[places] = np.minimum(counts, np.float32(_SAID_AT_MOST))
-        expected = _PRIOR * float(said.sum()) / whole
-        ratio += np.log(1 + spreading.of(said) / np.float32(expected))
+        mentioned[:] = 0
+        mentioned[places] = np.minimum(counts, np.float32(_SAID_AT_MOST))
+        expected = _PRIOR * float(mentioned.sum()) / whole
+        ratio += np.log(1 + spreading.of(mentioned) / np.float32(expected))
     around = np.log(1 + spreading.of(lengths) / np.float32(_PRIOR))
     ratio -= np.float32(len(mentions.words)) * around
     power = _LIKELY * min(1.0, _FEW_WORDS / len(mentions.words))
@@ -192,16 +192,11 @@ def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: int) ->
     return fits
 
 
-def spread(scores: Scores, tokens: Scores, shape: SpreadShape) -> Scores:
-    """The scores, and those of neighbours, each fading with its distance.
+class Spreading:
+    """How scores spread over the messages of one session, in one shape.
 
     The distance of two messages is counted in messages, and in tokens where they are long.
     """
-    return Spreading(tokens, shape).of(scores)
-
-
-class Spreading:
-    """How scores spread over the messages of one session, in one shape."""
 
     def __init__(self, tokens: Scores, shape: SpreadShape) -> None:
         gaps = np.zeros_like(tokens)
@@ -289,7 +284,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitChoice:
+class ChosenUnits:
     """Which units were chosen, by place, in session order; and which did not fit, best first."""
 
     chosen: tuple[int, ...]
@@ -308,7 +303,7 @@ def fill(
     *,
     first: Sequence[int] = (),
     alike: Sequence[object] | None = None,
-) -> UnitChoice:
+) -> ChosenUnits:
     """Take units in the given order while they fit the budget of tokens and `most` messages.
 
     A unit that does not fit is passed over for smaller ones. `first` are taken before the
@@ -319,14 +314,14 @@ def fill(
     count = 0
     chosen: dict[int, None] = {}
     left_out: list[int] = []
-    said: set[object] = set()
+    taken: set[object] = set()
     tokens, starts = units.tokens, units.starts
     least = min(tokens, default=0)
     for at in _after(first, order):
         if left < least or (most is not None and count >= most):
             break
         name = alike[at] if alike is not None else None
-        if at in chosen or (name is not None and name in said):
+        if at in chosen or (name is not None and name in taken):
             continue
         end = starts[at + 1] if at + 1 < len(starts) else units.messages
         size = end - starts[at]
@@ -335,10 +330,10 @@ def fill(
                 left_out.append(at)
             continue
         chosen[at] = None
-        said.add(name)
+        taken.add(name)
         left -= tokens[at]
         count += size
-    return UnitChoice(tuple(sorted(chosen)), tuple(left_out), budget - left)
+    return ChosenUnits(tuple(sorted(chosen)), tuple(left_out), budget - left)
 
 
 def _after(first: Sequence[int], order: Iterator[int]) -> Iterator[int]:

@@ -17,7 +17,7 @@ from windlass.selection import rank
 from windlass.selection.embeddings import Embedder
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
-from windlass.selection.rank import Relevance, Scores, UnitChoice
+from windlass.selection.rank import ChosenUnits, Relevance, Scores
 from windlass.selection.words import asks_about
 
 
@@ -101,7 +101,7 @@ class Scored:
         """The units, best first."""
         return rank.best_first(self.by_unit)
 
-    def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> UnitChoice:
+    def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """What fits the budget, best first; `first` before all others."""
         index = self.request.index
         said = [text or None for text in index.said]
@@ -117,7 +117,7 @@ class Picked:
     """
 
     scored: Scored
-    choice: UnitChoice
+    choice: ChosenUnits
     strategy: str
     note: str = ""
     asked: frozenset[int] = frozenset()

@@ -18,7 +18,7 @@ from windlass.tokens import size
 from windlass.window.decision import Decision, Ledger
 from windlass.window.draft import Draft
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.holders import Holders, Said
+from windlass.window.holders import Holders, ShownNames
 from windlass.window.laid import NOTHING, Laid
 from windlass.window.originals import RECALL, reference
 from windlass.window.planner import Planner, Planning, carry_out
@@ -26,7 +26,7 @@ from windlass.window.proposals import Facts, Proposal, Want
 from windlass.window.standing import Standing
 
 
-class Policy(Protocol):
+class WindowPolicy(Protocol):
     """Proposes what the next call should see differently. Pure: it keeps nothing."""
 
     @property
@@ -81,7 +81,7 @@ class Course:
         laid: The blocks of injectors in the last request; to be set anew for each call.
     """
 
-    policies: Sequence[Policy] = ()
+    policies: Sequence[WindowPolicy] = ()
     count: Callable[[Message], int] = size
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     back: Callable[[Message], str] = reference
@@ -248,7 +248,7 @@ class Course:
                 self.saved += self.count(entry.message) - left
                 self.standing.change(at, after, edit)
                 if at in self.names:
-                    self.names.put({at: Said(after.message if after else None)})
+                    self.names.put({at: ShownNames(after.message if after else None)})
         self._draft = None
 
     def recount(self) -> None:
@@ -344,6 +344,6 @@ class Course:
             self._place(one.entry)
             self.first_user, self.last_user = spoke  # nobody said it
             if self.uses_names:
-                self.names.put({len(self.items) - 1: Said(one.item.message)})
+                self.names.put({len(self.items) - 1: ShownNames(one.item.message)})
         self.calls += 1
         self._starts.append(len(self.items))

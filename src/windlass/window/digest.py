@@ -41,8 +41,8 @@ _CLOCK: Final = re.compile(r"\d\d?:\d\d(?::\d\d)?")
 _SIGNED: Final = frozenset(":./@#")
 """What a name has that is neither a `snake`, a `code`, a number nor a date nor a `uuid`."""
 _KEPT_CHARS: Final = 50_000
-"""Of texts of at most so many characters it is remembered what was told and kept: an offer that
-waits is written when it is made and again when it is taken."""
+"""Of texts of at most so many characters the digest is remembered: an offer that waits is
+written when it is made and again when it is taken."""
 _SHAPE: Final = re.compile("|".join(f"(?P<{kind}>{shape})$" for kind, shape in _SHAPES))
 ORDER: Final = (
     *("id", "place", "snake", "date", "number", "dotted"),
@@ -100,8 +100,8 @@ def kind_of_name(name: str) -> str:
             return "place"
         if not dot and _CLOCK.fullmatch(name):
             return "date"
-    found = _SHAPE.match(name)
-    return (found and found.lastgroup) or "code"
+    match = _SHAPE.match(name)
+    return (match and match.lastgroup) or "code"
 
 
 def error_lines(text: str, room: int, words: str = "") -> str:
@@ -161,13 +161,7 @@ def chars_of(names: Collection[str]) -> int:
     return len("".join(names)) + len(names)  # to sum lengths takes twice as long
 
 
-def digest(text: str, room: int, left: Sequence[str], *, errors: int = 0) -> str:
-    """What of `text` is worth `room` characters: error lines, then names. See `told_and_kept`."""
-    told, kept = told_and_kept(text, room, left, errors=errors)
-    return "\n".join(filter(None, (told, " ".join(kept))))
-
-
-def told_and_kept(
+def digest(
     text: str,
     room: int,
     left: Sequence[str],
@@ -175,8 +169,8 @@ def told_and_kept(
     errors: int = 0,
     order: tuple[str, ...] = ORDER,
     task: frozenset[str] = frozenset(),
-) -> tuple[str, list[str]]:
-    """What of `text` is worth `room` characters: the lines that report an error, and names.
+) -> str:
+    """What of `text` is worth `room` characters: the lines that report an error, then names.
 
     Args:
         text: What was said.
@@ -186,13 +180,12 @@ def told_and_kept(
         order: Kinds of names, the first to be kept first.
         task: Words; among names of a kind, those that share one of them go first.
     """
-    find = _told_and_kept if len(text) <= _KEPT_CHARS else _told_and_kept.__wrapped__
-    told, kept = find(text, room, tuple(left), errors, order=order, task=task)
-    return told, list(kept)
+    find = _digest if len(text) <= _KEPT_CHARS else _digest.__wrapped__
+    return find(text, room, tuple(left), errors, order=order, task=task)
 
 
 @lru_cache(maxsize=64)
-def _told_and_kept(
+def _digest(
     text: str,
     room: int,
     left: tuple[str, ...],
@@ -200,18 +193,18 @@ def _told_and_kept(
     *,
     order: tuple[str, ...],
     task: frozenset[str],
-) -> tuple[str, Sequence[str]]:
-    told = error_lines(looked_at(text), min(errors, room), words_said(text)) if errors else ""
-    room -= len(told)
-    if chars_of(left) > room:
-        return told, _chosen(left, room, told, order, task)
-    return told, _alone(left, told)
+) -> str:
+    lines = error_lines(looked_at(text), min(errors, room), words_said(text)) if errors else ""
+    room -= len(lines)
+    crowded = chars_of(left) > room
+    names = _chosen(left, room, lines, order, task) if crowded else _alone(left, lines)
+    return "\n".join(filter(None, (lines, " ".join(names))))
 
 
-def _alone(names: Sequence[str], told: str) -> list[str]:
+def _alone(names: Sequence[str], lines: str) -> list[str]:
     """The names that stand neither in what is told nor in another of them."""
-    text = " ".join((told, *names))
-    at = len(told) + 1
+    text = " ".join((lines, *names))
+    at = len(lines) + 1
     kept: list[str] = []
     for name in names:
         if text.find(name) == at:
@@ -221,7 +214,7 @@ def _alone(names: Sequence[str], told: str) -> list[str]:
 
 
 def _chosen(
-    names: Sequence[str], room: int, told: str, order: tuple[str, ...], task: frozenset[str]
+    names: Sequence[str], room: int, text: str, order: tuple[str, ...], task: frozenset[str]
 ) -> list[str]:
     """Those of the names that are worth the room, in their order."""
     of_kind: dict[str, list[str]] = {kind: [] for kind in order}
@@ -234,8 +227,8 @@ def _chosen(
         if task and chars_of(left) > room:
             left[:] = _by_task(left, task)
         for name in left:
-            if len(name) < room and name not in told:
-                told += " " + name
+            if len(name) < room and name not in text:
+                text += " " + name
                 room -= len(name) + 1
                 chosen.add(name)
                 if room <= MIN_CHARS:

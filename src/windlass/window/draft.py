@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
-from windlass.window.holders import NONE, Said
+from windlass.window.holders import NONE, ShownNames
 from windlass.window.proposals import Facts, Want
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Draft:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._entries: dict[int, Entry | None] = {}
-        self._said: dict[int, Said] = {}
+        self._said: dict[int, ShownNames] = {}
         self.edits: dict[int, Edit] = {}
         self.decided: list[Edit] = []
         """The edits of this step in the order in which they were made."""
@@ -60,7 +60,7 @@ class Draft:
         if course.uses_names:
             for at in self.fresh:
                 entry = course.entries[at]
-                self._said[at] = Said(entry.message if entry else None)
+                self._said[at] = ShownNames(entry.message if entry else None)
 
     # ---- reading -------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Draft:
             self._entries[at] = after
             self.edits[at] = edit
             if self._course.uses_names:
-                self._said[at] = Said(after.message if after else None)
+                self._said[at] = ShownNames(after.message if after else None)
 
     @property
     def entries(self) -> Mapping[int, Entry | None]:
@@ -308,7 +308,7 @@ class Draft:
         return self._entries
 
     @property
-    def said(self) -> Mapping[int, Said]:
+    def said(self) -> Mapping[int, ShownNames]:
         """The names in what this step shows anew or differently, by position."""
         return self._said
 

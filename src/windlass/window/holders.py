@@ -23,7 +23,7 @@ _YOUNG: Final = 8
 NONE: Final[frozenset[str]] = frozenset()
 
 
-class Said:
+class ShownNames:
     """The names of one message as it is shown, worked out when they are asked for."""
 
     def __init__(self, message: Message | None) -> None:
@@ -42,14 +42,14 @@ class Holders:
     """The names in what is shown, by position."""
 
     def __init__(self) -> None:
-        self._said: dict[int, Said] = {}
-        self._young: dict[int, Said] = {}
+        self._said: dict[int, ShownNames] = {}
+        self._young: dict[int, ShownNames] = {}
         self._counts: Counter[str] = Counter()
         """How many of the messages that are not young hold a name; no zeros."""
 
-    def put(self, said: Mapping[int, Said]) -> None:
+    def put(self, shown: Mapping[int, ShownNames]) -> None:
         """Show these from now on, in the place of what was shown there."""
-        for at, new in said.items():
+        for at, new in shown.items():
             old = self._said.get(at)
             self._said[at] = new
             if old is None or at in self._young:
@@ -72,23 +72,23 @@ class Holders:
         return at in self._said
 
     def among(
-        self, names: Iterable[str], instead: Mapping[int, Said], but: Collection[int] = ()
+        self, names: Iterable[str], instead: Mapping[int, ShownNames], but: Collection[int] = ()
     ) -> Counter[str]:
         """How many messages hold each of the names; those that none holds are left out.
 
         `instead` is shown in the place of what stands here; the positions `but` do not count.
         """
-        asked = frozenset(names)
-        found = Counter({name: self._counts[name] for name in self._counts.keys() & asked})
+        searched = frozenset(names)
+        counts = Counter({name: self._counts[name] for name in self._counts.keys() & searched})
         for at in {*instead, *but}:
             if at in self._said and at not in self._young:
-                found.subtract(asked.intersection(self._said[at].names))
-        for at, said in {**self._young, **instead}.items():
+                counts.subtract(searched.intersection(self._said[at].names))
+        for at, shown in {**self._young, **instead}.items():
             if at not in but:
-                found.update(asked.intersection(said.names))
-        return found
+                counts.update(searched.intersection(shown.names))
+        return counts
 
-    def left(self, names: Iterable[str], instead: Mapping[int, Said], but: int) -> list[str]:
+    def left(self, names: Iterable[str], instead: Mapping[int, ShownNames], but: int) -> list[str]:
         """Those of the names that nothing shown holds but the message at `but`, in their order."""
         counts = self._counts
         gone = [
@@ -107,8 +107,8 @@ class Holders:
                 for name in names
                 if counts.get(name, 0) == sum([name in lost for lost in gone])
             }
-        for at, said in {**self._young, **instead}.items():
+        for at, shown in {**self._young, **instead}.items():
             if at != but:
-                for name in said.names & left.keys():
+                for name in shown.names & left.keys():
                     del left[name]
         return list(left)

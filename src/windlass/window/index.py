@@ -1,25 +1,31 @@
-"""Where lines are shown, and which lines of files: looked up instead of searched for.
+"""Where lines are shown: looked up instead of searched for.
 
 An index holds what calls have seen, grows by what is new, and forgets nothing; whether what
 it finds is still shown is asked when it is used. It knows nothing of when a repeat is worth
-a reference, or a read is out of date.
+a reference. Numbers that tools write before the lines of a file are told apart from the lines: a
+file that was changed is shown again with other numbers before the same lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, compress, count
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
-from windlass.window.failures import has_failed
-from windlass.window.gutters import bare_lines, moved, number_of, shift_between
-from windlass.window.kinds import Lines, touched
 from windlass.window.references import REFERENCE
 
+_NUMBER: Final = re.compile(r"( *+)(\d{1,18}+)(?=[→\t:|])")
+_ENDS: Final = re.compile(r"\n(?: *+\d++[→\t:|])?+")
+"""The end of a line, with the number before the next one."""
+_NUMBERED: Final = re.compile(r"\n *+\d++[→\t:|]")
+_HEAD: Final = 1_000
+"""Characters in which a text that numbers its lines begins to: to look for numbers at the end of
+every line takes six times as long as to split it."""
 RUN: Final = 4
 """Lines that a run has at least."""
 _WIDE: Final = 3
@@ -36,7 +42,7 @@ _LINES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LineRun:
     """Lines of a new text that the message at `at` shows, all of them.
 
     `start` counts the new text's lines from 0; `first` is the number, from 1, of the line
@@ -95,19 +101,19 @@ class LineIndex:
                 return at
         return None
 
-    def runs(self, draft: Draft, text: str) -> Iterator[Run]:
+    def runs(self, draft: Draft, text: str) -> Iterator[LineRun]:
         """The longest runs of its lines that one message shows, in order, none overlapping."""
-        known = self._runs
-        if not known:
+        places = self._runs
+        if not places:
             return
         keys = keys_of(text)
-        asked: dict[int, _Lines | None] = {}
+        lines_at: dict[int, _Lines | None] = {}
         lines: list[str] = []
         done = 0
-        for start in compress(count(), map(known.__contains__, keys)):
+        for start in compress(count(), map(places.__contains__, keys)):
             if start < done:
                 continue
-            sources = self._sources(draft, keys[start], asked)
+            sources = self._sources(draft, keys[start], lines_at)
             if not sources:
                 continue
             lines = lines or text.split("\n")
@@ -122,21 +128,21 @@ class LineIndex:
         return entry is not None and entry.message is self._shown[at]
 
     def _sources(
-        self, draft: Draft, key: int, asked: dict[int, _Lines | None]
+        self, draft: Draft, key: int, lines_at: dict[int, _Lines | None]
     ) -> list[tuple[int, int, _Lines]]:
         """Where lines with this key are shown now: position, line, and all lines there.
 
-        The newest comes first. `asked`: what is known of positions that were asked for before.
+        The newest comes first. `lines_at`: what is known of positions that were asked for before.
         """
-        found: list[tuple[int, int, _Lines]] = []
+        sources: list[tuple[int, int, _Lines]] = []
         for place in (self._runs[key], *reversed(self._before.get(key, ()))):
             at = place // _LINES
-            if at not in asked:
-                asked[at] = self._lines(draft, at)
-            lines = asked[at]
+            if at not in lines_at:
+                lines_at[at] = self._lines(draft, at)
+            lines = lines_at[at]
             if lines is not None:
-                found.append((at, place % _LINES, lines))
-        return found
+                sources.append((at, place % _LINES, lines))
+        return sources
 
     def _lines(self, draft: Draft, at: int) -> _Lines | None:
         """The lines of the message at this position; None: it is not shown now."""
@@ -173,9 +179,9 @@ def keys_of(text: str) -> Sequence[int]:
 
 def _longest(
     sources: Iterable[tuple[int, int, _Lines]], lines: Sequence[str], free: range, start: int
-) -> Run | None:
+) -> LineRun | None:
     """The longest run among the free lines around `start` that one of the sources shows."""
-    best: Run | None = None
+    best: LineRun | None = None
     for at, place, (shown, numbers) in sources:
         shift = shift_between(shown[place], lines[start])
         if shift is None:
@@ -199,7 +205,7 @@ def _longest(
         if shift and last - first >= RUN:
             first, last, numbered = _numbered(lines, range(first, last))
         if last - first >= RUN and (best is None or last - first > best.count):
-            best = Run(first, last - first, at, numbers[first + ahead], numbered)
+            best = LineRun(first, last - first, at, numbers[first + ahead], numbered)
     return best
 
 
@@ -224,81 +230,42 @@ def _numbers(lines: Sequence[str]) -> list[int]:
     """The number of each line where some stand for several."""
     stands_for = [1] * len(lines)
     for at, line in enumerate(lines):
-        found = REFERENCE.fullmatch(line) if line.startswith("[") else None
-        if found:
-            stands_for[at] = int(found[1])
+        match = REFERENCE.fullmatch(line) if line.startswith("[") else None
+        if match:
+            stands_for[at] = int(match[1])
     return list(accumulate(stands_for[:-1], initial=1))
 
 
-class ReadIndex:
-    """Which results show which lines of a file."""
-
-    def __init__(self) -> None:
-        self._upto = 0
-        self._reads: dict[str, dict[int, Lines]] = {}
-
-    def grow(self, draft: Draft) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self.add(draft, at)
-        self._upto = draft.fresh.start
-
-    def add(self, draft: Draft, at: int) -> None:
-        """Take in the result at this position, if its call read lines of a file."""
-        call = draft.call(at)
-        if call is None:
-            return
-        read = touched(call, draft.facts(call.name)).reads
-        if read is not None:
-            self._reads.setdefault(read.path, {})[at] = read
-
-    def of(self, path: str) -> Mapping[int, Lines]:
-        """The results that show lines of the file, by position."""
-        return self._reads.get(path, {})
-
-    def forget(self, path: str, at: int) -> None:
-        """A result that shows its lines no more need not be looked at again."""
-        self._reads[path].pop(at, None)
+def bare_lines(text: str) -> list[str]:
+    """The lines of a text without the numbers before them, where it begins with such lines."""
+    if not _NUMBERED.search(f"\n{text[:_HEAD]}"):
+        return text.split("\n")
+    return _ENDS.split(f"\n{text}")[1:]
 
 
-class WriteIndex:
-    """Which results tell of writes to a file that no later write has replaced."""
-
-    def __init__(self) -> None:
-        self._upto = 0
-        self._writes: dict[str, list[int]] = {}
-
-    def grow(self, draft: Draft) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self._add(draft, at)
-        self._upto = draft.fresh.start
-
-    def _add(self, draft: Draft, at: int) -> None:
-        wrote = write_at(draft, at)
-        if wrote is None:
-            return
-        standing = self._writes.setdefault(wrote.path, [])
-        if wrote.whole:  # calls of one reply do not know of each other
-            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
-        standing.append(at)
-
-    def of(self, path: str) -> Sequence[int]:
-        """The results that tell of such writes to the file, by position, oldest first."""
-        return self._writes.get(path, ())
+def number_of(line: str) -> int | None:
+    """The number before a line; None: there is none."""
+    match = _NUMBER.match(line)
+    return int(match[2]) if match else None
 
 
-class Wrote(NamedTuple):
-    """A file that was written; `whole`: all that was in it before is gone."""
+def moved(line: str, by: int) -> str:
+    """The line with the number before it raised; the line itself where there is none.
 
-    path: str
-    whole: bool
+    A number that is padded to a width keeps it.
+    """
+    match = _NUMBER.match(line)
+    if match is None:
+        return line
+    number = str(int(match[2]) + by)
+    return (number.rjust(match.end()) if match[1] else number) + line[match.end() :]
 
 
-def write_at(draft: Draft, at: int) -> Wrote | None:
-    """What the call wrote whose result this is, if it did and shows no failure."""
-    call = draft.call(at)
-    if call is None or has_failed(draft.item(at).message):
+def shift_between(shown: str, line: str) -> int | None:
+    """By how much the number before `shown` is raised to make it `line`; None: nothing does."""
+    if shown == line:
+        return 0
+    before, now = number_of(shown), number_of(line)
+    if before is None or now is None or before == now or moved(shown, now - before) != line:
         return None
-    told = touched(call, draft.facts(call.name))
-    return Wrote(told.writes, told.whole) if told.writes else None
+    return now - before

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import filterfalse, islice
 from math import ceil
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.messages import ToolCall
 from windlass.window.proposals import Facts
@@ -23,18 +23,7 @@ from windlass.window.shell import Shell, read_shell
 Kind: TypeAlias = Literal[
     "search", "file", "command", "api", "json", "log", "listing", "diff", "table", "text"
 ]
-KINDS: Final[tuple[Kind, ...]] = (
-    "search",
-    "file",
-    "command",
-    "api",
-    "json",
-    "log",
-    "listing",
-    "diff",
-    "table",
-    "text",
-)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 DATA: Final[frozenset[Kind]] = frozenset({"search", "api", "json", "table", "text"})
 """Kinds that are data: nobody patches them or counts their lines. The others stay letter for
 letter."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import compress
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from windlass.messages import Message
-from windlass.window.encode.counts import is_count
-from windlass.window.encode.legend import is_head
-from windlass.window.memo import Recent
+from windlass.window.encode.legend import is_count, is_head
 from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
@@ -109,7 +108,7 @@ def names_said(text: str) -> Mapping[str, None]:
 
     JSON is read without its escapes, and lines that refer to another result are left out.
     """
-    return _LOOKED.of(text).names
+    return _looked(text).names
 
 
 def words_said(text: str) -> str:
@@ -117,14 +116,7 @@ def words_said(text: str) -> str:
 
     Words end at white space, quotes and brackets.
     """
-    return _LOOKED.of(text).words
-
-
-def known(text: str, other: str, names: Iterable[str]) -> None:
-    """Say that a text is another one and these names of it, with spaces: it need not be read."""
-    found = dict(names_said(other))
-    found.update(dict.fromkeys(names))
-    _LOOKED.know(text, _Looked(MappingProxyType(found), text))
+    return _looked(text).words
 
 
 def _told(text: str) -> str:
@@ -144,6 +136,11 @@ def looked_at(text: str) -> str:
     return f"{text[: MOST_READ * 3 // 4]}\n{text[-MOST_READ // 4 :]}"
 
 
+def _looked(text: str) -> _Looked:
+    return _look(text) if len(text) <= _MEMO_CHARS else _look.__wrapped__(text)
+
+
+@lru_cache(maxsize=_MEMO_TEXTS)
 def _look(text: str) -> _Looked:
     text = looked_at(text)
     if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
@@ -170,9 +167,6 @@ def _of_pair(word: str) -> str:
     if key.endswith(_ID) and value.isalpha() and value not in _CONSTANTS:
         return word
     return value
-
-
-_LOOKED: Final = Recent(_look, most=_MEMO_TEXTS, chars=_MEMO_CHARS)
 
 
 def names_in(message: Message) -> AbstractSet[str]:

@@ -46,10 +46,10 @@ def file_name(message: Message) -> str:
 
 def matching(ref: str, hashes: Iterable[str]) -> list[str]:
     """The content hashes, each once, that begin as a reference does (with four digits or more)."""
-    wanted = ref.strip().removeprefix(REF)
-    if len(wanted) < _FEWEST:
+    digits = ref.strip().removeprefix(REF)
+    if len(digits) < _FEWEST:
         return []
-    return list(dict.fromkeys(each for each in hashes if each.startswith(wanted)))
+    return list(dict.fromkeys(each for each in hashes if each.startswith(digits)))
 
 
 def meant(ref: str, hashes: Iterable[str]) -> str:
@@ -57,12 +57,12 @@ def meant(ref: str, hashes: Iterable[str]) -> str:
 
     Raises KeyError with the end of a sentence: nothing, or more than one, begins so.
     """
-    found = matching(ref, hashes)
-    if not found:
+    matches = matching(ref, hashes)
+    if not matches:
         raise KeyError("none has it")
-    if len(found) > 1:
-        raise KeyError(f"several have it: {', '.join(REF + each for each in found)}")
-    return found[0]
+    if len(matches) > 1:
+        raise KeyError(f"several have it: {', '.join(REF + each for each in matches)}")
+    return matches[0]
 
 
 def said(message: Message) -> str:
@@ -80,20 +80,20 @@ def asked_for(part: str) -> Mapping[str, str]:
     >>> asked_for("logs[0].text 1-90 /Error/")
     {'grep': 'Error', 'lines': '1-90', 'path': 'logs[0].text'}
     """
-    asked: dict[str, str] = {}
+    options: dict[str, str] = {}
     left = part.strip()
     ends = next((end for end in _ENDS if left.endswith(end)), None)
-    if ends and (found := _GREP.search(left)):
-        grep = left[found.end() : len(left) - len(ends)]
+    if ends and (match := _GREP.search(left)):
+        grep = left[match.end() : len(left) - len(ends)]
         if grep:
-            asked["grep"] = grep if ends == "/" else f"(?i){grep}"
-            left = left[: found.start()].rstrip()
-    if found := _LINES.search(left):
-        asked["lines"] = found[1]
-        left = left[: found.start()].rstrip()
+            options["grep"] = grep if ends == "/" else f"(?i){grep}"
+            left = left[: match.start()].rstrip()
+    if match := _LINES.search(left):
+        options["lines"] = match[1]
+        left = left[: match.start()].rstrip()
     if left:
-        asked["path"] = left
-    return asked
+        options["path"] = left
+    return options
 
 
 def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path: str = "") -> str:
@@ -111,10 +111,10 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
     """
     if len(part) > _MOST_PART:
         raise ValueError(f"a part is asked for in at most {_MOST_PART:,} characters")
-    asked = asked_for(part)
+    options = asked_for(part)
     grep, lines, path = (
-        said or asked.get(name, "")
-        for name, said in (("grep", grep), ("lines", lines), ("path", path))
+        given or options.get(name, "")
+        for name, given in (("grep", grep), ("lines", lines), ("path", path))
     )
     if path:
         text = _at_path(text, path)
@@ -132,8 +132,8 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         first, text = max(first, 1), "\n".join(among)
     if grep:
         return _matching_lines(text, grep, first)
-    told = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
-    return _cut("\n".join(told))
+    numbered = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
+    return _cut("\n".join(numbered))
 
 
 def _matching_lines(text: str, grep: str, first: int) -> str:
@@ -142,15 +142,15 @@ def _matching_lines(text: str, grep: str, first: int) -> str:
         pattern = compiled(grep, in_lines=True)
     except BadPattern as error:
         raise ValueError(f"grep {_short(grep)!r} {error}") from error
-    told: list[str] = []
+    lines: list[str] = []
     chars = 0
-    for found in pattern.lines(text):
+    for match in pattern.lines(text):
         if chars > MOST_CHARS:
-            told.append(f"[more lines match, from line {found.number + first - 1} on]")
+            lines.append(f"[more lines match, from line {match.number + first - 1} on]")
             break
-        told.append(f"{found.number + first - 1}: {_around(found.text, found.at)}")
-        chars += len(told[-1]) + 1
-    return "\n".join(told) or _NO_LINE
+        lines.append(f"{match.number + first - 1}: {_around(match.text, match.at)}")
+        chars += len(lines[-1]) + 1
+    return "\n".join(lines) or _NO_LINE
 
 
 def _short(text: str) -> str:

@@ -1,7 +1,7 @@
-"""The profiles: sets of options with names. Every number of a profile stands here and nowhere else.
+"""The profiles: sets of options with names, each where it differs from the defaults.
 
-`default` says every option; the others say what they have otherwise. What a user writes goes
-before what the profile says.
+The defaults stand with the options, in `policies` and `options`. What a user writes goes
+before what a profile says.
 """
 
 from __future__ import annotations
@@ -12,58 +12,9 @@ from typing import Any, Final, Literal, TypeAlias
 Profile: TypeAlias = Literal["default", "lean", "careful", "spec"]
 Commit: TypeAlias = Literal["priced", "at_once"]
 
-_DEFAULT: Final[Mapping[str, Any]] = {
-    "enabled": True,
-    "commit": "priced",
-    "guard": None,
-    "window": 1,
-    "mask_observations_after": None,
-    "min_masked_chars": 200,
-    "preserve_reasoning": True,
-    "preserve_errors": True,
-    "see_results": 1,
-    "see_reads": 8,
-    "see_shell_reads": 2,
-    "see_crowded": 2,
-    "see_named": 8,
-    "most_waiting": 16_000,
-    "most_crowded": 8_000,
-    "without_cache": {
-        "see_reads": 16,
-        "see_shell_reads": 12,
-        "see_crowded": 16,
-        "most_crowded": 16_000,
-    },
-    "digest_above_chars": 200,
-    "share_records": 0.5,
-    "most_records": 4_000,
-    "share_text": 0.3,
-    "most_text": 1_200,
-    "error_chars": 300,
-    "lossless": 400,
-    "repeats": True,
-    "supersede": True,
-    "supersede_writes": True,
-    "compress": {"above_chars": 32_000, "max_result_tokens": 8_000, "passed_lines": 20},
-    "images_after": 2,
-    "reasoning_max_chars": 2_000,
-    "fold_after": None,
-    "fold_subtasks": False,
-    "shorten_arguments": False,
-    "decay": None,
-    "compress_loops": True,
-    "loop_history_limit": 3,
-    "attempt_chars": 500,
-    "keep_recent_turns": 0,
-    "keep_recent_images": 0,
-    "max_input_tokens": None,
-    "expand": False,
-}
-
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "default": _DEFAULT,
+    "default": {},
     "lean": {
-        **_DEFAULT,
         "see_reads": 3,
         "see_shell_reads": 1,
         "see_crowded": 1,
@@ -73,7 +24,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "attempt_chars": 200,
     },
     "careful": {
-        **_DEFAULT,
         "window": 5,
         "see_reads": 16,
         "see_shell_reads": 8,
@@ -87,7 +37,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "images_after": 4,
     },
     "spec": {
-        **_DEFAULT,
         "window": 5,
         "mask_observations_after": 3,
         "see_results": None,
@@ -100,7 +49,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "compress": {"above_chars": 1_500, "max_result_tokens": 3_000, "by_kind": True},
     },
 }
-"""From a profile's name to its options; `default` is what holds where none is named."""
+"""From a profile's name to the options that it has otherwise."""
 
 ABOUT: Final[Mapping[str, str]] = {
     "default": "results are digested once they were seen, files that were read stay a few turns",
@@ -109,3 +58,27 @@ ABOUT: Final[Mapping[str, str]] = {
     "spec": "the documented numbers: window 5, observations masked after 3 turns",
 }
 """What each profile is for, in half a sentence."""
+
+RARE: Final = frozenset(
+    {
+        "guard",
+        "mask_observations_after",
+        "min_masked_chars",
+        "fold_after",
+        "fold_subtasks",
+        "shorten_arguments",
+        "decay",
+        "expand",
+        "compress.by_kind",
+        "compress.search_results",
+        "compress.search_chars",
+        "compress.file_lines",
+        "compress.file_chars",
+        "compress.code_head",
+        "compress.code_tail",
+        "compress.code_chars",
+        "compress.api_chars",
+        "compress.other_chars",
+    }
+)
+"""Options that no profile but `spec` turns on: lists show them only when asked for all."""

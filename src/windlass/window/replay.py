@@ -68,8 +68,8 @@ def _fold(entries: Sequence[Entry], calls: Collection[str]) -> list[Entry]:
         if any(call.id in calls for call in message.tool_calls):
             gone.update(call.id for call in message.tool_calls)
             lines = [folded_pair(call, results.get(call.id)) for call in message.tool_calls]
-            said = [message.text] if message.text else []
-            text = Message("assistant", (Text("\n".join(said + lines)),), name=message.name)
+            words = [message.text] if message.text else []
+            text = Message("assistant", (Text("\n".join(words + lines)),), name=message.name)
             shown.append(replace(entry, message=text, because="fold"))
         else:
             shown.append(entry)
@@ -102,7 +102,7 @@ def folded_pair(call: ToolCall, result: Message | None) -> str:
         arguments = call.parsed()
     except ValueError:
         arguments = {}
-    told = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
+    given = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
     if result is None:
         outcome = "no result"
     else:
@@ -110,7 +110,7 @@ def folded_pair(call: ToolCall, result: Message | None) -> str:
         if result.pictures:
             names = "; ".join(picture.describe() for picture in result.pictures)
             outcome += f" and [Image: {names}]"
-    return f"[Called {call.name}({told}) -> {outcome}]"
+    return f"[Called {call.name}({given}) -> {outcome}]"
 
 
 def _short(value: object) -> str:
@@ -136,5 +136,5 @@ def text_only(entry: Entry, because: str) -> Entry:
     """An assistant's words without the calls it made, for where their results are not shown."""
     if not entry.message.tool_calls:
         return entry
-    said = Message("assistant", (Text(entry.message.text),), name=entry.message.name)
-    return replace(entry, message=said, because=because)
+    words = Message("assistant", (Text(entry.message.text),), name=entry.message.name)
+    return replace(entry, message=words, because=because)

@@ -34,8 +34,8 @@ def last_turns(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
     kept = [entry for turn in turns(entries)[-count:] for entry in turn]
     before = entries[: len(entries) - len(kept)]
     if kept and kept[0].message.role != "user":
-        asked = (entry for entry in reversed(before) if entry.message.role == "user")
-        kept[:0] = [entry for entry in (next(asked, None),) if entry is not None]
+        questions = (entry for entry in reversed(before) if entry.message.role == "user")
+        kept[:0] = [entry for entry in (next(questions, None),) if entry is not None]
     return tuple(kept)
 
 

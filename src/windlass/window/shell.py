@@ -85,8 +85,8 @@ def read_shell(command: str) -> Shell:
     return Shell(kind, writes=wrote.writes, whole=wrote.whole)
 
 
-def with_body(command: str, told: Callable[[str], str]) -> str:
-    """The command with what `told` makes of the text of the here-document it begins with."""
+def with_body(command: str, change: Callable[[str], str]) -> str:
+    """The command with what `change` makes of the text of the here-document it begins with."""
     here = _BEGINNING.search(command) if _HEREDOC.match(command) else None
     if here is None:
         return command
@@ -95,7 +95,7 @@ def with_body(command: str, told: Callable[[str], str]) -> str:
     for line in command[start:].split("\n"):
         bare = line.strip()
         if bare == word:
-            return f"{command[:start]}{told(command[start:end])}\n{command[end:]}"
+            return f"{command[:start]}{change(command[start:end])}\n{command[end:]}"
         at += len(line) + 1
         if bare:
             end = at  # blank lines before the word that ends it are no part of the text
@@ -107,11 +107,11 @@ def _jobs(command: str) -> list[list[list[str]]] | None:
     jobs: list[list[list[str]]] = [[[]]]
     word = ""
     end = 0
-    for found in _TOKEN.finditer(command):
-        if found.start() != end:
+    for token in _TOKEN.finditer(command):
+        if token.start() != end:
             return None  # an open quote
-        end = found.end()
-        piece = found[0]
+        end = token.end()
+        piece = token[0]
         if piece.isspace() and piece != "\n":
             word = _close(jobs, word)
         elif piece in ("||", "&&", ";", "\n", "&", "|"):
@@ -180,9 +180,9 @@ def _of_words(words: list[str]) -> Shell:
 
 
 def _written(words: list[str]) -> Shell:
-    told = " ".join(words)
-    found = re.search(r"(?<![\d&])(>>?)\s*([^\s&>]+)$", told)
-    return Shell("command", writes=found[2], whole=found[1] == ">") if found else _PLAIN
+    text = " ".join(words)
+    match = re.search(r"(?<![\d&])(>>?)\s*([^\s&>]+)$", text)
+    return Shell("command", writes=match[2], whole=match[1] == ">") if match else _PLAIN
 
 
 def _git(verb: str) -> ShellKind:
@@ -197,19 +197,19 @@ def _is_sed(words: list[str]) -> bool:
 
 def _cut(words: list[str]) -> tuple[int, int] | None:
     """The lines that `sed -n A,Bp` or `head -n N` let through, 0 for the end; None: unknown."""
-    told = " ".join(words[1:])
+    text = " ".join(words[1:])
     if _is_sed(words):
-        found = _SED.fullmatch(words[2]) if len(words) > 2 else None  # noqa: PLR2004
-        if not found:
+        match = _SED.fullmatch(words[2]) if len(words) > 2 else None  # noqa: PLR2004
+        if not match:
             return None
-        last = found[2] or found[1]
-        return int(found[1]), 0 if last == "$" else int(last)
+        last = match[2] or match[1]
+        return int(match[1]), 0 if last == "$" else int(last)
     if words[0] != "head":
         return (1, 0) if words[0] in ("cat", "nl") and len(words) < 3 else None  # noqa: PLR2004
-    counted = _COUNT.match(told)
+    counted = _COUNT.match(text)
     if counted:
         return 1, int(counted[1] or counted[2])
-    return None if told.startswith("-") else (1, 10)
+    return None if text.startswith("-") else (1, 10)
 
 
 def _has_glob(name: str) -> bool:

@@ -7,11 +7,13 @@ then what the whole window may hold. Each works on what those before it left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from windlass.caching.prices import Prices
-from windlass.window import course
+from windlass.window.course import WindowPolicy
 from windlass.window.entries import Item
-from windlass.window.options import Policy, plain
+from windlass.window.options import Policy
 from windlass.window.planner import Planner
 from windlass.window.policies.arguments import Arguments
 from windlass.window.policies.budget import OnExceed, TokenBudget
@@ -32,6 +34,8 @@ from windlass.window.policies.sliding import Sliding
 from windlass.window.policies.subtasks import Subtasks
 from windlass.window.policies.supersede import Supersede
 
+P = TypeVar("P")
+
 
 def steps(
     policy: Policy,
@@ -41,7 +45,7 @@ def steps(
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
     where: Callable[[Item, int], str | None] | None = None,
-) -> tuple[course.Policy, ...]:
+) -> tuple[WindowPolicy, ...]:
     """What a course with this policy asks at each call, in order.
 
     Args:
@@ -55,87 +59,59 @@ def steps(
         on_exceed: What is done above the limit.
         where: The path of the file of a picture, by its message and its number in it.
     """
-    policy = policy if caches else policy.uncached()
-    shortened = (*_fresh(policy, window_tokens), *_aged(policy)) if policy.enabled else ()
-    if policy.enabled and policy.repeats and not caches:
-        shortened += (Listed(),)
-    return (*shortened, *_whole(policy, limit, on_exceed, where))
+    if not caches:
+        policy = policy.uncached()
+    policies = [*_shortening(policy, window_tokens, caches=caches)] if policy.enabled else []
+    images_after = policy.images_after if policy.enabled else None
+    if images_after is not None or policy.keep_recent_images:
+        policies.append(_made(Images, policy, images_after=images_after, where=where))
+    if policy.keep_recent_turns:
+        policies.append(_made(Sliding, policy))
+    most = policy.max_input_tokens if limit is None else limit
+    if most is not None:
+        policies.append(TokenBudget(most, on_exceed))
+    if policy.enabled and policy.expand:
+        policies.append(Expand())
+    return tuple(policies)
 
 
-def _fresh(policy: Policy, window_tokens: int) -> Iterator[course.Policy]:
-    """What looks at messages before they are first sent."""
+def _made(kind: type[P], options: Any, **more: Any) -> P:
+    """A policy with those of the options that it reads."""
+    names = [each.name for each in fields(kind) if hasattr(options, each.name)]  # type: ignore[arg-type]
+    return kind(**{**{name: getattr(options, name) for name in names}, **more})
+
+
+def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator[WindowPolicy]:
+    """What is asked only where windows are shortened: about what is new, then about what ages."""
     if policy.compress_loops:
-        yield Loops(limit=policy.loop_history_limit, attempt_chars=policy.attempt_chars)
+        yield _made(Loops, policy)
     if policy.lossless is not None:
-        yield Lossless(min_chars=policy.lossless)
+        yield _made(Lossless, policy)
     if policy.repeats:
         yield Repeats()
     if policy.compress is not None:
-        options = plain(policy.compress)
-        adapts = options.pop("adapt")
-        yield Compress(**options, window_tokens=window_tokens if adapts else 0)
+        adapts = policy.compress.adapt
+        yield _made(Compress, policy.compress, window_tokens=window_tokens if adapts else 0)
     if policy.supersede:
         yield Supersede()  # after what cuts: a read that was cut supersedes nothing
     if policy.supersede_writes:
         yield Rewrites()
-
-
-def _aged(policy: Policy) -> Iterator[course.Policy]:
-    """What looks at messages that calls have seen."""
     if policy.see_results is not None:
-        yield Digest(
-            after=policy.see_results,
-            reads_after=policy.see_reads,
-            shell_reads_after=policy.see_shell_reads,
-            crowded_after=policy.see_crowded,
-            named_within=policy.see_named,
-            most_waiting=policy.most_waiting,
-            most_crowded=policy.most_crowded,
-            min_chars=policy.digest_above_chars,
-            share_records=policy.share_records,
-            most_records=policy.most_records,
-            share_text=policy.share_text,
-            most_text=policy.most_text,
-            keep_errors=policy.preserve_errors,
-            error_chars=policy.error_chars,
-        )
+        yield _made(Digest, policy)
     if policy.mask_observations_after is not None:
-        yield Masking(
-            after=policy.mask_observations_after,
-            min_chars=policy.min_masked_chars,
-            keep_errors=policy.preserve_errors,
-            error_chars=policy.error_chars,
-        )
-    kept = policy.reasoning_max_chars if policy.preserve_reasoning else policy.min_masked_chars
-    if kept is not None:
-        yield Reasoning(after=policy.window, max_chars=kept)
+        yield _made(Masking, policy)
+    if policy.reasoning_max_chars is not None or not policy.preserve_reasoning:
+        yield _made(Reasoning, policy)
     if policy.fold_after is not None:
-        yield Folding(after=policy.fold_after)
+        yield _made(Folding, policy)
     if policy.decay is not None:
-        yield Decay(full=policy.decay.full, fold=policy.decay.fold)
+        yield _made(Decay, policy.decay)
     if policy.fold_subtasks:
         yield Subtasks()
     if policy.shorten_arguments:
-        yield Arguments(after=policy.window)
-
-
-def _whole(
-    policy: Policy,
-    limit: int | None,
-    on_exceed: OnExceed,
-    where: Callable[[Item, int], str | None] | None,
-) -> Iterator[course.Policy]:
-    """What looks at the window as a whole; what the user keeps and limits holds always."""
-    images_after = policy.images_after if policy.enabled else None
-    if images_after is not None or policy.keep_recent_images:
-        yield Images(after=images_after, keep=policy.keep_recent_images or None, where=where)
-    if policy.keep_recent_turns:
-        yield Sliding(turns=policy.keep_recent_turns)
-    most = policy.max_input_tokens if limit is None else limit
-    if most is not None:
-        yield TokenBudget(limit=most, on_exceed=on_exceed)
-    if policy.enabled and policy.expand:
-        yield Expand()
+        yield _made(Arguments, policy)
+    if policy.repeats and not caches:
+        yield Listed()
 
 
 def planner_of(policy: Policy, prices: Prices, *, tells: bool = False) -> Planner | None:

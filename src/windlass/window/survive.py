@@ -47,38 +47,38 @@ def flat(text: str, chars: int) -> str:
     return line + "..." if len(text) > chars * 4 else line
 
 
-def head_tail(text: str, chars: int, told: str, *, head: float = 0.6) -> str:
-    """The head and tail of a text, `chars` characters in all, with `told` between them.
+def head_tail(text: str, chars: int, notice: str, *, head: float = 0.6) -> str:
+    """The head and tail of a text, `chars` characters in all, with `notice` between them.
 
-    `{}` in `told` becomes the number of characters left out. A text that fits comes back.
+    `{}` in `notice` becomes the number of characters left out. A text that fits comes back.
     """
     if len(text) <= chars:
         return text
     first = int(chars * head)
     last = text[len(text) - (chars - first) :] if chars > first else ""
-    return f"{text[:first]}\n{told.format(len(text) - chars)}\n{last}"
+    return f"{text[:first]}\n{notice.format(len(text) - chars)}\n{last}"
 
 
-def ends_within(text: str, chars: int, told: str) -> str:
+def ends_within(text: str, chars: int, notice: str) -> str:
     """Like `head_tail`, with what stands between them counted: `chars` characters in all.
 
-    Half of them are text, however long `told` is.
+    Half of them are text, however long `notice` is.
     """
     if len(text) <= chars:
         return text
-    between = len(told.format(len(text))) + 2
-    return head_tail(text, max(chars - between, chars // 2), told)
+    between = len(notice.format(len(text))) + 2
+    return head_tail(text, max(chars - between, chars // 2), notice)
 
 
-def with_texts(value: Any, told: Callable[[str], str]) -> Any:
-    """JSON data with what `told` makes of each text in it; keys stay."""
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with what `change` makes of each text in it; keys stay."""
     match value:
         case str():
-            return told(value)
+            return change(value)
         case list():
-            return [with_texts(each, told) for each in value]
+            return [with_texts(each, change) for each in value]
         case dict():
-            return {key: with_texts(each, told) for key, each in value.items()}
+            return {key: with_texts(each, change) for key, each in value.items()}
         case _:
             return value
 
@@ -122,16 +122,16 @@ def call_text(call: ToolCall) -> str:
         return f"{call.name}({flat(call.arguments, ARGUMENT_CHARS)})"
     if len(arguments) == 1:
         return f"{call.name}({_short(next(iter(arguments.values())))})"
-    told = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
-    return f"{call.name}({flat(told, 3 * ARGUMENT_CHARS)})"
+    text = ", ".join(f"{name}={_short(value)}" for name, value in arguments.items())
+    return f"{call.name}({flat(text, 3 * ARGUMENT_CHARS)})"
 
 
 def outcome(message: Message) -> str:
     """What came out of a call, in a line: an error, a count with the first names, a line."""
     text = message.text
     shown = "; ".join(f"[Image: {picture.describe()}]" for picture in message.pictures)
-    told = _outcome(text, failed=has_failed(message)) if text.strip() or not shown else ""
-    return f"{told}; {shown}" if told and shown else told or shown
+    line = _outcome(text, failed=has_failed(message)) if text.strip() or not shown else ""
+    return f"{line}; {shown}" if line and shown else line or shown
 
 
 def _outcome(text: str, *, failed: bool) -> str:
@@ -143,9 +143,9 @@ def _outcome(text: str, *, failed: bool) -> str:
         last = error_lines(stripped, 2 * OUTCOME_CHARS).rpartition("\n")[2]
         return flat(last or stripped, OUTCOME_CHARS)
     if stripped[0] in "[{" and len(stripped) <= _JSON_CHARS:
-        told = _records(stripped)
-        if told:
-            return told
+        records = _records(stripped)
+        if records:
+            return records
     lines = [line for line in stripped.split("\n") if line.strip()]
     first = next((line for line in lines if sum(map(str.isalnum, line)) > 2), lines[0])  # noqa: PLR2004
     return flat(first, OUTCOME_CHARS) + (f" ({len(lines):,} lines)" if len(lines) > 1 else "")
@@ -158,12 +158,12 @@ def _records(text: str) -> str:
     except (ValueError, RecursionError):
         return ""
     lists = value.values() if isinstance(value, dict) else (value,)
-    found = max((each for each in lists if isinstance(each, list)), key=len, default=None)
-    if found is None:
+    longest = max((each for each in lists if isinstance(each, list)), key=len, default=None)
+    if longest is None:
         return flat(text, OUTCOME_CHARS)
-    first = "; ".join(flat(_title(each), 40) for each in found[:_TOLD_ITEMS])
-    told = f"{len(found):,} result{'s' * (len(found) != 1)}"
-    return f"{told}, most relevant: {first}" if first else told
+    first = "; ".join(flat(_title(each), 40) for each in longest[:_TOLD_ITEMS])
+    count = f"{len(longest):,} result{'s' * (len(longest) != 1)}"
+    return f"{count}, most relevant: {first}" if first else count
 
 
 def _title(value: Any) -> str:
@@ -181,11 +181,11 @@ def _short(value: object) -> str:
 
 def pair_line(draft: Draft, at: int, call: ToolCall, result: int | None) -> str:
     """A call and its result in a line: `[Turn 3] web_search("x") -> 8 results, ...; reference`."""
-    told = f"[Turn {said_at(draft, at)}] {call_text(call)}"
+    line = f"[Turn {said_at(draft, at)}] {call_text(call)}"
     if result is None:
-        return f"{told} -> no result"
+        return f"{line} -> no result"
     message = draft.item(result).message
-    return f"{told} -> {outcome(message)}; {draft.back(result)}"
+    return f"{line} -> {outcome(message)}; {draft.back(result)}"
 
 
 def exchange_lines(draft: Draft, at: int) -> list[str]:
@@ -284,6 +284,6 @@ def summary_of(
     draft: Draft, span: Sequence[int], text: str, header: str, *, names_chars: int
 ) -> Message:
     """The message that stands for a span: a header, the summary, and the names it lacks."""
-    told = f"{header}\n{text.strip()}"
-    lost = lost_names(draft, span, told, names_chars)
-    return Message("assistant", (Text(f"{told}\n{ALSO}{lost}" if lost else told),))
+    body = f"{header}\n{text.strip()}"
+    lost = lost_names(draft, span, body, names_chars)
+    return Message("assistant", (Text(f"{body}\n{ALSO}{lost}" if lost else body),))

@@ -1,13 +1,12 @@
-"""Saying the same in fewer characters: JSON as tables, output without what nobody reads."""
+"""Saying the same in fewer characters: JSON as tables, short forms, output of programs."""
 
 from __future__ import annotations
 
-from windlass.window.encode.clean import clean
 from windlass.window.encode.legend import is_head
 from windlass.window.encode.rows import ROWS_HEAD, decode_rows, encode_rows
-from windlass.window.encode.tables import decode, encode
+from windlass.window.encode.tables import encode
 
-__all__ = ["clean", "decode", "decode_rows", "encode", "encode_rows", "is_encoded"]
+__all__ = ["decode_rows", "encode", "encode_rows", "is_encoded"]
 
 
 def is_encoded(text: str) -> bool:

@@ -2,16 +2,18 @@
 
 Each form takes the text and the characters it may have, and says less than the text does; how
 the rest is got back is added by the caller. None: this text has no such form.
+Where none is, a text is cut in the middle. A cut never splits a character that people see, and no
+identifier that is not a text of its own length.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from windlass.window.digest import error_lines
-from windlass.window.encode.cut import line_cut
 from windlass.window.encode.jsontext import NotPlain, Number, dumps, parse
 
 _MAX_PARSED: Final = 2_000_000
@@ -31,15 +33,19 @@ _KEY_FIELDS: Final = re.compile(
     r"id$|^_?id|name|title|status|state|error|message|code|total|count|url|path|next|type|key|date",
     re.IGNORECASE,
 )
+_JOINER: Final = "\u200d"
+_BACK: Final = 300
+"""How far a cut moves to find a better place: longer words than this are split."""
+_INSIDE: Final = re.compile(r"[\w/@#.:+\-]")
 
 
 def search_form(text: str, most: int, hits: int) -> str | None:
     """How many were found, and the first `hits` of them with title, place and snippet."""
-    found = _hits(text)
-    if not found:
+    results = _hits(text)
+    if not results:
         return None
-    shown = found[:hits]
-    head = f"Found {len(found)} results. Top {len(shown)}:"
+    shown = results[:hits]
+    head = f"Found {len(results)} results. Top {len(shown)}:"
     room = max(60, (most - len(head)) // len(shown) - 5)
     lines = [f"{at}. {line_cut(hit, room)}" for at, hit in enumerate(shown, 1)]
     return "\n".join([head, *lines])
@@ -59,7 +65,7 @@ def _hits(text: str) -> list[str]:
             return [_hit(one) for one in _first_list(links)]
         except NotPlain:
             pass
-    starts = [found.start() for found in _NUMBERED.finditer(text)]
+    starts = [match.start() for match in _NUMBERED.finditer(text)]
     if len(starts) > 1:
         blocks = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
         return [" ".join(_NUMBERED.sub("", block, count=1).split()) for block in blocks]
@@ -82,34 +88,34 @@ def _first_list(value: Any) -> Sequence[Any]:
 def _hit(value: Any) -> str:
     if not isinstance(value, dict):
         return " ".join(_brief(value, 200, 2, 2).split())
-    told: list[str] = []
+    pieces: list[str] = []
     for keys in (_TITLES, _PLACES, _SNIPPETS):
-        said = next((str(value[key]) for key in keys if isinstance(value.get(key), str)), "")
-        line = " ".join(said.split())
-        if line and line not in told:
-            told.append(line)
-    return " - ".join(told) or _brief(value, 80, 2, 2)
+        text = next((str(value[key]) for key in keys if isinstance(value.get(key), str)), "")
+        line = " ".join(text.split())
+        if line and line not in pieces:
+            pieces.append(line)
+    return " - ".join(pieces) or _brief(value, 80, 2, 2)
 
 
 def file_form(text: str, most: int, lines: int, path: str) -> str:
     """What file it is, how long, and its first lines."""
     count = text.count("\n") + (not text.endswith("\n"))
     name = f"File {path}: " if path else ""
-    told = f"[{name}{count} lines, {len(text)} characters; the first {min(lines, count)}:]"
+    title = f"[{name}{count} lines, {len(text)} characters; the first {min(lines, count)}:]"
     head = text.split("\n", lines)[:lines]
-    room = most - len(told) - len(head)
+    room = most - len(title) - len(head)
     if sum(map(len, head)) > room:
         head = [line_cut(line, max(20, room // len(head))) for line in head]
-    return "\n".join([told, *head])
+    return "\n".join([title, *head])
 
 
 def command_form(text: str, most: int, head: int, tail: int) -> str:
     """The exit code, the first and last lines, and the error lines between them."""
     lines = text.split("\n")
-    found = _EXIT.search(text[:500]) or _EXIT.search(text[-500:])
-    told = f"[{len(lines)} lines, {len(text)} characters"
-    told += f", exit code {found[1] or found[2]}]" if found else "]"
-    room = most - len(told) - 80
+    match = _EXIT.search(text[:500]) or _EXIT.search(text[-500:])
+    title = f"[{len(lines)} lines, {len(text)} characters"
+    title += f", exit code {match[1] or match[2]}]" if match else "]"
+    room = most - len(title) - 80
     errors = error_lines(text, room // 3).split("\n")
     room -= sum(len(line) + 1 for line in errors)
     first = _fitting(lines[:head], room * 6 // 10)
@@ -121,7 +127,7 @@ def command_form(text: str, most: int, head: int, tail: int) -> str:
     errors = [line for line in errors if line and line not in {one.strip() for one in shown}]
     if errors:
         between += ["Error lines:", *errors]
-    return "\n".join([told, *first, *between, *last])
+    return "\n".join([title, *first, *between, *last])
 
 
 def _fitting(lines: Sequence[str], room: int) -> list[str]:
@@ -152,10 +158,10 @@ def json_form(text: str, most: int, *, key_fields: bool = False) -> str | None:
     if key_fields:
         value = _telling(value, 3)
     for chars, items, depth in ((200, 5, 5), (100, 3, 4), (60, 2, 3), (40, 1, 2), (20, 1, 1)):
-        told = _brief(value, chars, items, depth)
-        if len(told) <= most:
-            return told
-    return line_cut(told, most)
+        form = _brief(value, chars, items, depth)
+        if len(form) <= most:
+            return form
+    return line_cut(form, most)
 
 
 def _telling(value: Any, depth: int) -> Any:
@@ -203,21 +209,106 @@ def _brief_object(value: Mapping[str, Any], chars: int, items: int, depth: int) 
 
 def diff_form(text: str, most: int) -> str:
     """Which files and places change, and the first changed lines."""
-    places = [line_cut(found[0], 160) for found in _HUNK.finditer(text)]
+    places = [line_cut(match[0], 160) for match in _HUNK.finditer(text)]
     added = len(re.findall(r"^\+(?!\+\+ )", text, re.MULTILINE))
     gone = len(re.findall(r"^-(?!-- )", text, re.MULTILINE))
-    told = f"[Diff: {added} lines added, {gone} removed; its places, then its beginning:]"
-    shown = _fitting(places, (most - len(told)) // 2)
-    left = most - len(told) - sum(len(line) + 1 for line in shown) - 2
-    return "\n".join([told, *shown, *_fitting(text.split("\n"), left)])
+    title = f"[Diff: {added} lines added, {gone} removed; its places, then its beginning:]"
+    shown = _fitting(places, (most - len(title)) // 2)
+    left = most - len(title) - sum(len(line) + 1 for line in shown) - 2
+    return "\n".join([title, *shown, *_fitting(text.split("\n"), left)])
 
 
 def rows_form(text: str, most: int, what: str) -> str:
     """How many lines there are, the first and the last of them: listings and tables."""
     lines = [line for line in text.split("\n") if line.strip()]
-    told = f"[{len(lines)} {what}]"
-    room = most - len(told) - 40
+    title = f"[{len(lines)} {what}]"
+    room = most - len(title) - 40
     first = _fitting(lines, room * 7 // 10)
     last = _fitting(lines[len(first) :][::-1], room * 3 // 10)[::-1]
     gone = len(lines) - len(first) - len(last)
-    return "\n".join([told, *first, *([f"[{gone} left out]"] if gone else []), *last])
+    return "\n".join([title, *first, *([f"[{gone} left out]"] if gone else []), *last])
+
+
+def truncated(chars: int) -> str:
+    """What is told of a cut."""
+    return f"[Truncated {chars} chars]"
+
+
+def head_end(text: str, most: int) -> int:
+    """Where a head of at most `most` characters ends: at a line's end, or between words."""
+    if most >= len(text):
+        return len(text)
+    if most <= 0:
+        return 0
+    line = text.rfind("\n", max(0, most - _BACK), most)
+    return line + 1 if line >= 0 else _between(text, most, -1)
+
+
+def tail_start(text: str, most: int) -> int:
+    """Where a tail of at most `most` characters begins: at a line's start, or between words."""
+    if most >= len(text):
+        return 0
+    at = len(text) - most
+    if most <= 0:
+        return len(text)
+    line = text.find("\n", at - 1, at + _BACK)
+    return line + 1 if line >= 0 else _between(text, at, 1)
+
+
+def cut(text: str, most: int, *, head: float, errors: int, back: str) -> str:
+    """The text in `most` characters: head, error lines of what is left out, tail, way back.
+
+    Args:
+        text: The text.
+        most: Characters of the result; a little more where the way back is long.
+        head: The share of the kept characters that the head takes; the tail takes the others.
+        errors: Characters that error lines of the part that is left out may take.
+        back: How the original is got back.
+    """
+    if len(text) <= most:
+        return text
+    notice = f"{truncated(len(text))} Full data: {back}"
+    room = max(0, most - len(notice) - 2)
+    lost = text[head_end(text, int(room * head)) : tail_start(text, int(room * (1 - head)))]
+    kept = error_lines(lost, min(errors, room // 2)) if errors else ""
+    room = max(0, room - len(kept) - 1) if kept else room
+    first, last = head_end(text, int(room * head)), tail_start(text, int(room * (1 - head)))
+    notice = f"{truncated(last - first)} Full data: {back}"
+    before, after = text[:first].rstrip("\n"), text[last:]
+    return "\n".join(part for part in (before, notice, kept, after) if part)
+
+
+def line_cut(line: str, most: int) -> str:
+    """One line in at most `most` characters."""
+    if len(line) <= most:
+        return line
+    return line[: _between(line, max(0, most - 1), -1)].rstrip() + "…"
+
+
+def _between(text: str, at: int, step: int) -> int:
+    """The place nearest to `at`, in the direction of `step`, that splits nothing."""
+    place = at
+    for _ in range(_BACK):
+        if not 0 < place < len(text):
+            return place
+        inside = _INSIDE.match(text[place - 1]) and _INSIDE.match(text[place])
+        if not inside and not _joined(text, place):
+            return place
+        place += step
+    while 0 < at < len(text) and _joined(text, at):
+        at += step
+    return at
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters around a place make one that people see."""
+    return (
+        unicodedata.category(text[at])[0] == "M"
+        or text[at] == _JOINER
+        or text[at - 1] == _JOINER
+        or "\U0001f3fb" <= text[at] <= "\U0001f3ff"
+        or (
+            "\U0001f1e6" <= text[at] <= "\U0001f1ff"
+            and "\U0001f1e6" <= text[at - 1] <= "\U0001f1ff"
+        )
+    )

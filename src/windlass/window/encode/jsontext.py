@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 MAX_DEPTH: Final = 60
 """Deeper values are left alone: no result of a tool that a model reads is nested so deep."""
 
@@ -47,10 +45,10 @@ def dumps(text: str) -> str:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise NotPlain("a key stands twice")
-    return found
+    return members
 
 
 def _constant(name: str) -> Any:

@@ -58,11 +58,11 @@ def _rows(text: str) -> Iterator[list[str]]:
         row: list[str] = []
         at += 1
         while text[at] != ")":
-            found = _CELL.match(text, at, end)
-            if found is None:
+            match = _CELL.match(text, at, end)
+            if match is None:
                 raise NotPlain(f"no plain value at character {at}")
-            row.append(found[0])
-            at = found.end()
+            row.append(match[0])
+            at = match.end()
             if text.startswith(", ", at):
                 at += 2
             elif text.startswith(",)", at):
@@ -86,12 +86,12 @@ def _shown(cell: str) -> str:
 def _cells(line: str) -> Iterator[str]:
     at = 0
     while at <= len(line):
-        found = _CELL.match(line, at)
-        if found is None or line[found.end() : found.end() + 1] not in ("", ","):
-            found = _WORD.match(line, at)
-            if found is None:
+        match = _CELL.match(line, at)
+        if match is None or line[match.end() : match.end() + 1] not in ("", ","):
+            match = _WORD.match(line, at)
+            if match is None:
                 raise NotPlain("an empty cell")
-        cell = found[0]
+        cell = match[0]
         plain = cell[0] not in "'\"" and cell[:2] not in ("b'", 'b"') and "(" not in cell
         yield f"'{cell}'" if plain and not _RAW.fullmatch(cell) else cell
-        at = found.end() + 1
+        at = match.end() + 1

@@ -12,37 +12,36 @@ from functools import partial
 
 from windlass.messages import Message, Opaque
 from windlass.window.draft import Draft
+from windlass.window.policies.shared import SharedOptions
 from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, head_tail, with_texts
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Cuts each text in the arguments of a call that `after` calls have seen.
+@dataclass(frozen=True, kw_only=True)
+class Arguments(SharedOptions):
+    """Cuts each text in the arguments of a call that `window` calls have seen.
 
     A value keeps its head and tail, `max_chars` in all, with the reference of the message
     between them. Arguments that are no JSON, and calls that a provider signed, stay.
 
     Args:
-        after: Calls that see the arguments whole.
         max_chars: Characters that one text in the arguments keeps.
     """
 
-    after: int = 5
     max_chars: int = 500
     name: str = "arguments"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The calls that have reached their age at this call."""
-        for at in aged(draft, self.name, self.after):
+        for at in aged(draft, self.name, self.window):
             entry = draft.entry(at)
             if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
                 continue
             if any(len(call.arguments) > self.max_chars for call in entry.message.tool_calls):
                 if draft.fixed(at):
-                    draft.again(self.name, at, draft.turn + self.after)
+                    draft.again(self.name, at, draft.turn + self.window)
                     continue
-                reason = f"arguments seen by {self.after} calls"
+                reason = f"arguments seen by {self.window} calls"
                 yield Proposal((at,), "truncate", reason, self._write(at))
 
     def _write(self, at: int) -> Callable[[Draft], Message | None]:
@@ -50,25 +49,25 @@ class Arguments:
             entry = draft.entry(at)
             if entry is None:
                 return None
-            told = f"[... {{}} characters; {draft.back(at)} ...]"
+            between = f"[... {{}} characters; {draft.back(at)} ...]"
             calls = tuple(
-                replace(call, arguments=self._cut(call.arguments, told))
+                replace(call, arguments=self._cut(call.arguments, between))
                 for call in entry.message.tool_calls
             )
             return replace(entry.message, tool_calls=calls)
 
         return write
 
-    def _cut(self, arguments: str, told: str) -> str:
+    def _cut(self, arguments: str, between: str) -> str:
         if len(arguments) <= self.max_chars:
             return arguments
         try:
             value = json.loads(arguments)
         except (ValueError, RecursionError):
             return arguments
-        cut = with_texts(value, partial(self._shorter, told=told))
+        cut = with_texts(value, partial(self._shorter, between=between))
         return arguments if cut == value else json.dumps(cut, ensure_ascii=False)
 
-    def _shorter(self, text: str, told: str) -> str:
-        cut = head_tail(text, self.max_chars, told)
+    def _shorter(self, text: str, between: str) -> str:
+        cut = head_tail(text, self.max_chars, between)
         return cut if len(cut) < len(text) else text

@@ -32,7 +32,6 @@ class TokenBudget:
     Args:
         limit: The most tokens of a window, by the course's count.
         on_exceed: What to do above it.
-        warn: The share of the limit from which on `state` says `warn`.
         target: The share of the limit that pruning leaves.
         summary_tokens: Tokens that a summary may take.
         min_chars: Results of fewer characters are not told in a line.
@@ -40,17 +39,10 @@ class TokenBudget:
 
     limit: int
     on_exceed: OnExceed = "prune"
-    warn: float = 0.8
     target: float = 0.8
     summary_tokens: int = 500
     min_chars: int = 200
     name: str = "budget"
-
-    def state(self, tokens: int) -> Literal["ok", "warn", "exceeded"]:
-        """How a number of tokens stands to the budget."""
-        if tokens > self.limit:
-            return "exceeded"
-        return "warn" if tokens >= self.warn * self.limit else "ok"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """What goes at this call, while the window is above the target."""
@@ -130,7 +122,7 @@ def _line(at: int) -> Callable[[Draft], Message | None]:
 
     def write(draft: Draft) -> Message | None:
         message = draft.item(at).message
-        told = f"[{outcome(message)}; {len(message.text)} characters; {draft.back(at)}]"
-        return message.with_parts(Text(told))
+        line = f"[{outcome(message)}; {len(message.text)} characters; {draft.back(at)}]"
+        return message.with_parts(Text(line))
 
     return write

@@ -17,10 +17,11 @@ from windlass.messages import Message, Part, Text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.draft import Draft
 from windlass.window.encode import forms
-from windlass.window.encode.cut import cut
-from windlass.window.encode.passed import without_passed
+from windlass.window.encode.forms import cut
+from windlass.window.encode.output import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.originals import reference
+from windlass.window.policies.shared import Count, CountOrZero
 from windlass.window.proposals import Proposal
 
 _RECALL: Final = "recall"
@@ -28,6 +29,10 @@ _LEAST_SHARE: Final = 0.5
 """The share of a threshold that holds when nothing of the window is left; when all of it is,
 it holds with 1 more than that."""
 _LEAST_CHARS: Final = 200
+_HEAD: Final = 0.6
+"""The share of what is kept that comes from the head."""
+_ERROR_CHARS: Final = 1_000
+"""Characters that error lines of the part that is left out may take."""
 _K: Final = 1_000
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "text"})
 """Kinds that may be the output of a test runner."""
@@ -35,47 +40,55 @@ _BACK_CHARS: Final = 200
 """Characters that the way back may take off a form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compress:
+@dataclass(frozen=True, kw_only=True)
+class CompressOptions:
+    """How large results that no call has seen yet are cut, by the kind of their content."""
+
+    above_chars: Count = 32_000
+    """Characters from which on a result is cut."""
+    max_result_tokens: Count = 8_000
+    """The most tokens that a cut result keeps."""
+    passed_lines: CountOrZero = 20
+    """Lines of passed tests from which on they become a count; 0: never.
+
+    A test that the task, the newest user message or the call names keeps its line.
+    """
+    by_kind: bool = False
+    """Whether each kind of result has its own short form; else head, tail and error lines."""
+    adapt: bool = True
+    """Whether the three thresholds rise and fall with what is left of the model's window.
+
+    They are half as high when nothing of it is left, and half as high again when all of it is.
+    """
+    search_results: Count = 5
+    """Results that a search keeps, title and snippet."""
+    search_chars: Count = 2_000
+    """The most characters a search keeps."""
+    file_lines: Count = 10
+    """Lines that a file keeps from its head."""
+    file_chars: Count = 1_000
+    """The most characters a file keeps."""
+    code_head: Count = 50
+    """Lines that command output keeps from its head."""
+    code_tail: Count = 20
+    """Lines that command output keeps from its tail."""
+    code_chars: Count = 1_500
+    """The most characters command output keeps."""
+    api_chars: Count = 1_000
+    """The most characters the answer of an API keeps."""
+    other_chars: Count = 1_500
+    """The most characters any other kind keeps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compress(CompressOptions):
     """Cuts results that no call has seen.
 
     Args:
-        above_chars: Characters from which on a result is cut.
-        max_result_tokens: Tokens that a cut result keeps at most.
-        passed_lines: Lines of passed tests from which on they become a count (0: never); a
-            test that the task, the newest user message or the call names keeps its line.
-        by_kind: Whether each kind has its own short form; else head, tail and error lines.
-        window_tokens: Tokens of the window; with it, the thresholds are half as high when
-            nothing of it is left and half as high again when all of it is (0: they stay).
-        head: The share of what is kept that comes from the head.
-        error_chars: Characters that error lines of the part that is left out may take.
-        search_results: Results that a search keeps, title and snippet.
-        search_chars: Characters that a search keeps at most.
-        file_lines: Lines that a file keeps from its head.
-        file_chars: Characters that a file keeps at most.
-        code_head: Lines that command output keeps from its head.
-        code_tail: Lines that command output keeps from its tail.
-        code_chars: Characters that command output keeps at most.
-        api_chars: Characters that the answer of an API keeps at most.
-        other_chars: Characters that any other kind keeps at most.
+        window_tokens: Tokens of the window, which the thresholds adapt to (0: they stay).
     """
 
-    above_chars: int = 32_000
-    max_result_tokens: int = 8_000
-    passed_lines: int = 20
-    by_kind: bool = False
     window_tokens: int = 0
-    head: float = 0.6
-    error_chars: int = 1_000
-    search_results: int = 5
-    search_chars: int = 2_000
-    file_lines: int = 10
-    file_chars: int = 1_000
-    code_head: int = 50
-    code_tail: int = 20
-    code_chars: int = 1_500
-    api_chars: int = 1_000
-    other_chars: int = 1_500
     name: str = "compress"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
@@ -91,10 +104,10 @@ class Compress:
             if not large and (not self.passed_lines or entry.message.chars < _LEAST_CHARS):
                 continue
             scale = self._scale(draft)
-            told = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
-            parts = [self._part(draft, at, part, scale) for part in told]
+            counted = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
+            parts = [self._part(draft, at, part, scale) for part in counted]
             if any(one is not other for one, other in zip(parts, entry.message.parts, strict=True)):
-                cuts = any(one is not other for one, other in zip(parts, told, strict=True))
+                cuts = any(one is not other for one, other in zip(parts, counted, strict=True))
                 reason = "a result too large to show" if cuts else "tests that passed, as a count"
                 shorter = entry.message.with_parts(*parts)
                 yield Proposal((at,), "compress", reason, partial(_ready, shorter))
@@ -124,14 +137,14 @@ class Compress:
         if self.by_kind:
             return Text(self._form(draft, at, part.text, most))
         back = draft.back(at)
-        return Text(cut(part.text, most, head=self.head, errors=self.error_chars, back=back))
+        return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, back=back))
 
     def _form(self, draft: Draft, at: int, text: str, most: int) -> str:
         call, back = draft.call(at), draft.back(at)
-        entry, said = draft.entry(at), draft.item(at).message.text
+        entry, whole = draft.entry(at), draft.item(at).message.text
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
-        original = said if encoded else text
+        original = whole if encoded else text
         facts = draft.facts(call.name) if call else None
         kind = kind_of(call, original, facts)
         if kind == "table":
@@ -141,7 +154,7 @@ class Compress:
         reads = touched(call, facts).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
-            return cut(text, room, head=self.head, errors=self.error_chars, back=back)
+            return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, back=back)
         if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
             ref = reference(draft.item(at).message)
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message
@@ -18,6 +19,7 @@ from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.draft import Draft
 from windlass.window.policies.folding import folded
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Proposal, Want
 from windlass.window.survive import (
     exchange,
@@ -33,8 +35,18 @@ USER_TOKENS: Final = 500
 """A user message of more tokens is pasted material, of which the summary zone keeps the ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+@dataclass(frozen=True, kw_only=True)
+class DecayOptions:
+    """The zones of a decaying history: the newest turns whole, those before folded."""
+
+    full: Count = 4
+    """Turns that stay as they are."""
+    fold: Count = 6
+    """Turns before those, folded to a line; older: a summary."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay(DecayOptions):
     """Lets turns decay by zones.
 
     No user message is folded: in the summary zone each stands beside the summary as it was
@@ -47,16 +59,12 @@ class Decay:
     is summarised together with the summary before it.
 
     Args:
-        full: The newest turns, which stay as they are.
-        fold: The turns before them, folded.
         summary_tokens: Tokens that a summary may take.
         step: Turns by which the borders move.
         text_chars: Characters that words of the assistant keep in the fold zone.
         names_chars: Characters of names that a folded call keeps.
     """
 
-    full: int = 4
-    fold: int = 6
     summary_tokens: int = 500
     step: int = 4
     text_chars: int = 1_200
@@ -97,7 +105,7 @@ class Decay:
         is_long = len(entry.message.text) > self.text_chars and entry.because is None
         if is_long and not put_off(draft, self.name, at, self.step):
             reason = f"words older than {self.full} turns"
-            yield Proposal((at,), "decay", reason, _Ends(at, self.text_chars))
+            yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=self.text_chars))
 
     def _pasted(self, draft: Draft, turns: range) -> Iterable[Proposal]:
         """Long user messages of turns that enter the summary zone."""
@@ -109,7 +117,7 @@ class Decay:
                     continue
                 if len(message.text) > chars and draft.untouched(at) and not draft.fixed(at):
                     reason = f"pasted text of more than {USER_TOKENS} tokens, in the summary zone"
-                    yield Proposal((at,), "decay", reason, _Ends(at, chars))
+                    yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
     def _summary(self, draft: Draft, last: int) -> Iterable[Proposal]:
         """The summary of turns 1 to `last`: asked for, and shown once it is there and holds."""
@@ -148,16 +156,10 @@ class Decay:
             yield Proposal(tuple(span), "summarise", reason, write, folds=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Writes a message with the head and tail of its text."""
-
-    at: int
-    chars: int
-
-    def __call__(self, draft: Draft) -> Message | None:
-        entry = draft.entry(self.at)
-        if entry is None:
-            return None
-        told = f"[... {{}} characters; {draft.back(self.at)} ...]"
-        return with_text(entry.message, lambda text: head_tail(text, self.chars, told))
+def _ends(draft: Draft, at: int, chars: int) -> Message | None:
+    """A message with the head and tail of its text."""
+    entry = draft.entry(at)
+    if entry is None:
+        return None
+    cut = f"[... {{}} characters; {draft.back(at)} ...]"
+    return with_text(entry.message, lambda text: head_tail(text, chars, cut))

@@ -18,13 +18,14 @@ from windlass.window.digest import (
     ORDER,
     PATHS_FIRST,
     chars_of,
+    digest,
     kind_of_name,
-    told_and_kept,
     words_of,
 )
 from windlass.window.draft import Draft
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
-from windlass.window.names import MIN_CHARS, known, names_said, unescaped, whole_names
+from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
+from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 from windlass.window.proposals import Proposal
 
 HEAD: Final = "[{chars} chars: {back}]"
@@ -47,64 +48,91 @@ _PINNED_TURNS: Final = 1
 """What is pinned is looked at again so many calls later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
-    """Replaces each tool result that `after` calls have seen by a line and a digest.
+@dataclass(frozen=True, kw_only=True)
+class WithoutCache:
+    """What holds where the prices have no cache, in the place of the options of these names.
 
-    Args:
-        after: Calls that see a result whole.
-        reads_after: Calls that see a file whole which a tool of its own read: agents that
-            have one edit by quoting whole lines.
-        shell_reads_after: Calls that see a file whole which was read in a shell.
-        crowded_after: Calls that see a result whole whose digest would not hold all its names.
-        named_within: A file that was read stays while the model names it in one of so many
-            newest turns (one that was read in a shell: of at most `shell_reads_after`).
-        most_waiting: Characters from which on a result waits for nothing after `after` calls,
-            but a file that a tool of its own read.
-        most_crowded: Characters from which on a result does not wait for being crowded: the
-            larger it is, the more every call costs that still reads it whole.
-        min_chars: Results of fewer characters stay.
-        share_records: The share of the characters of JSON, tables, listings and other data
-            that a digest may keep.
-        most_records: The most characters of such a digest.
-        share_text: The same share for files, searches and output of programs.
-        most_text: The most characters of such a digest, and one more for every fifty that
-            the text has.
-        least: A digest may have so many characters whatever the share says.
-        keep_errors: Whether a digest begins with the lines that report an error.
-        error_chars: The most characters of these lines.
-        task: Whether names that share a word with the first or the newest user message are
-            kept before others of their kind.
+    There an edit costs no more later than now, so what may be needed can stay longer. Null: as
+    with a cache. An option that the user writes holds here too, unless it is written here.
     """
 
-    after: int = 1
-    reads_after: int = 8
-    shell_reads_after: int = 5
-    crowded_after: int = 2
-    named_within: int = 3
-    most_waiting: int = 16_000
-    most_crowded: int = 8_000
-    min_chars: int = 200
-    share_records: float = 0.5
-    most_records: int = 4_000
-    share_text: float = 0.3
-    most_text: int = 2_000
+    see_reads: Count | None = None
+    """`see_reads` without a cache."""
+    see_shell_reads: Count | None = None
+    """`see_shell_reads` without a cache."""
+    see_crowded: Count | None = None
+    """`see_crowded` without a cache."""
+    most_crowded: Count | None = None
+    """`most_crowded` without a cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigestOptions(SharedOptions):
+    """When results become digests, and how long these are."""
+
+    see_results: Count | None = 1
+    """Turns that see a tool result whole before it becomes a digest.
+
+    A digest has the identifiers of the result, its error lines and a reference.
+    """
+    see_reads: Count = 8
+    """The same for files read with a tool: edits quote whole lines of them.
+
+    It is not for what an edit shows of its file, because the call says what it changed.
+    """
+    see_shell_reads: Count = 2
+    """The same for files read in a shell (cat, sed -n)."""
+    see_crowded: Count = 2
+    """The same for a result whose digest would not hold all its identifiers."""
+    see_named: CountOrZero = 8
+    """A read also stays while the model named it in the last so many turns; 0: no.
+
+    It names a file in a call or in words. For a file read in a shell at most the last
+    `see_shell_reads` turns count.
+    """
+    most_waiting: Count = 16_000
+    """Larger results wait no longer than `see_results`, but files read with a tool."""
+    most_crowded: Count = 8_000
+    """Larger results are digested at `see_results` though their digest is crowded."""
+    without_cache: WithoutCache | None = WithoutCache(
+        see_reads=16, see_shell_reads=12, see_crowded=16, most_crowded=16_000
+    )
+    """What stays in sight longer where the prices have no cache."""
+    digest_above_chars: Count = 200
+    """Results of fewer characters are not digested."""
+    share_records: Share = 0.5
+    """Share of records (JSON, lists) that a digest keeps."""
+    most_records: Count = 4_000
+    """The most characters a digest of records keeps."""
+    share_text: Share = 0.3
+    """Share of text and output that a digest keeps."""
+    most_text: Count = 1_200
+    """The most characters a digest of text keeps, and one more for every fifty of the text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digest(DigestOptions):
+    """Replaces each tool result that enough calls have seen by a line and a digest.
+
+    Args:
+        least: A digest may have so many characters whatever the share says.
+    """
+
     least: int = 400
-    keep_errors: bool = True
-    error_chars: int = 300
-    task: bool = True
     name: str = "digest"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The results that have been seen, but for those that wait; these are looked at again."""
-        for at in (*draft.born(self.after), *draft.due(self.name)):
+        if self.see_results is None:
+            return
+        for at in (*draft.born(self.see_results), *draft.due(self.name)):
             if draft.item(at).message.role != "tool":
                 continue
             entry = draft.entry(at)
             if entry is None or entry.because in _FINAL:
                 continue
             text = entry.message.text
-            if len(text) < self.min_chars:
+            if len(text) < self.digest_above_chars:
                 continue
             turns = _PINNED_TURNS if draft.pinned(at) else self._waits(draft, at, text)
             if turns:
@@ -119,17 +147,17 @@ class Digest:
         if call is not None and _is_read(draft, call, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
             if by_itself or len(text) <= self.most_waiting:
-                after = self.reads_after if by_itself else self.shell_reads_after
+                after = self.see_reads if by_itself else self.see_shell_reads
                 if after > seen:
                     return after - seen
-                within = self.named_within if by_itself else min(self.named_within, after)
+                within = self.see_named if by_itself else min(self.see_named, after)
                 named = _named(draft, at, call, within)
                 if named:
                     return named
-        if seen < self.crowded_after and len(text) <= min(self.most_crowded, self.most_waiting):
+        if seen < self.see_crowded and len(text) <= min(self.most_crowded, self.most_waiting):
             room = self._room(_kind(draft, at, text), len(text))
             if chars_of(draft.left(names_said(text), but=at)) > room:
-                return self.crowded_after - seen
+                return self.see_crowded - seen
         return 0
 
     def _room(self, kind: Kind, chars: int) -> int:
@@ -146,29 +174,26 @@ class Digest:
             return None
         message, text = entry.message, entry.message.text
         kind = _kind(draft, at, text)
-        told, kept = told_and_kept(
+        kept = digest(
             text,
             self._room(kind, len(text)),
             draft.left(names_said(text), but=at),
-            errors=self.error_chars if self.keep_errors else 0,
+            errors=self.error_chars if self.preserve_errors else 0,
             order=PATHS_FIRST if kind == "listing" else ORDER,
-            task=_task(draft) if self.task else frozenset(),
+            task=_task(draft),
         )
         head = HEAD.format(chars=len(text), back=draft.back(at))
-        before = f"{head}\n{told}" if told else head
-        whole = " ".join((f"{before}\n{kept[0]}", *kept[1:])) if kept else before
-        known(whole, before, kept)
-        return message.with_parts(*retold(message, whole))
+        return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
 
 
 def retold(message: Message, text: str) -> Iterable[Part]:
     """The parts of a message with `text` in place of all its text; what is no text stays."""
-    told = False
+    written = False
     for part in message.parts:
         if not isinstance(part, Text):
             yield part
-        elif not told:
-            told = True
+        elif not written:
+            written = True
             yield Text(text)
 
 
@@ -180,8 +205,8 @@ def _is_read(draft: Draft, call: ToolCall, at: int, text: str) -> bool:
     """
     if _kind(draft, at, text) != "file":
         return False
-    told = touched(call, draft.facts(call.name))
-    return told.reads is not None or told.writes is None
+    access = touched(call, draft.facts(call.name))
+    return access.reads is not None or access.writes is None
 
 
 def _kind(draft: Draft, at: int, text: str) -> Kind:
@@ -191,8 +216,8 @@ def _kind(draft: Draft, at: int, text: str) -> Kind:
 
 def _task(draft: Draft) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
-    asked = {at for at in (draft.first_user, draft.last_user) if at >= 0}
-    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(asked)]))
+    places = {at for at in (draft.first_user, draft.last_user) if at >= 0}
+    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(places)]))
 
 
 @lru_cache(maxsize=64)
@@ -215,8 +240,8 @@ def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
 
 def _says(message: Message, names: Iterable[str]) -> bool:
     """Whether the model names one of them, in a call or in words: what it plans comes next."""
-    said = (message.text, *(call.arguments for call in message.tool_calls))
-    return any(name in one for name in names for one in said)
+    texts = (message.text, *(call.arguments for call in message.tool_calls))
+    return any(name in text for name in names for text in texts)
 
 
 @lru_cache(maxsize=256)

@@ -53,17 +53,17 @@ class Expand:
             if edit is None or edit.because == "expand":
                 continue
             text = item.message.text
-            found = [name for name in looked if name in text]
-            if found:
-                why = f"shown again because it names {', '.join(found)}"
+            named = [name for name in looked if name in text]
+            if named:
+                why = f"shown again because it names {', '.join(named)}"
                 shown = f"[{draft.back(at)}, {why}]\n{text}"
                 message = Message("user", (Text(shown),))
                 if draft.size(message) <= self.most_tokens:
                     place = len(draft) + len(draft.inserts)
                     again = Item(f"{item.id}+{draft.turn}", message, "user", item.phase, item.turn)
-                    draft.insert(again, "expand", f"{found[0]} is named and only there")
+                    draft.insert(again, "expand", f"{named[0]} is named and only there")
                     draft.pin(place, float("inf"))
-                    looked = [name for name in looked if name not in found]
+                    looked = [name for name in looked if name not in named]
         return ()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windlass.messages import Message, Text
 from windlass.window.draft import Draft
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     ALSO,
@@ -20,8 +21,16 @@ from windlass.window.survive import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Folding:
+@dataclass(frozen=True, kw_only=True)
+class FoldingOptions:
+    """When exchanges are folded."""
+
+    fold_after: Count | None = None
+    """Turns after which a tool call and its result become one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folding(FoldingOptions):
     """Folds an exchange, an assistant message and all results of its calls, into words.
 
     `[Turn 3] web_search("sorting") -> 8 results, most relevant: quicksort; ...; reference ...`,
@@ -29,25 +38,26 @@ class Folding:
     are listed behind the lines.
 
     Args:
-        after: Calls that see an exchange as it was.
         names_chars: The most characters of such names for each call.
         min_chars: Exchanges of fewer characters stay.
     """
 
-    after: int
     names_chars: int = 400
     min_chars: int = 200
     name: str = "folding"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The exchanges that have reached their age at this call."""
-        for at in aged(draft, self.name, self.after):
-            if not is_whole(draft, at) or put_off(draft, self.name, at, self.after):
+        after = self.fold_after
+        if after is None:
+            return
+        for at in aged(draft, self.name, after):
+            if not is_whole(draft, at) or put_off(draft, self.name, at, after):
                 continue
             span = exchange(draft, at)
             shown = (entry for entry in map(draft.entry, span) if entry is not None)
             if sum(entry.message.chars for entry in shown) >= self.min_chars:
-                reason = f"tool pair seen by {self.after} calls"
+                reason = f"tool pair seen by {after} calls"
                 write = folded(at, self.names_chars)
                 yield Proposal(span, "fold", reason, write, folds=True)
 
@@ -65,10 +75,10 @@ def folded(
         if text_chars is not None:
             own = head_tail(own, text_chars, f"[... {{}} characters; {draft.back(at)} ...]")
         lines = exchange_lines(draft, at)
-        told = "\n".join([*([own] if own else []), *lines])
-        lost = lost_names(draft, exchange(draft, at), told, names_chars * len(lines))
+        text = "\n".join([*([own] if own else []), *lines])
+        lost = lost_names(draft, exchange(draft, at), text, names_chars * len(lines))
         if lost:
-            told += f"\n{ALSO}{' '.join(lost.split())}"
-        return Message("assistant", (Text(told),), name=entry.message.name)
+            text += f"\n{ALSO}{' '.join(lost.split())}"
+        return Message("assistant", (Text(text),), name=entry.message.name)
 
     return write

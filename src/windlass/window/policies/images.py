@@ -10,6 +10,7 @@ from typing import Final
 from windlass.messages import Message, Opaque, Part, Picture, Text
 from windlass.window.draft import Draft
 from windlass.window.entries import Item
+from windlass.window.policies.shared import Count, CountOrZero
 from windlass.window.proposals import Proposal
 from windlass.window.survive import first_sentence, said_at
 
@@ -20,33 +21,41 @@ _ABOUT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
+@dataclass(frozen=True, kw_only=True)
+class ImagesOptions:
+    """How long pictures are shown, and how many."""
+
+    images_after: Count | None = 2
+    """Turns that see a picture before it becomes a line of text."""
+    keep_recent_images: CountOrZero = 0
+    """The newest pictures that are kept, all phases together; 0 keeps all.
+
+    The others leave at once, whatever their age. It holds also where `enabled` is false.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Images(ImagesOptions):
     """Replaces pictures that were seen by a line each; the text beside them stays.
 
     `[Image at turn 3: chart.png, 640x480, The chart shows sales by month., saved: ...]`. What
     the picture shows is told by a sentence of the assistant's next message, where there is one.
 
     Args:
-        after: Calls that see a picture (None: pictures do not age).
-        keep: The newest pictures of the window that stay, whatever their age (None: all);
-            the others leave at once.
         where: The path of the file of a picture, by its message and its number in it from 0;
             without it the line names the reference of the message.
     """
 
-    after: int | None = 2
-    keep: int | None = None
     where: Callable[[Item, int], str | None] | None = None
     name: str = "images"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The messages whose pictures have been seen often enough, or are too many."""
-        ages = draft.born(self.after) if self.after is not None else ()
+        ages = draft.born(self.images_after) if self.images_after is not None else ()
         for at in (*draft.due(self.name), *ages):
             yield from self._proposal(draft, at, self._stay(draft, at))
-        if self.keep is not None:
-            left = self.keep
+        if self.keep_recent_images:
+            left = self.keep_recent_images
             for at in reversed(draft.pictured):
                 entry = draft.entry(at)
                 count = len(entry.message.pictures) if entry else 0
@@ -58,10 +67,15 @@ class Images:
 
     def _stay(self, draft: Draft, at: int) -> int:
         """How many pictures of a message that had to wait stay now."""
-        if self.keep is None or (self.after is not None and draft.seen(at) >= self.after):
+        if not self.keep_recent_images or (
+            self.images_after is not None and draft.seen(at) >= self.images_after
+        ):
             return 0
         newer = (draft.entry(later) for later in reversed(draft.pictured) if later > at)
-        return max(0, self.keep - sum(len(entry.message.pictures) for entry in newer if entry))
+        return max(
+            0,
+            self.keep_recent_images - sum(len(entry.message.pictures) for entry in newer if entry),
+        )
 
     def _proposal(self, draft: Draft, at: int, stay: int) -> Iterable[Proposal]:
         entry = draft.entry(at)
@@ -69,11 +83,11 @@ class Images:
             return
         if draft.fixed(at):
             draft.again(self.name, at, draft.turn + 1)
-        elif self.after is not None and draft.seen(at) >= self.after:
-            reason = f"picture seen by {self.after} calls"
+        elif self.images_after is not None and draft.seen(at) >= self.images_after:
+            reason = f"picture seen by {self.images_after} calls"
             yield Proposal((at,), "decay", reason, self._write(at, stay))
         else:
-            reason = f"not among the newest {self.keep} pictures"
+            reason = f"not among the newest {self.keep_recent_images} pictures"
             yield Proposal((at,), "prune", reason, self._write(at, stay), must=True)
 
     def _write(self, at: int, stay: int) -> Callable[[Draft], Message | None]:
@@ -88,8 +102,8 @@ class Images:
             for part in entry.message.parts:
                 if isinstance(part, Picture):
                     gone = number < now - stay
-                    told = Text(self._line(draft, at, part, before + number)) if gone else part
-                    parts.append(told)
+                    line = Text(self._line(draft, at, part, before + number)) if gone else part
+                    parts.append(line)
                     number += 1
                 elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
                     parts.append(part)  # what was said about the picture goes with it
@@ -101,10 +115,10 @@ class Images:
     def _line(self, draft: Draft, at: int, picture: Picture, number: int) -> str:
         path = self.where(draft.item(at), number) if self.where else None
         described = _description(draft, at)
-        told = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
-        told += [described] if described else []
-        told.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
-        return ", ".join(told)
+        pieces = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
+        pieces += [described] if described else []
+        pieces.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
+        return ", ".join(pieces)
 
 
 def _description(draft: Draft, at: int) -> str:

@@ -18,7 +18,7 @@ from windlass.messages import Message
 from windlass.window.digest import chars_of
 from windlass.window.draft import Draft
 from windlass.window.entries import Entry, Fold, Replace
-from windlass.window.names import known, whole_names
+from windlass.window.names import whole_names
 from windlass.window.proposals import Proposal
 from windlass.window.survive import ALSO, exchange, with_text
 
@@ -73,12 +73,12 @@ class _Index:
 
     def telling(self, draft: Draft) -> list[int]:
         """The positions that listed names of what is new, in order."""
-        found: set[int] = set()
+        places: set[int] = set()
         for at in draft.fresh:
             names = draft.names(at)
             if draft.item(at).message.role != "tool" or chars_of(names) <= _MOST_CHARS:
-                found.update(*[self._places[name] for name in names & self._places.keys()])
-        return sorted(found)
+                places.update(*[self._places[name] for name in names & self._places.keys()])
+        return sorted(places)
 
 
 def names_listed(entry: Entry) -> list[str]:
@@ -102,6 +102,5 @@ def _write(draft: Draft, at: int) -> Message | None:
         return None
     text = entry.message.text
     before = text[: text.rindex("\n")]
-    told = f"{before}\n{ALSO}{' '.join(left)}" if left else before
-    known(told, before, left)
-    return with_text(entry.message, lambda _: told)
+    shorter = f"{before}\n{ALSO}{' '.join(left)}" if left else before
+    return with_text(entry.message, lambda _: shorter)

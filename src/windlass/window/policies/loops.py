@@ -16,6 +16,7 @@ from windlass.messages import Message, Text
 from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
 from windlass.window.policies.folding import folded
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     ALSO,
@@ -41,29 +42,38 @@ _REASON_CHARS: Final = 120
 _SAID_CHARS: Final = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+@dataclass(frozen=True, kw_only=True)
+class LoopsOptions:
+    """How much of earlier attempts a new one sees."""
+
+    loop_history_limit: Count = 3
+    """Earlier attempts that a new one sees, the last of them whole."""
+    attempt_chars: Count = 500
+    """Characters that an attempt keeps but for the last.
+
+    The line with its reference counts. A reason that a newer refusal tells in the same words is
+    told there alone.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loops(LoopsOptions):
     """Shows a new attempt what the earlier ones put out and why they were refused, no more.
 
     When the newest user message says that a validation failed, the output of the last attempt
-    stays whole, and its tool calls become a line each. Of the attempts before it, up to `limit`
-    with the last, the output stays, cut to `attempt_chars` (head and tail, with a reference),
-    each with its `[Validation Failed]` and the reason; those before them become one line behind
-    the task. A reason that a newer refusal tells in the same words is told there alone. Names
-    that only a removed attempt holds are listed with its output.
+    stays whole, and its tool calls become a line each. Of the attempts before it, up to
+    `loop_history_limit` with the last, the output stays, cut to `attempt_chars` (head and tail,
+    with a reference), each with its `[Validation Failed]` and the reason; those before them become
+    one line behind the task. A reason that a newer refusal tells in the same words is told there
+    alone. Names that only a removed attempt holds are listed with its output.
 
     A call that was made `same_calls` times in a row with the same arguments and the same result,
     or a failure each time, becomes one line with a count; the newest stays whole.
 
     Args:
-        limit: Earlier attempts that are shown, the last among them.
-        attempt_chars: Characters that are shown of the output of an attempt before the last,
-            with the line that stands for the rest; and as many of its names.
         same_calls: Equal calls in a row from which on they are told in a line; 0: never.
     """
 
-    limit: int = 3
-    attempt_chars: int = 500
     same_calls: int = 3
     name: str = "loops"
 
@@ -84,7 +94,7 @@ class Loops:
         numbers = [_refusal(draft, at) for at in refusals]
         # Attempt k lies between openings k and k + 1; the last of them keeps its words.
         count = len(refusals)
-        shown = range(max(0, count - self.limit), count - 1)
+        shown = range(max(0, count - self.loop_history_limit), count - 1)
         for k in shown:
             number = (numbers[k] or k + 2) - 1
             span = _attempt(draft, places[k], places[k + 1])
@@ -132,10 +142,10 @@ class Loops:
         }
         reasons = [_reason(draft, at) for at in refusals]
         why = Counter(_shorter(below.get(each), flat(each, _REASON_CHARS)) for each in reasons)
-        told = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
+        summary = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
-        line = f"[{which} failed before: {told}]"
-        reason = f"attempts before the newest {self.limit}"
+        line = f"[{which} failed before: {summary}]"
+        reason = f"attempts before the newest {self.loop_history_limit}"
         if draft.fixed(task):
             fold = Message("user", (Text(line),))
             yield Proposal(tuple(span), "retry", reason, lambda _: fold, folds=True)
@@ -148,14 +158,14 @@ class Loops:
         def write(draft: Draft) -> Message | None:
             if any(entry.because == "retry" for entry in map(draft.entry, span) if entry):
                 return None  # shown so since an earlier refusal
-            said = [at for at in span if draft.item(at).message.role == "assistant"]
-            at = next((at for at in reversed(said) if draft.item(at).message.text), said[-1])
+            answers = [at for at in span if draft.item(at).message.role == "assistant"]
+            at = next((at for at in reversed(answers) if draft.item(at).message.text), answers[-1])
             text = draft.item(at).message.text or "(no output)"
-            told = f"[... {{}} characters; {draft.back(at)} ...]"
-            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, told)}"
+            between = f"[... {{}} characters; {draft.back(at)} ...]"
+            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
             # How its own originals are got back is no finding of the attempt.
-            known = "\n".join([output, *map(draft.back, span)])
-            lost = lost_names(draft, span, known, self.attempt_chars)
+            kept = "\n".join([output, *map(draft.back, span)])
+            lost = lost_names(draft, span, kept, self.attempt_chars)
             if lost:
                 output += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(output),))
@@ -223,9 +233,9 @@ def _reason_only(number: int) -> str:
     return f"attempt {number + 1} was made: only the reason of the refusal is left"
 
 
-def _shorter(told: str | None, text: str) -> str:
+def _shorter(instead: str | None, text: str) -> str:
     """What is told in the place of a text, where it is shorter."""
-    return told if told is not None and len(told) < len(text) else text
+    return instead if instead is not None and len(instead) < len(text) else text
 
 
 def _refusal(draft: Draft, at: int) -> int | None:
@@ -233,8 +243,8 @@ def _refusal(draft: Draft, at: int) -> int | None:
     item = draft.item(at)
     if item.message.role != "user" or not item.message.text.startswith(FAILED):
         return None
-    asked = _AGAIN.search(item.message.text)
-    return int(asked[1]) if asked else item.attempt
+    match = _AGAIN.search(item.message.text)
+    return int(match[1]) if match else item.attempt
 
 
 def _reason(draft: Draft, at: int) -> str:
@@ -322,12 +332,12 @@ def _counted(places: Sequence[int], words: Sequence[str]) -> Callable[[Draft], M
         first = places[0]
         message = draft.item(first).message
         turns = f"Turns {said_at(draft, first)}-{said_at(draft, places[-1])}"
-        told = "; ".join(
+        outcomes = "; ".join(
             f"{call_text(call)} -> {outcome(draft.item(result).message)}"
             for call, result in zip(message.tool_calls, draft.results(first), strict=False)
         )
         refs = draft.back(draft.results(places[-1])[-1])
-        line = f"[{turns}] {len(places)} times the same: {told}; {refs}"
+        line = f"[{turns}] {len(places)} times the same: {outcomes}; {refs}"
         return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 
     return write

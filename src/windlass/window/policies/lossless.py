@@ -15,9 +15,11 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.encode import clean, encode, encode_rows, is_encoded
+from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
+from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind, kind_of
+from windlass.window.policies.shared import Count
 from windlass.window.proposals import Facts, Proposal
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
@@ -25,18 +27,28 @@ _NEAR_TURNS: Final = 12
 """How far above a result the one may stand that tells how to read it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lossless:
+@dataclass(frozen=True, kw_only=True)
+class LosslessOptions:
+    """From which size on results are written shorter."""
+
+    lossless: Count | None = 400
+    """Characters from which on results are written shorter with nothing lost (tables).
+
+    JSON comes as a table; files, diffs and command output never do. How to read it is told once:
+    a result near one that still tells it begins `[JSON without quotes]` and no more.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lossless(LosslessOptions):
     """Re-encodes results that no call has seen.
 
     Args:
-        min_chars: JSON of fewer characters stays as it is.
         max_chars: Text of more characters stays as it is; shortening it is another's affair.
         min_saving: The share of the characters that re-encoding JSON must save.
         clean_output: Whether output of programs is freed of what only a terminal understands.
     """
 
-    min_chars: int = 400
     max_chars: int = 1_000_000
     min_saving: float = 0.1
     clean_output: bool = True
@@ -44,24 +56,26 @@ class Lossless:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The new results that can be said in fewer characters."""
+        if self.lossless is None:
+            return
         for at in draft.fresh:
             message = draft.item(at).message
             if message.role != "tool" or not draft.untouched(at):
                 continue
             call = draft.call(at)
             facts = draft.facts(call.name) if call else None
-            parts = [self._part(part, call, facts) for part in message.parts]
+            parts = [self._part(part, call, facts, self.lossless) for part in message.parts]
             if any(one is not other for one, other in zip(parts, message.parts, strict=True)):
                 write = partial(self._write, at=at, parts=parts)
                 yield Proposal((at,), "encode", "the same in fewer characters", write)
 
-    def _part(self, part: Part, call: ToolCall | None, facts: Facts | None) -> Part:
+    def _part(self, part: Part, call: ToolCall | None, facts: Facts | None, least: int) -> Part:
         """The part as it is said shorter; the same one where there is no shorter way."""
         if not isinstance(part, Text) or len(part.text) > self.max_chars:
             return part
         kind = kind_of(call, part.text, facts)
         text: str | None = None
-        if kind in DATA and len(part.text) >= self.min_chars:
+        if kind in DATA and len(part.text) >= least:
             text = encode(part.text) or encode_rows(part.text)
         elif kind in _OUTPUT and self.clean_output:
             text = clean(part.text)
@@ -86,14 +100,14 @@ class Lossless:
 
 def _without_legend(part: Part, draft: Draft, at: int) -> Part:
     """The part, without how to read it where one that is shown above tells it."""
-    said = legend_of(part.text) if isinstance(part, Text) else None
-    if said is None or not isinstance(part, Text):
+    legend = legend_of(part.text) if isinstance(part, Text) else None
+    if legend is None or not isinstance(part, Text):
         return part
     for turns in range(_NEAR_TURNS + 1):
         for near in draft.born(turns):
             entry = draft.entry(near) if near < at else None
             for other in entry.message.parts if entry else ():
-                told = legend_of(other.text) if isinstance(other, Text) else None
-                if told is not None and explains(told, said):
+                above = legend_of(other.text) if isinstance(other, Text) else None
+                if above is not None and explains(above, legend):
                     return Text(briefly(part.text))
     return part

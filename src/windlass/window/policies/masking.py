@@ -11,6 +11,7 @@ from windlass.messages import Message, Text
 from windlass.window.digest import error_lines
 from windlass.window.draft import Draft
 from windlass.window.kinds import look_of
+from windlass.window.policies.shared import Count, SharedOptions
 from windlass.window.proposals import Proposal
 
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {back}]"
@@ -19,31 +20,29 @@ _HASH_CHARS: Final = 8
 _FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "expand"})
 
 
-@dataclass(frozen=True, slots=True)
-class Masking:
-    """Masks each tool result that `after` calls have seen. Its call stays, so pairs stay whole.
+@dataclass(frozen=True, kw_only=True)
+class MaskingOptions(SharedOptions):
+    """When results are masked."""
 
-    Args:
-        after: Calls that see a result whole.
-        min_chars: Results of fewer characters stay.
-        keep_errors: Whether the lines that report an error stay below the line.
-        error_chars: The most characters of these lines.
-    """
+    mask_observations_after: Count | None = None
+    """Turns that see a tool result whole before it becomes one line."""
 
-    after: int = 3
-    min_chars: int = 200
-    keep_errors: bool = True
-    error_chars: int = 600
+
+@dataclass(frozen=True, kw_only=True)
+class Masking(MaskingOptions):
+    """Masks each tool result that was seen often enough. Its call stays, so pairs stay whole."""
+
     name: str = "masking"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The results that have reached their age at this call."""
-        for at in draft.born(self.after):
+        after = self.mask_observations_after
+        for at in draft.born(after) if after is not None else ():
             entry = draft.entry(at)
             if entry is None or entry.because in _FINAL or entry.message.role != "tool":
                 continue
-            if len(entry.message.text) >= self.min_chars:
-                reason = f"tool result seen by {self.after} calls"
+            if len(entry.message.text) >= self.min_masked_chars:
+                reason = f"tool result seen by {after} calls"
                 yield Proposal((at,), "mask", reason, partial(self._mask, at=at))
 
     def _mask(self, draft: Draft, at: int) -> Message:
@@ -54,7 +53,7 @@ class Masking:
             hash=message.content_hash[:_HASH_CHARS],
             back=draft.back(at),
         )
-        errors = error_lines(message.text, self.error_chars) if self.keep_errors else ""
+        errors = error_lines(message.text, self.error_chars) if self.preserve_errors else ""
         pictures = [part for part in message.parts if not isinstance(part, Text)]
         return message.with_parts(Text(f"{line}\n{errors}" if errors else line), *pictures)
 

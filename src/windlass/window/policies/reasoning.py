@@ -4,60 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message
 from windlass.window.draft import Draft
+from windlass.window.policies.shared import Count, SharedOptions
 from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, to_sentence_end, with_text
 
 MARKER: Final = "[... truncated for context efficiency ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """Cuts what the assistant said in words, once `after` calls have seen it.
+@dataclass(frozen=True, kw_only=True)
+class ReasoningOptions(SharedOptions):
+    """What the model's own words keep when they are old."""
+
+    reasoning_max_chars: Count | None = 2_000
+    """Characters that the model's own words keep when they are old.
+
+    Old are words from more than `window` turns ago.
+    """
+    preserve_reasoning: bool = True
+    """Whether the model's own words without tool calls are kept when they get old.
+
+    Otherwise they keep `min_masked_chars`.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reasoning(ReasoningOptions):
+    """Cuts what the assistant said in words, once `window` calls have seen it.
 
     Calls and signed thinking stay whole: a signature is for what was signed, and a message
     whose thinking must come back unchanged is left alone until a user has spoken again.
-
-    Args:
-        after: Calls that see the words whole.
-        max_chars: Characters that stay.
     """
 
-    after: int = 5
-    max_chars: int = 2_000
     name: str = "reasoning"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The assistant messages that have reached their age at this call."""
-        for at in aged(draft, self.name, self.after):
+        most = self.reasoning_max_chars if self.preserve_reasoning else self.min_masked_chars
+        if most is None:
+            return
+        for at in aged(draft, self.name, self.window):
             entry = draft.entry(at)
             if entry is None or draft.item(at).message.role != "assistant":
                 continue
-            if len(entry.message.text) <= self.max_chars or entry.because is not None:
+            if len(entry.message.text) <= most or entry.because is not None:
                 continue
             if draft.fixed(at):
-                draft.again(self.name, at, draft.turn + self.after)
+                draft.again(self.name, at, draft.turn + self.window)
                 continue
-            reason = f"words seen by {self.after} calls"
-            yield Proposal((at,), "truncate", reason, self._writer(at))
-
-    def _writer(self, at: int) -> _Cut:
-        return _Cut(at, self.max_chars)
+            reason = f"words seen by {self.window} calls"
+            yield Proposal((at,), "truncate", reason, partial(_cut, at=at, chars=most))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    at: int
-    chars: int
-
-    def __call__(self, draft: Draft) -> Message | None:
-        entry = draft.entry(self.at)
-        if entry is None:
-            return None
-        text = entry.message.text
-        kept = to_sentence_end(text, self.chars)
-        left = f"[{len(text) - len(kept)} more characters; {draft.back(self.at)}]"
-        return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{left}")
+def _cut(draft: Draft, at: int, chars: int) -> Message | None:
+    entry = draft.entry(at)
+    if entry is None:
+        return None
+    text = entry.message.text
+    kept = to_sentence_end(text, chars)
+    rest = f"[{len(text) - len(kept)} more characters; {draft.back(at)}]"
+    return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{rest}")

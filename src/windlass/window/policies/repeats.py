@@ -1,8 +1,8 @@
 """What a visible tool result already shows becomes a reference to it, before it is sent.
 
 A whole result, or a run of lines, be it with other numbers before them because a file was
-changed. The reference names the result and the lines, exactly; `resolve` reads it back. What is
-referred to stays in view for some calls.
+changed. The reference names the result and the lines, exactly. What is referred to stays in
+view for some calls.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.gutters import moved, number_of
-from windlass.window.index import RUN, LineIndex, Run
+from windlass.window.index import RUN, LineIndex, LineRun
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.proposals import Proposal
@@ -94,10 +93,10 @@ class Repeats:
         for index in indexes if alone else ():
             source = index.whole(draft, part.text)
             if source is not None:
-                told = f"[Same as {_told(draft, source)}]"
-                if len(part.text) - len(told) >= self.min_gain:
+                line = f"[Same as {_told(draft, source)}]"
+                if len(part.text) - len(line) >= self.min_gain:
                     used[source] = _shown(draft, source)
-                    return Text(told)
+                    return Text(line)
         runs = _runs(draft, indexes, part.text)
         if not runs:
             return part
@@ -105,40 +104,18 @@ class Repeats:
         shown: list[str] = []
         done = 0
         for run in runs:
-            told = _reference(run, _told(draft, run.at, briefly=run.count < _SHORT))
-            gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(told)
+            line = _reference(run, _told(draft, run.at, briefly=run.count < _SHORT))
+            gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(line)
             if self._is_worth(run, gain, _shown(draft, run.at)):
-                shown += [*lines[done : run.start], told]
+                shown += [*lines[done : run.start], line]
                 done = run.start + run.count
                 used[run.at] = _shown(draft, run.at)
         return Text("\n".join([*shown, *lines[done:]])) if done else part
 
-    def _is_worth(self, run: Run, gain: int, source: Message) -> bool:
+    def _is_worth(self, run: LineRun, gain: int, source: Message) -> bool:
         if run.count < self.min_lines or gain <= self.min_gain:
             return False
         return run.count >= _SHORT or source.chars <= _MOST_KEPT * gain
-
-
-def resolve(text: str, sources: Mapping[str, str]) -> str:
-    """What a text with references stands for.
-
-    `sources` are what the results that it refers to stand for, by reference. Raises KeyError
-    where one is not among them.
-    """
-    whole = SAME.fullmatch(text)
-    if whole:
-        return sources[whole[1]]
-    lines: list[str] = []
-    for line in text.split("\n"):
-        found = REFERENCE.fullmatch(line)
-        if found is None:
-            lines.append(line)
-        else:
-            meant = sources[found[4]].split("\n")[int(found[2]) - 1 : int(found[3])]
-            before = number_of(meant[0]) if found[5] else None
-            by = int(found[5]) - before if before is not None else 0
-            lines += [moved(one, by) for one in meant] if by else meant
-    return "\n".join(lines)
 
 
 def _quotes(text: str) -> bool:
@@ -152,12 +129,12 @@ def _shown(draft: Draft, at: int) -> Message:
     return entry.message
 
 
-def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
+def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
     """The runs that any of the indexes finds; the first index goes first."""
-    found = [run for index in indexes for run in index.runs(draft, text)]
-    runs: list[Run] = []
-    taken = bytearray(max([run.start + run.count for run in found], default=0))
-    for run in found:
+    candidates = [run for index in indexes for run in index.runs(draft, text)]
+    runs: list[LineRun] = []
+    taken = bytearray(max([run.start + run.count for run in candidates], default=0))
+    for run in candidates:
         end = run.start + run.count
         if taken.find(1, run.start, end) < 0:
             taken[run.start : end] = b"\1" * run.count
@@ -165,10 +142,10 @@ def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[Run]:
     return sorted(runs, key=lambda run: run.start)
 
 
-def _reference(run: Run, told: str) -> str:
+def _reference(run: LineRun, source: str) -> str:
     numbered = f", numbered {run.numbered[0]}-{run.numbered[1]}" if run.numbered else ""
     last = run.first + run.count - 1
-    return f"[{run.count} lines: lines {run.first}-{last} of {told}{numbered}]"
+    return f"[{run.count} lines: lines {run.first}-{last} of {source}{numbered}]"
 
 
 def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:

@@ -7,15 +7,15 @@ calls stay, with their paths and with what the assistant said; so does what the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.draft import Draft
-from windlass.window.index import WriteIndex, write_at
-from windlass.window.kinds import is_command
+from windlass.window.failures import has_failed
+from windlass.window.kinds import arguments_of, is_command, touched
 from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
@@ -40,10 +40,10 @@ class Rewrites:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        index = draft.derived(WriteIndex)
+        index = draft.derived(_WriteIndex)
         index.grow(draft)
         for at in draft.fresh:
-            wrote = write_at(draft, at)
+            wrote = _write_at(draft, at)
             if wrote is None or not wrote.whole:
                 continue
             for earlier in index.of(wrote.path):
@@ -58,29 +58,67 @@ class Rewrites:
             return None
         back = draft.back(at)
         calls = tuple(
-            replace(one, arguments=self._told(one.arguments, back)) if one.id == call.id else one
+            replace(one, arguments=self._shortened(one, back)) if one.id == call.id else one
             for one in entry.message.tool_calls
         )
         if calls == entry.message.tool_calls:
             return None
         return replace(entry.message, tool_calls=calls)
 
-    def _told(self, arguments: str, back: str) -> str:
-        """The arguments with a line for each long text in them."""
-        try:
-            values = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return arguments
-        if not isinstance(values, dict):
-            return arguments
+    def _shortened(self, call: ToolCall, back: str) -> str:
+        """The arguments of a call with a line for each long text in them."""
+        values = arguments_of(call)
         line = partial(self._line, back=back)
-        told = {
+        shortened = {
             name: with_body(value, line)
             if is_command(name) and isinstance(value, str)
             else with_texts(value, line)
             for name, value in values.items()
         }
-        return arguments if told == values else json.dumps(told, ensure_ascii=False)
+        return call.arguments if shortened == values else json.dumps(shortened, ensure_ascii=False)
 
     def _line(self, text: str, back: str) -> str:
         return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
+
+
+class _WriteIndex:
+    """Which results tell of writes to a file that no later write has replaced."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._writes: dict[str, list[int]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, draft.fresh.start):
+            self._add(draft, at)
+        self._upto = draft.fresh.start
+
+    def _add(self, draft: Draft, at: int) -> None:
+        wrote = _write_at(draft, at)
+        if wrote is None:
+            return
+        standing = self._writes.setdefault(wrote.path, [])
+        if wrote.whole:  # calls of one reply do not know of each other
+            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
+        standing.append(at)
+
+    def of(self, path: str) -> Sequence[int]:
+        """The results that tell of such writes to the file, by position, oldest first."""
+        return self._writes.get(path, ())
+
+
+class _Write(NamedTuple):
+    """A file that was written; `whole`: all that was in it before is gone."""
+
+    path: str
+    whole: bool
+
+
+def _write_at(draft: Draft, at: int) -> _Write | None:
+    """What the call wrote whose result this is, if it did and shows no failure."""
+    call = draft.call(at)
+    if call is None or has_failed(draft.item(at).message):
+        return None
+    access = touched(call, draft.facts(call.name))
+    return _Write(access.writes, access.whole) if access.writes else None

@@ -6,30 +6,40 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.window.draft import Draft
+from windlass.window.policies.shared import CountOrZero
 from windlass.window.proposals import Proposal
 from windlass.window.survive import exchange
 
 
-@dataclass(frozen=True, slots=True)
-class Sliding:
-    """Shows the newest `turns` whole turns, the system messages and the task.
+@dataclass(frozen=True, kw_only=True)
+class SlidingOptions:
+    """How many turns are kept."""
+
+    keep_recent_turns: CountOrZero = 0
+    """The newest turns that are kept, all phases together; 0 keeps all.
+
+    It holds also where `enabled` is false.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sliding(SlidingOptions):
+    """Shows the newest `keep_recent_turns` whole turns, the system messages and the task.
 
     A turn is an assistant message with all results of its calls, and what users said before
     it. The task is the first user message; what was asked last stays too, and what a phase began
     with while it lasts, where messages carry phases. One turn leaves at each call, so that a
     window never moves by more than it must.
-
-    Args:
-        turns: Turns that stay, besides what was said since the newest of them.
     """
 
-    turns: int
     name: str = "sliding"
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The turn that falls out of the window at this call, and what had to wait before."""
-        reason = f"older than the newest {self.turns} turns"
-        age = self.turns
+        age = self.keep_recent_turns
+        if not age:
+            return
+        reason = f"older than the newest {age} turns"
         leaving = [
             # What the leaving turn's users said came before its call, so a turn earlier.
             *(at for at in draft.born(age + 1) if draft.item(at).message.role == "user"),
@@ -39,8 +49,8 @@ class Sliding:
             if draft.entry(at) is None or at == draft.first_user:
                 continue
             span = exchange(draft, at)
-            asked = at == draft.last_user or _opens_phase(draft, at)
-            if asked or any(draft.fixed(each) for each in span):
+            stays = at == draft.last_user or _opens_phase(draft, at)
+            if stays or any(draft.fixed(each) for each in span):
                 draft.again(self.name, at, draft.turn + 1)
             else:
                 yield Proposal(span, "prune", reason, None, must=True)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
 from windlass.window.draft import Draft
+from windlass.window.kinds import arguments_of
 from windlass.window.proposals import Proposal
 from windlass.window.survive import ALSO, call_text, exchange, exchange_lines, lost_names
 
@@ -100,11 +101,11 @@ class Subtasks:
                 left = len(lines) - self.most_lines
                 first = call_text(draft.item(steps[0]).message.tool_calls[0])
                 lines = [f"[{left} calls before, the first {first}]", *lines[left:]]
-            told = "\n".join(lines)
-            lost = lost_names(draft, span, told, self.names_chars)
+            text = "\n".join(lines)
+            lost = lost_names(draft, span, text, self.names_chars)
             if lost:
-                told += f"\n{ALSO}{' '.join(lost.split())}"
-            return Message("assistant", (Text(told),))
+                text += f"\n{ALSO}{' '.join(lost.split())}"
+            return Message("assistant", (Text(text),))
 
         return write
 
@@ -123,10 +124,7 @@ def _back_to(draft: Draft, at: int, ends: Callable[[ToolCall], bool]) -> tuple[i
 
 
 def _items(call: ToolCall) -> Mapping[str, bool]:
-    try:
-        arguments = call.parsed()
-    except (ValueError, RecursionError):
-        return {}
+    arguments = arguments_of(call)
     if "step" in arguments:  # one step of a plan that was written before
         return {str(arguments["step"]): str(arguments.get("status", "")).lower() in _DONE}
     lists: Iterable[Any] = (value for value in arguments.values() if isinstance(value, list))

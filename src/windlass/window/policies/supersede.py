@@ -5,7 +5,7 @@ By lines covered, never by the path alone; and only while the later read is show
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,7 +13,6 @@ from typing import Final
 from windlass.messages import Message, Text
 from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
-from windlass.window.index import ReadIndex
 from windlass.window.kinds import END, Lines, touched
 from windlass.window.proposals import Proposal
 
@@ -40,24 +39,24 @@ class Supersede:
 
     def propose(self, draft: Draft) -> Iterable[Proposal]:
         """The earlier reads that what is new makes obsolete."""
-        index = draft.derived(ReadIndex)
+        index = draft.derived(_ReadIndex)
         index.grow(draft)
         for at in draft.fresh:
             call = draft.call(at)
             if call is None or not _is_whole(draft, at):
                 continue
-            told = touched(call, draft.facts(call.name))
-            if told.reads is not None:
-                for earlier, lines in self._earlier(draft, index, told.reads.path):
-                    if told.reads.covers(lines):
+            access = touched(call, draft.facts(call.name))
+            if access.reads is not None:
+                for earlier, lines in self._earlier(draft, index, access.reads.path):
+                    if access.reads.covers(lines):
                         write = partial(self._again, at=earlier, later=at, lines=lines)
                         yield Proposal((earlier,), "supersede", "read again later", write)
-            elif told.writes and told.whole and self.writes:
-                for earlier, lines in self._earlier(draft, index, told.writes):
+            elif access.writes and access.whole and self.writes:
+                for earlier, lines in self._earlier(draft, index, access.writes):
                     write = partial(self._replaced, at=earlier, lines=lines)
                     yield Proposal((earlier,), "supersede", "the file was replaced", write)
 
-    def _earlier(self, draft: Draft, index: ReadIndex, path: str) -> list[tuple[int, Lines]]:
+    def _earlier(self, draft: Draft, index: _ReadIndex, path: str) -> list[tuple[int, Lines]]:
         """The reads of the file that are young enough, oldest first."""
         return [
             (at, lines)
@@ -71,15 +70,15 @@ class Supersede:
             return None
         if not _shows(draft.item(later).message.text, message.text):
             return None
-        told = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
-        return message.with_parts(Text(told))
+        line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
+        return message.with_parts(Text(line))
 
     def _replaced(self, draft: Draft, at: int, lines: Lines) -> Message | None:
         message = self._standing(draft, at)
         if message is None:
             return None
-        told = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
-        return message.with_parts(Text(told))
+        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
+        return message.with_parts(Text(line))
 
     def _standing(self, draft: Draft, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
@@ -87,6 +86,33 @@ class Supersede:
         if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
             return None
         return entry.message
+
+
+class _ReadIndex:
+    """Which results show which lines of a file."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._reads: dict[str, dict[int, Lines]] = {}
+
+    def grow(self, draft: Draft) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, draft.fresh.start):
+            self.add(draft, at)
+        self._upto = draft.fresh.start
+
+    def add(self, draft: Draft, at: int) -> None:
+        """Take in the result at this position, if its call read lines of a file."""
+        call = draft.call(at)
+        if call is None:
+            return
+        read = touched(call, draft.facts(call.name)).reads
+        if read is not None:
+            self._reads.setdefault(read.path, {})[at] = read
+
+    def of(self, path: str) -> Mapping[int, Lines]:
+        """The results that show lines of the file, by position."""
+        return self._reads.get(path, {})
 
 
 def _is_whole(draft: Draft, at: int) -> bool:
