@@ -24,8 +24,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from windlass.cards.kept import CardOptions
-from windlass.cards.wordllama import WordLlamaEmbedder, installed
 from windlass.engine.carding.beside import LINGER_S
 from windlass.engine.carding.maker import CardMaker
 from windlass.engine.carding.queue import CardWorker, Queue
@@ -33,6 +31,8 @@ from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.cards import CardMarks
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message, assistant, tool
+from windlass.selection.kept import CardOptions
+from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.tokens import size_up
 
 WAIT_S = 0.02

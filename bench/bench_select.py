@@ -31,14 +31,14 @@ from bench.choosing.measure import BUDGETS, run, sampled
 from bench.choosing.talks import SETS, load
 from bench.windows.recordings import data_folder
 
-from windlass.cards.card import card_of
-from windlass.cards.index import Index, Task
-from windlass.cards.options import Selection
-from windlass.cards.scoring import Wanted
-from windlass.cards.strategies import selecting
-from windlass.cards.wordllama import WordLlamaEmbedder, installed
 from windlass.errors import UsageError
 from windlass.messages import assistant, user
+from windlass.selection.card import card_of
+from windlass.selection.index import Index, Query
+from windlass.selection.options import Selection
+from windlass.selection.scoring import SelectionRequest
+from windlass.selection.strategies import selecting
+from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.tokens import size_up
 from windlass.window.entries import Item
 
@@ -104,11 +104,11 @@ def speed(sizes: Sequence[int]) -> list[dict[str, Any]]:
             embedder = None if strategy == "heuristic" else WordLlamaEmbedder()
             took: list[float] = []
             for run_number in range(21):
-                task = Task.of(" ".join(chance.choices(words, cum_weights=weights, k=12)))
+                task = Query.of(" ".join(chance.choices(words, cum_weights=weights, k=12)))
                 options = Selection(strategy=strategy, max_tokens=4_000)  # type: ignore[arg-type]
                 began = time.perf_counter()
                 with suppress(StopIteration):
-                    next(selecting(Wanted(index, task, options, embedder)))
+                    next(selecting(SelectionRequest(index, task, options, embedder)))
                 if run_number:  # the first embeds what is new
                     took.append(time.perf_counter() - began)
             row = {"cards": size, "strategy": strategy, "ms": round(1000 * median(took), 2)}

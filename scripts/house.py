@@ -24,7 +24,7 @@ SMALL: Final = 80
 """Lines of code below which a module with a single importer could be part of it."""
 
 FAMILIES: Final = (
-    "windlass.cards.strategies",
+    "windlass.selection.strategies",
     "windlass.injectors",
     "windlass.window.encode",
     "windlass.window.policies",

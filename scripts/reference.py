@@ -19,7 +19,8 @@ from typer.main import get_command
 
 from windlass import parts
 from windlass import settings as setting
-from windlass.cascade.auto import meanings_of
+from windlass.cascade.options import meanings_of
+from windlass.cascade.schema import json_schema
 from windlass.cli.app import app
 from windlass.window.options import OPTIONS, Policy, options_of
 from windlass.window.profiles import ABOUT, PROFILES, RARE
@@ -102,6 +103,69 @@ def value_of(name: str, field: FieldInfo) -> str:
     return words[-1] if words else setting.SERVER_VALUES[name]
 
 
+def cascades() -> str:
+    """Every key of a cascade with type, default and meaning, a table for each object."""
+    schema = json_schema()
+    objects = {"Cascade": schema}
+    for name in linked(schema["properties"], schema["$defs"]):
+        objects.setdefault(name, schema["$defs"][name])
+    return "\n".join(
+        f"## {name}\n\n{' '.join(part['description'].split())}\n\n{table_of(part)}"
+        for name, part in objects.items()
+    )
+
+
+def linked(value: Any, definitions: Mapping[str, Any]) -> Iterator[str]:
+    """The objects that a piece of schema refers to, each before those that it refers to."""
+    if isinstance(value, Mapping):
+        if "$ref" in value:
+            name = value["$ref"].rpartition("/")[2]
+            yield name
+            yield from linked(definitions[name]["properties"], definitions)
+        for inner in value.values():
+            yield from linked(inner, definitions)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from linked(inner, definitions)
+
+
+def table_of(part: Mapping[str, Any]) -> str:
+    """The table of an object's keys."""
+    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for key, value in part["properties"].items():
+        default = "" if value.get("default") is None else f"`{json.dumps(value['default'])}`"
+        if key in part.get("required", ()):
+            default = "required"
+        meaning = " ".join(value["description"].replace("|", "\\|").split())
+        lines.append(f"| `{key}` | {type_of(value)} | {default} | {meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def type_of(value: Mapping[str, Any]) -> str:
+    """What a value may be, in words; an object that has a table is a link to it."""
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    forms = value.get("anyOf") or value.get("oneOf") or ()
+    if forms:
+        return " or ".join(type_of(form) for form in forms if form.get("type") != "null")
+    if "enum" in value:
+        return ", ".join(f"`{word}`" for word in value["enum"])
+    if "const" in value:
+        return f"`{value['const']}`"
+    match value.get("type"):
+        case "array":
+            return f"list of {type_of(value['items'])}"
+        case "object" if isinstance(value.get("additionalProperties"), Mapping):
+            return f"names, each with {type_of(value['additionalProperties'])}"
+        case "integer" | "number":
+            words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+            bounds = "".join(f" {word} {value[key]}" for key, word in words.items() if key in value)
+            return ("whole number" if value["type"] == "integer" else "number") + bounds
+        case kind:
+            return {"string": "text", "boolean": "true or false"}.get(str(kind), "object")
+
+
 def options() -> str:
     """The options of windows: their defaults, what other profiles have, what they mean."""
     others = [name for name in PROFILES if name != "default"]
@@ -150,6 +214,7 @@ def option_cell(value: Any) -> str:
 
 PARTS: Final[Mapping[str, Part]] = {
     "cli": Part("Command line", "Every command with its arguments and options.", command_line),
+    "cascades": Part("Cascades", "Every key of a cascade file, with its default.", cascades),
     "settings": Part(
         "Settings",
         "Every setting: a key of `windlass.toml`, a variable `WINDLASS_NAME`, some of them flags.",

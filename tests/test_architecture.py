@@ -100,51 +100,12 @@ ELSEWHERE = re.compile(
     r"/wor[k]/|/roo[t]/|/hom[e]/\w|/User[s]/\w|pypi\.or[g]|pythonhoste[d]|registry\.npmj[s]"
 )
 REPEATED_NAMES = {
-    "Anchors",
     "Asked",
     "Blocks",
-    "Choice",
-    "Chosen",
-    "Context",
     "Decision",
-    "Declared",
-    "Draft",
-    "Explained",
-    "Failure",
-    "Item",
     "Made",
-    "Memory",
     "Piece",
-    "Plan",
-    "Reading",
-    "Source",
-    "Task",
     "Told",
-    "Validated",
-    "Wanted",
-}
-"""Public class names that stand twice. The list only shrinks."""
-
-CIRCULAR = {
-    "windlass.cascade.auto",
-    "windlass.cascade.choosing",
-    "windlass.cascade.injectors",
-    "windlass.cascade.memory",
-    "windlass.cascade.model",
-    "windlass.engine.carding.beside",
-    "windlass.engine.choosing.known",
-    "windlass.engine.meters",
-    "windlass.engine.operators.reduce",
-    "windlass.engine.operators.tasks",
-    "windlass.engine.state",
-    "windlass.loop.chats",
-    "windlass.loop.context",
-    "windlass.loop.window",
-    "windlass.window.course",
-    "windlass.window.decision",
-    "windlass.window.draft",
-    "windlass.window.planner",
-    "windlass.window.proposals",
 }
 """Modules that lie in a circle of imports, those for types included. The list only shrinks."""
 

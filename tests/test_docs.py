@@ -26,12 +26,11 @@ from tests.cli.conftest import windlass as command_line
 from windlass.api import make_registry
 from windlass.cascade.model import (
     Cascade,
-    Context,
+    ContextSource,
     ContextTtl,
     OutputExtraction,
     Phase,
     Rules,
-    Source,
 )
 from windlass.cli.app import app
 from windlass.history.base import NodeType
@@ -52,7 +51,15 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 DOTTED = re.compile(r"`(windlass(?:\.\w+)+)(?=[(`])")
 CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-KEYS: list[type[BaseModel]] = [Cascade, Phase, Source, Context, ContextTtl, Rules, OutputExtraction]
+KEYS: list[type[BaseModel]] = [
+    Cascade,
+    Phase,
+    Source,
+    ContextSource,
+    ContextTtl,
+    Rules,
+    OutputExtraction,
+]
 
 
 class Snippet(NamedTuple):

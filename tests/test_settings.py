@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from windlass.cards.kept import CardOptions
 from windlass.cascade.model import Cascade
 from windlass.errors import UsageError
+from windlass.selection.kept import CardOptions
 from windlass.settings import (
     HeadingSettings,
     PriceSettings,

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from bench.choosing.talks import Question, Talk
 
 import windlass
-from windlass.cards.words import STOP_WORDS
+from windlass.selection.words import STOP_WORDS
 from windlass.wire.openai import from_openai
 
 Places = list[int]
@@ -161,20 +161,20 @@ class Embedding:
     """The embedded model's cosine alone."""
 
     def __init__(self) -> None:
-        from windlass.cards.wordllama import WordLlamaEmbedder
+        from windlass.selection.wordllama import WordLlamaEmbedder
 
         self._model = WordLlamaEmbedder()
 
     def begin(self, talk: Talk) -> None:
         """The next questions are about this talk."""
-        from windlass.cards.embeddings import embedded
+        from windlass.selection.embeddings import embedded
 
         self._talk = talk
         self._rows = embedded(self._model, [str(one["content"]) for one in talk.messages])
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
-        from windlass.cards.embeddings import embedded
+        from windlass.selection.embeddings import embedded
 
         scores = self._rows[: question.at] @ embedded(self._model, [question.text])[0]
         order = scores.argsort()[::-1].tolist()

@@ -17,11 +17,11 @@ from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
 from bench.windows.shown import CHARACTERS_A_TOKEN, pieces
 
-from windlass.injectors.base import Failure, Keepsake, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, Wanted, place
+from windlass.injectors.base import FailedCall, Keepsake, Situation, Tier
+from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.failures import with_result
 from windlass.injectors.orchestrate import blocks_of
-from windlass.injectors.plan import MOST_STEPS, Plan, Step
+from windlass.injectors.plan import MOST_STEPS, Step, TaskPlan
 from windlass.memory.banks import Memory
 from windlass.modules import Modules
 from windlass.window.failures import looks_failed
@@ -74,7 +74,7 @@ class Plain:
             Step(f"step {n} of the work in hand", "done" if n < self._calls else "pending")
             for n in range(1, 2 + self._calls)
         )
-        plan = Plan("Bring the task to its end", steps)
+        plan = TaskPlan("Bring the task to its end", steps)
         told = f"\n\n[Plan]\n{plan.told()}\n"
         lines = [f"- {step.text}: {step.status}\n" for step in reversed(steps)]
         return (told + "".join(lines) * (1 + self._chars // 40))[: self._chars]
@@ -103,7 +103,7 @@ class Injected:
         # The role is the recording's own; definitions of tools stand beside its messages.
         names = [name for name in BUILTIN if name not in {"system_role", "tools"}]
         self._placed = [
-            place(Wanted(name, options=options.get(name, {})), Modules()) for name in names
+            place(InjectorSpec(name, options=options.get(name, {})), Modules()) for name in names
         ]
         memories = [Memory("likes", key, 1, text, 0.0) for key, text in MEMORIES.items()]
         self._seen = Situation(
@@ -153,7 +153,7 @@ class Injected:
             self._now,
             call=call,
             turn=call,
-            state={"plan": Plan(now.task.partition("\n")[0][:SAID], steps).as_state()},
+            state={"plan": TaskPlan(now.task.partition("\n")[0][:SAID], steps).as_state()},
             values={"now": f"2026-11-22T10:{call // 60 % 60:02}:{call % 60:02}Z"},
             keepsakes=_keepsakes(messages),
         )
@@ -166,7 +166,7 @@ class Injected:
         name, arguments = function["name"], function["arguments"]
         line = result.strip().partition("\n")[0]
         self._steps.append(Step(f"{name} {arguments}"[:SAID], "done", line[:SAID]))
-        now = Failure(name, arguments, line)
+        now = FailedCall(name, arguments, line)
         failures = with_result(self._now.failures, now, failed=looks_failed(result))
         self._now = replace(self._now, failures=failures)
 

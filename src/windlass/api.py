@@ -545,7 +545,7 @@ def load_cascade(
     """
     from windlass.cascade.check import checked
     from windlass.cascade.dialect import warnings_of
-    from windlass.cascade.injectors import load_own
+    from windlass.cascade.layers import load_own
     from windlass.cascade.load import load, of
     from windlass.cascade.needed import needed, not_given
 
@@ -580,7 +580,7 @@ def load_program(
     `input` are the names of what its templates are given (None: they are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
-    from windlass.cascade.injectors import load_own
+    from windlass.cascade.layers import load_own
     from windlass.cascade.needed import not_given
     from windlass.operators.compile import compile_task
     from windlass.operators.reading import load_task
@@ -603,11 +603,11 @@ def check_models(
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
 ) -> None:
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
-    from windlass.cascade.choosing import helpers
+    from windlass.cascade.layers import selectors
 
     for phase in cascade.phases:
         resolve(settings.model_for(cascade.settings_for(phase).model))
-    for helper in helpers(cascade, settings):
+    for helper in selectors(cascade, settings):
         resolve(helper)
     web_search_of(cascade, settings, resolve)
 

@@ -16,10 +16,12 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     Strict,
     StringConstraints,
+    Tag,
     ValidationError,
     ValidatorFunctionWrapHandler,
     model_validator,
@@ -61,6 +63,36 @@ Names: TypeAlias = Annotated[
 ]
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
 YesNo: TypeAlias = Annotated[bool, Strict()]
+
+FORMS: Final[dict[str, type]] = {
+    "<yes>": bool,
+    "<word>": str,
+    "<number>": int,
+    "<list>": Sequence,
+    "<object>": object,
+}
+"""The forms of a value that has shorthands; pydantic names them in the place of an error."""
+
+
+def by_form(*forms: str) -> Discriminator:
+    """Chooses among `forms` by a value's type; what is none of them is held against the last."""
+
+    def form_of(value: Any) -> str:
+        form = next(form for form, kind in FORMS.items() if isinstance(value, kind))
+        return form if form in forms else forms[-1]
+
+    return Discriminator(form_of)
+
+
+Switchable: TypeAlias = Annotated[
+    Annotated[YesNo, Tag("<yes>")] | Annotated[T, Tag("<object>")], by_form("<yes>", "<object>")
+]
+"""True, false, or an object of options; `{}` is true."""
+
+WordOr: TypeAlias = Annotated[
+    Annotated[Text, Tag("<word>")] | Annotated[T, Tag("<object>")], by_form("<word>", "<object>")
+]
+"""An object, or the one word that stands for it."""
 
 
 class Part(BaseModel):

@@ -8,10 +8,14 @@ says nothing of prompts, tools, models or loops. Names are resolved: `previous`,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from windlass.cards.options import Selection
+from pydantic import AfterValidator, Field, Strict
+
+from windlass.parts import ONCE, Part, Text, without_repeats
+from windlass.selection.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
 from windlass.window.policies.budget import OnExceed
@@ -25,9 +29,13 @@ Anchored: TypeAlias = Literal["output", "callouts", "input", "errors"]
 SLIDING_SHARE: Final = 0.6
 """Share of the model's window that a sliding context keeps where the phase sets no limit."""
 
+SHARE: Final = 0.1
+OUTLINE: Final = 0.25
+"""How much is chosen, and told in outline, by default; measured: `design/choosing.md`."""
+
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PhaseSource:
     """What is taken from one earlier phase. `place` is its path in the file, for the record."""
 
     phase: str
@@ -50,7 +58,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class TaskContext:
     """What a task has of the context around it, in the sections of its window.
 
     `inherit`: all of its parent's context, none of it, or what of it belongs to the task.
@@ -78,18 +86,24 @@ class Carried:
         return "; ".join(parts) or "nothing but its description and its inputs"
 
 
-@dataclass(frozen=True, slots=True)
-class Anchors:
-    """What a phase that chooses its context sees in any case.
+class Anchors(Part):
+    """What a phase that chooses its context sees in any case."""
 
-    `window` last turns of each of `from_phases` are taken whole; `as_role` is the role in
-    which outputs that stand alone, and errors, are told.
-    """
+    window: Annotated[int, Strict(), Field(ge=0)] = 3
+    """How many last turns of each phase in `from_phases` are taken whole."""
 
-    window: int = 3
-    from_phases: tuple[str, ...] = ("previous",)
-    include: tuple[Anchored, ...] = ("output", "callouts", "input")
+    from_phases: Annotated[
+        Sequence[Text], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
+    ] = ("previous",)
+    """Earlier phases, or the words previous, first, all."""
+
+    include: Annotated[
+        Sequence[Anchored], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
+    ] = ("output", "callouts", "input")
+    """What is always in: output (of `from_phases`), callouts, input, errors."""
+
     as_role: Literal["user", "system"] = "user"
+    """The role in which outputs that stand alone, and errors, are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +124,8 @@ class Choosing:
     no_model: bool = False
     at_once: bool = False
     only_to_fit: bool = False
-    share: float = 0.1
-    outline: float = 0.25
+    share: float = SHARE
+    outline: float = OUTLINE
     exclude: frozenset[str] = frozenset()
 
 
@@ -133,7 +147,7 @@ class Rule:
     """
 
     mode: Literal["snowball", "selective", "auto"] = "snowball"
-    sources: tuple[Source, ...] = ()
+    sources: tuple[PhaseSource, ...] = ()
     include_input: bool = False
     position: Literal["start", "end"] = "start"
     sliding: bool = False
@@ -144,6 +158,6 @@ class Rule:
     output_only: bool = False
     policy: Policy | None = None
     switched_off: str = ""
-    carried: Carried | None = None
+    carried: TaskContext | None = None
     choosing: Choosing | None = None
     not_choosing: str = ""

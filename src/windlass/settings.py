@@ -30,7 +30,6 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from windlass import trust as trusting
-from windlass.cards.kept import NONE, CardOptions
 from windlass.errors import Mistake, UsageError, did_you_mean
 from windlass.modules import SETTINGS
 from windlass.parts import (
@@ -46,6 +45,7 @@ from windlass.parts import (
     YesNo,
 )
 from windlass.redaction import redacted, redacted_url
+from windlass.selection.kept import NONE, CardOptions
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.cascade.making import JSON, TOOLS, cascade, cascades, damaged, dump, loaded, places
 from windlass.cascade.check import check, checked
 from windlass.cascade.load import load, of, parse
-from windlass.cascade.model import Cascade, Context, Phase
+from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.errors import CascadeError, UsageError, did_you_mean
 
 DATA = Path(__file__).parent / "data"
@@ -381,7 +381,9 @@ class TestDoors:
                 {
                     "cascade_id": "c",
                     "phases": [
-                        Phase(name="a", instructions="x", context=Context(), inject_from=["all"])
+                        Phase(
+                            name="a", instructions="x", context=PhaseContext(), inject_from=["all"]
+                        )
                     ],
                 }
             )

@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 
 from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
-from windlass.cascade.choosing import helpers
 from windlass.cascade.compile import compile_rule, explain_defaults
+from windlass.cascade.layers import selectors
 from windlass.cascade.schema import json_schema
 from windlass.rules import Anchors, Choosing, Rule
 from windlass.settings import Settings
@@ -63,7 +63,9 @@ class TestDefaults:
         _, explicit = rules(A, {**B, "context": {"from": ["a"]}})
         assert (explicit.mode, explicit.choosing) == ("selective", None)
         _, rule = rules(A, auto())
-        assert chosen(rule).anchors == Anchors(3, ("previous",), ("output", "callouts", "input"))
+        assert chosen(rule).anchors == Anchors(
+            window=3, from_phases=("previous",), include=("output", "callouts", "input")
+        )
 
     @pytest.mark.req("AC-56", "AC-57", "AC-58", "AC-60")
     def test_hybrid_within_30_000_tokens_and_50_messages(self) -> None:
@@ -80,19 +82,21 @@ class TestDefaults:
         _, rule = rules(A, auto(selection={"strategy": "llm"}))
         assert chosen(rule).selector is None
         made = loaded(cascade(A, auto())).cascade
-        assert helpers(made) == []
+        assert selectors(made) == []
 
     @pytest.mark.req("AC-59", "AC-61", "AC-68")
     def test_every_documented_option_is_taken(self) -> None:
         anchors = {"window": 5, "from_phases": ["a"], "include": ["errors", "output"]}
         _, rule = rules(A, auto(anchors=anchors, selection=SELECTION))
         made = chosen(rule)
-        assert made.anchors == Anchors(5, ("a",), ("errors", "output"))
+        assert made.anchors == Anchors(window=5, from_phases=("a",), include=("errors", "output"))
         assert made.selector == SELECTION["selector_model"]
         for name, value in SELECTION.items():
             if name != "selector_model":
                 assert getattr(made.selection, name) == value
-        assert helpers(loaded(cascade(A, auto(selection={**SELECTION, "strategy": "llm"}))).cascade)
+        assert selectors(
+            loaded(cascade(A, auto(selection={**SELECTION, "strategy": "llm"}))).cascade
+        )
 
 
 class TestInterPhase:

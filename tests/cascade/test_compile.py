@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.cascade.making import cascade, cascades
 from windlass.cascade.compile import compile_rule, explain_defaults, in_words
 from windlass.cascade.model import Cascade
-from windlass.rules import Budget, Rule, Source
+from windlass.rules import Budget, PhaseSource, Rule
 from windlass.window.expire import Expiry
 
 
@@ -59,7 +59,7 @@ class TestModes:
         assert made == Rule(
             "snowball",
             (
-                Source(
+                PhaseSource(
                     "a",
                     ("messages", "images"),
                     "last_n",
@@ -95,7 +95,7 @@ class TestStrategies:
 
     @pytest.mark.req("CA-10")
     def test_minimal_is_the_last_output_only(self) -> None:
-        source = Source("b", ("output",), place="phases[2].context_strategy")
+        source = PhaseSource("b", ("output",), place="phases[2].context_strategy")
         made = rule(A, B, {"name": "c", "context_strategy": "minimal"})
         assert made == Rule("selective", (source,), include_input=False)
         assert rule({**A, "context_strategy": "minimal"}).sources == ()

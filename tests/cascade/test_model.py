@@ -10,7 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from tests.cascade.making import cascade
-from windlass.cascade.model import Cascade, Context, MaxInputTokens, Phase, Source, long_form
+from windlass.cascade.model import (
+    Cascade,
+    ContextSource,
+    MaxInputTokens,
+    Phase,
+    PhaseContext,
+    long_form,
+)
 
 
 def phase(**more: Any) -> Phase:
@@ -23,11 +30,11 @@ class TestInPython:
             cascade_id="c",
             phases=[
                 Phase(name="a", instructions="Do it.", tackle=["create_chart"]),
-                Phase(name="b", instructions="Say it.", context=Context(from_=["a"])),
+                Phase(name="b", instructions="Say it.", context=PhaseContext(from_=["a"])),
             ],
         )
         assert made.phases[0].tackle == ("create_chart",)
-        assert made.phases[1].context == Context(from_=[Source(phase="a")])
+        assert made.phases[1].context == PhaseContext(from_=[ContextSource(phase="a")])
 
     def test_they_equal_the_same_cascade_out_of_a_file(self) -> None:
         made = Cascade(
@@ -64,16 +71,16 @@ class TestSources:
     @pytest.mark.req("CI-8")
     def test_a_bare_name_takes_images_and_output(self) -> None:
         long = {"phase": "a", "include": ["images", "output"]}
-        assert long_form("a") == Source.model_validate(long)
+        assert long_form("a") == ContextSource.model_validate(long)
 
     @pytest.mark.req("CI-6", "CI-7")
     def test_names_and_objects_may_be_mixed(self) -> None:
-        context = Context.model_validate({"from": ["a", {"phase": "b", "include": ["state"]}]})
+        context = PhaseContext.model_validate({"from": ["a", {"phase": "b", "include": ["state"]}]})
         assert [long_form(source).phase for source in context.from_] == ["a", "b"]
 
     @pytest.mark.req("CI-14", "CI-15", "CI-16", "CI-18")
     def test_the_defaults_are_those_of_the_document(self) -> None:
-        source = Source(phase="a")
+        source = ContextSource(phase="a")
         assert (source.images_filter, source.images_count) == ("all", 1)
         assert (source.messages_filter, source.as_role) == ("all", "user")
         assert source.condition is None
@@ -81,21 +88,26 @@ class TestSources:
     @pytest.mark.req("CI-14")
     @pytest.mark.parametrize("value", ["all", "last", "last_n"])
     def test_images_filter_takes(self, value: str) -> None:
-        assert Source.model_validate({"phase": "a", "images_filter": value}).images_filter == value
+        assert (
+            ContextSource.model_validate({"phase": "a", "images_filter": value}).images_filter
+            == value
+        )
 
     @pytest.mark.req("CI-16", "CI-17")
     @pytest.mark.parametrize("key", ["messages_filter", "filter"])
     @pytest.mark.parametrize("value", ["all", "assistant_only", "last_turn"])
     def test_messages_filter_has_two_spellings(self, key: str, value: str) -> None:
-        assert Source.model_validate({"phase": "a", key: value}).messages_filter == value
+        assert ContextSource.model_validate({"phase": "a", key: value}).messages_filter == value
 
     @pytest.mark.req("CI-19")
     @pytest.mark.parametrize("key", ["condition", "if"])
     def test_condition_has_two_spellings(self, key: str) -> None:
-        assert Source.model_validate({"phase": "a", key: "{{ state.x }}"}).condition
+        assert ContextSource.model_validate({"phase": "a", key: "{{ state.x }}"}).condition
 
     def test_the_order_of_include_is_kept(self) -> None:
-        source = Source.model_validate({"phase": "a", "include": ["state", "output", "images"]})
+        source = ContextSource.model_validate(
+            {"phase": "a", "include": ["state", "output", "images"]}
+        )
         assert source.include == ("state", "output", "images")
 
     @pytest.mark.parametrize(
@@ -114,13 +126,13 @@ class TestSources:
     )
     def test_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(ValidationError):
-            Source.model_validate({"phase": "a", **wrong})
+            ContextSource.model_validate({"phase": "a", **wrong})
 
 
 class TestPhases:
     @pytest.mark.req("CI-20", "CI-22")
     def test_a_clean_slate_still_has_the_input(self) -> None:
-        context = Context.model_validate({"from": []})
+        context = PhaseContext.model_validate({"from": []})
         assert context.from_ == ()
         assert context.include_input is True
 

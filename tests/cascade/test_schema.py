@@ -98,6 +98,12 @@ def test_both_spellings_are_allowed(key: str) -> None:
 
 def test_the_models_declare_no_key_that_the_schema_lacks() -> None:
     schema = json_schema()
-    for part in (model.Phase, model.Rules, model.Context, model.Source, model.MaxInputTokens):
+    for part in (
+        model.Phase,
+        model.Rules,
+        model.PhaseContext,
+        model.ContextSource,
+        model.MaxInputTokens,
+    ):
         declared = {field.serialization_alias or name for name, field in part.model_fields.items()}
         assert declared <= set(schema["$defs"][part.__name__]["properties"])

@@ -243,6 +243,9 @@ class TestCheck:
         explained = windlass("check", "c.json", "--explain-defaults", "--json").json
         assert [entry["phase"] for entry in explained] == ["a", "b"]
         assert explained[1]["rule"]["mode"] == "selective"
+        windlass.write("c.json", cascade(phase("a"), phase("b", context={"mode": "auto"})))
+        explained = windlass("check", "c.json", "--explain-defaults", "--json").json
+        assert explained[1]["rule"]["choosing"]["anchors"]["window"] == 3
 
 
 class TestQuery:

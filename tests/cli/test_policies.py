@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import CommandLine
-from windlass.cascade.auto import first_paragraph, meanings_of
+from windlass.cascade.options import first_paragraph, meanings_of
 from windlass.window.options import Policy
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 

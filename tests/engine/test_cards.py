@@ -12,10 +12,6 @@ import numpy as np
 import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
-from windlass.cards.card import Card
-from windlass.cards.embeddings import Vectors
-from windlass.cards.index import Index, Task
-from windlass.cards.wordllama import installed
 from windlass.engine.carding import beside
 from windlass.engine.carding.queue import failed_of
 from windlass.engine.events import Noted, SessionStarted
@@ -24,6 +20,10 @@ from windlass.history.base import NodeType
 from windlass.history.cards import FAILED, cards_of, item_of
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import Message
+from windlass.selection.card import Card
+from windlass.selection.embeddings import Vectors
+from windlass.selection.index import Index, Query
+from windlass.selection.wordllama import installed
 from windlass.settings import Settings
 from windlass.wire.base import Request
 
@@ -342,12 +342,12 @@ class TestVectors:
                 assert list(texts) == ["P-101"], "only the task is embedded"
                 return np.full((1, 256), 1 / 16, dtype=np.float32)
 
-        assert len(index.by_vectors(Task.of("P-101"), Never(None))) == len(items) == 4
+        assert len(index.by_vectors(Query.of("P-101"), Never(None))) == len(items) == 4
 
     async def test_without_an_embedding_model_cards_are_made_all_the_same(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.cards.wordllama.installed", lambda: False)
+        monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
         ran = await house.run(two_phases(auto_context={}), replies())
         cards = ran.keeper.cards(ran.session)
         assert [(len(card.embedding), card.embedding_model) for card in cards] == [(0, "")] * 4
@@ -386,7 +386,7 @@ class TestVectors:
             if item is not None and item.id in (first.id, second.id):
                 index.append(item, 5, kept[item.id])
         # The first has no vector of odd-2: its text is embedded by that model.
-        assert index.by_vectors(Task.of("pump"), other) == pytest.approx([1.0, 0.8])
+        assert index.by_vectors(Query.of("pump"), other) == pytest.approx([1.0, 0.8])
 
 
 class TestBeside:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
-from windlass.cards.embeddings import Vectors
 from windlass.engine.choosing import known
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
 from windlass.providers.scripted import Scripted
+from windlass.selection.embeddings import Vectors
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
@@ -547,7 +547,7 @@ class TestTrouble:
     async def test_no_embedding_model_is_said_and_words_choose(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.cards.wordllama.installed", lambda: False)
+        monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
         said = selecting(selection={"strategy": "semantic"})
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=said), pages(*TOPICS)
@@ -604,8 +604,8 @@ class TestTrouble:
     async def test_a_later_phase_goes_on_where_a_keeper_has_cards(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from windlass.cards.card import card_of
         from windlass.history.sqlite import SqliteKeeper
+        from windlass.selection.card import card_of
         from windlass.window.entries import Item
 
         def cards(keeper: SqliteKeeper, session: str) -> list[Any]:

@@ -13,12 +13,12 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from windlass.cards import index, words
-from windlass.cards.embeddings import Vectors
-from windlass.cards.index import Index
-from windlass.cards.wordllama import WordLlamaEmbedder
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
+from windlass.selection import index, words
+from windlass.selection.embeddings import Vectors
+from windlass.selection.index import Index
+from windlass.selection.wordllama import WordLlamaEmbedder
 from windlass.window.entries import Item
 from windlass.wire.base import Request
 
@@ -120,7 +120,7 @@ def test_the_card_tells_how_much_is_indexed(chars: int) -> None:
     card = made.card(0)
     assert ("indexed: 100,000 of" in card.summary) is (chars > 100_000)
     assert len(card.summary) <= 300
-    found = made.matched(index.Task.of(NEEDLE), 0)
+    found = made.matched(index.Query.of(NEEDLE), 0)
     assert (NEEDLE in found) is (chars > 2_500_000)
 
 
@@ -136,5 +136,5 @@ def test_data_without_words_is_not_embedded(monkeypatch: pytest.MonkeyPatch) -> 
     data = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
     for at, text in enumerate((data, f"Look at this:\n{data}", "Plain words.", "語" * 900)):
         made.append(Item(f"m{at}", user(text), "user"), 10)
-    made.by_vectors(index.Task.of("words"), WordLlamaEmbedder())
+    made.by_vectors(index.Query.of("words"), WordLlamaEmbedder())
     assert sorted({text[:5] for text in seen} - {"words"}) == ["Plain", "語語語語語"]

@@ -9,8 +9,7 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import shown
-from windlass.cascade.memory import Memory, memory_of
-from windlass.cascade.model import Cascade
+from windlass.cascade.model import Cascade, MemoryBanks, memory_of
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import BANK
 from windlass.messages import Message
@@ -127,9 +126,9 @@ class TestWhichBanks:
             )
         )
         a, b, c = (memory_of(made, one) for one in made.phases)
-        assert a == Memory(read=("team",), write=("team",))
-        assert b == Memory(read=("x", "y"), write=("x", "y"))
-        assert c == Memory(read=("z",), write=())
+        assert a == MemoryBanks(read=("team",), write=("team",))
+        assert b == MemoryBanks(read=("x", "y"), write=("x", "y"))
+        assert c == MemoryBanks(read=("z",), write=())
         bare = Cascade.model_validate(cascade(phase("a")))
         assert memory_of(bare, bare.phases[0]) is None
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.history.builders import LONG, a_session, row, start
-from windlass.cards.card import Card
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType
 from windlass.history.callouts import mark_of
@@ -20,6 +19,7 @@ from windlass.history.cards import cards_of, mark_cards, pin_of
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteKeeper
 from windlass.messages import assistant, system, tool, user
+from windlass.selection.card import Card
 
 CARD_COLUMNS: list[str] = (  # noqa: SIM905 - as the document lists them
     "session_id content_hash summary keywords embedding embedding_model estimated_tokens role "

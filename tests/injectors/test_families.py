@@ -10,11 +10,11 @@ import pytest
 
 from windlass.errors import ToolError, UsageError
 from windlass.injectors import Rendered, Situation
-from windlass.injectors.base import Failure
+from windlass.injectors.base import FailedCall
 from windlass.injectors.failures import ErrorRetention, line_of, with_result
 from windlass.injectors.knowledge import Knowledge
 from windlass.injectors.markdown import read_page
-from windlass.injectors.plan import Plan, PlanStatus, Step, TodoRewriter, plan_in
+from windlass.injectors.plan import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
 from windlass.injectors.playbooks import Playbooks
 from windlass.injectors.skills import Skills, ask_for_skill
 from windlass.injectors.user_memory import UserMemory
@@ -178,7 +178,7 @@ class TestPlaybooks:
             Playbooks().render(at(tmp_path, "x"))
 
 
-PLAN = Plan(
+PLAN = TaskPlan(
     "Ship the report",
     (
         Step("collect", "done", "3 files"),
@@ -239,14 +239,14 @@ class TestTodo:
         assert TodoRewriter().render(later) == "Current Goal: Sum it up."
 
 
-def failed(number: int, tool: str = "read") -> Failure:
-    return Failure(tool, f'{{"n":{number}}}', f"no {number}")
+def failed(number: int, tool: str = "read") -> FailedCall:
+    return FailedCall(tool, f'{{"n":{number}}}', f"no {number}")
 
 
 @pytest.mark.req("CE-9")
 class TestErrors:
     def test_the_last_five_newest_first_one_line_each(self, tmp_path: Path) -> None:
-        held: tuple[Failure, ...] = ()
+        held: tuple[FailedCall, ...] = ()
         for number in range(7):
             held = with_result(held, failed(number), failed=True)
         said = ErrorRetention().render(at(tmp_path, "x", failures=held))
@@ -260,15 +260,15 @@ class TestErrors:
 
     def test_one_whose_call_succeeded_later_is_dropped(self) -> None:
         held = (failed(2), failed(1))
-        now = Failure("read", '{"n":1}', "all is well")
+        now = FailedCall("read", '{"n":1}', "all is well")
         assert with_result(held, now, failed=False) == (failed(2),)
 
     def test_one_that_another_call_mended_is_dropped(self) -> None:
-        now = Failure("read", '{"n":1,"from":3}', "all is well")
+        now = FailedCall("read", '{"n":1,"from":3}', "all is well")
         assert with_result((failed(1),), now, failed=False, mended=[failed(1)]) == ()
 
     def test_a_line_is_one_line_and_short(self) -> None:
-        line = line_of(Failure("read", "{\n" + "x" * 900 + "}", "a\nb " + "y" * 900))
+        line = line_of(FailedCall("read", "{\n" + "x" * 900 + "}", "a\nb " + "y" * 900))
         assert "\n" not in line
         assert len(line) < 400
 

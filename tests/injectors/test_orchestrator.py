@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import ContextError
-from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, Wanted, place
+from windlass.injectors import BlockItem, Injector, Rendered, Situation, Tier
+from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.orchestrate import Placed, blocks_of, in_order, shrunk
 from windlass.modules import Modules
 from windlass.tokens import FamilyCounter
@@ -34,7 +34,9 @@ class Saying(Injector):
     """Says what it is given."""
 
     def __init__(self, *items: str, head: str = "") -> None:
-        self.said = Rendered(head, tuple(Item(item, f"item {at}") for at, item in enumerate(items)))
+        self.said = Rendered(
+            head, tuple(BlockItem(item, f"item {at}") for at, item in enumerate(items))
+        )
 
     def render(self, seen: Situation) -> Rendered:
         return self.said
@@ -80,7 +82,7 @@ def test_stable_stands_first_then_priority_then_name() -> None:
 @pytest.mark.req("CE-16", "CE-17", "CE-18", "CE-19", "CE-20", "CE-21", "CE-22")
 @pytest.mark.parametrize(("name", "cap"), CAPS.items())
 def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
-    assert place(Wanted(name), Modules()).cap == cap
+    assert place(InjectorSpec(name), Modules()).cap == cap
 
 
 @pytest.mark.req("CE-48", "CE-24")

@@ -12,7 +12,7 @@ import pytest
 from tests.memory.making import Clock
 from windlass.errors import ContextError, MatchingFailed, StoreError, UsageError
 from windlass.memory import files
-from windlass.memory.association import Associations, ContextGenerationInput, Match
+from windlass.memory.association import Associations, ContextGenerationInput, MemoryMatch
 from windlass.memory.banks import Banks, Memory
 from windlass.memory.files import PASSAGE_CHARS, passages
 
@@ -59,12 +59,12 @@ class TestMatches:
     ) -> None:
         found = both.get_relevant_context_for(TASK)
         assert found.matches == {
-            Match(
+            MemoryMatch(
                 str(folder),
                 f"{folder.as_posix()}/cache.md:1",
                 "# Prompt caches\n\nAn entry of the prompt cache lives for five minutes.",
             ),
-            Match(
+            MemoryMatch(
                 "memory:notes",
                 "notes/ttl@1",
                 "The prompt cache of our vendor keeps an entry one hour.",

@@ -9,7 +9,7 @@ from lxml import etree
 
 from tests.cli.conftest import CommandLine, windlass
 from tests.operators.making import atomic, block, sequential
-from windlass.operators.schema import relax_ng
+from windlass.operators.reading import relax_ng
 
 __all__ = ["windlass"]
 

@@ -16,8 +16,8 @@ from tests.operators.making import (
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.model import Cascade, Phase
 from windlass.operators.compile import explain_defaults
-from windlass.operators.schema import relax_ng
-from windlass.rules import Carried, Rule
+from windlass.operators.reading import relax_ng
+from windlass.rules import Rule, TaskContext
 
 ONE = "<input>x</input>"
 
@@ -153,8 +153,8 @@ class TestOneInnerForm:
         program = compiled(sequential(atomic("a"), atomic("b", block("subset", "disabled"))))
         _, first, second = program.task.walk()
         rule = program.rule(second)
-        assert rule == Rule("selective", carried=Carried("subset", "notes_only", fresh=False))
-        assert program.rule(first).carried == Carried("full", "notes_only", fresh=True)
+        assert rule == Rule("selective", carried=TaskContext("subset", "notes_only", fresh=False))
+        assert program.rule(first).carried == TaskContext("full", "notes_only", fresh=True)
         phase = Phase(name="p", instructions="x", context={"from": []})  # type: ignore[arg-type]
         of_cascade = compile_rule(Cascade(cascade_id="c", phases=[phase]), phase)
         assert type(rule) is type(of_cascade)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.providers.server import Answer, serving, whole
-from windlass.cards.embeddings import embedded, is_remote
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
 from windlass.providers.retry import Patience
+from windlass.selection.embeddings import embedded, is_remote
 from windlass.settings import ProviderSettings
 
 PATIENCE = Patience(tries=2, longest_wait_s=0.01)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from windlass.cascade.auto import meanings_of
+from windlass.cascade.options import meanings_of
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.course import Course

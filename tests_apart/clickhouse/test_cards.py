@@ -12,7 +12,6 @@ from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, keeper, make, trouble
-from windlass.cards.kept import CardOptions
 from windlass.engine.carding.maker import CardMaker
 from windlass.engine.carding.queue import CardWorker, Queue
 from windlass.history.base import Batch
@@ -21,6 +20,7 @@ from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionE
 from windlass.history.clickhouse.keeper import ClickHouseKeeper
 from windlass.history.clickhouse.tables import CARDS
 from windlass.messages import user
+from windlass.selection.kept import CardOptions
 from windlass.tokens import size_up
 
 

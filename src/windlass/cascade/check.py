@@ -10,22 +10,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from windlass.cascade import dialect, sentences
-from windlass.cascade.choosing import WEIGHTS, InterPhase
-from windlass.cascade.choosing import layers as layers_of_choosing
-from windlass.cascade.draft import Draft
-from windlass.cascade.load import Loaded, in_order, of
-from windlass.cascade.memory import memory_of, without_bank
+from windlass.cascade.layers import choosing_layers, merged
+from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
 from windlass.cascade.model import (
     REACHES,
     Cascade,
+    ContextSource,
     Phase,
-    Source,
     can_choose,
     long_form,
+    memory_of,
     tool_names,
+    without_bank,
 )
-from windlass.cascade.origin import Path
-from windlass.cascade.spots import Spots
+from windlass.cascade.options import WEIGHTS, InterPhase
+from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
@@ -74,9 +73,9 @@ def check(
             tools are not to be looked at.
         servers: the MCP servers that are declared in the settings.
     """
-    if loaded.draft is None:
+    if loaded.partial is None:
         return loaded.mistakes
-    checker = _Checker(loaded, loaded.draft, tools, servers)
+    checker = _Checker(loaded, loaded.partial, tools, servers)
     return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
 
 
@@ -95,16 +94,16 @@ def checked(
 
 
 class _Checker(Spots):
-    """One look over one cascade: its draft, the data behind it, the tools there are."""
+    """One look over one cascade: its partial, the data behind it, the tools there are."""
 
     def __init__(
         self,
         loaded: Loaded,
-        draft: Draft,
+        partial: PartialCascade,
         tools: Toolbox | Collection[str] | None,
         servers: Collection[str],
     ) -> None:
-        super().__init__(loaded, draft)
+        super().__init__(loaded, partial)
         self.tools = tools
         self.servers = servers
         self.names = [phase.name for phase in self.cascade.phases]
@@ -113,16 +112,16 @@ class _Checker(Spots):
 
     def says(self, index: int, key: str) -> bool:
         """Whether the phase says anything under `key`, be it right or wrong."""
-        said = self.written(("phases", index))
-        if isinstance(said, dict):
-            return said.get(key) is not None
+        written = self.written(("phases", index))
+        if isinstance(written, dict):
+            return written.get(key) is not None
         phase = self.cascade.phases[index]  # made in Python, inside a dict
         return key in phase.model_fields_set and getattr(phase, key) is not None
 
     def known(self, before: int | None = None) -> list[str]:
         """The names that phases have in the file."""
         named = enumerate(self.names[:before])
-        return [name for index, name in named if index not in self.draft.unnamed]
+        return [name for index, name in named if index not in self.partial.unnamed]
 
     def line_of_phase(self, name: str) -> str:
         line = self.loaded.reading.line(("phases", self.names.index(name)))
@@ -169,7 +168,7 @@ class _Checker(Spots):
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
         path: Path = ("phases", index, "name")
-        if index in self.draft.unnamed:
+        if index in self.partial.unnamed:
             return
         if name in REACHES:
             text = f"a phase cannot be called {name!r}: the word stands for phases in a source"
@@ -227,21 +226,20 @@ class _Checker(Spots):
             if problem:
                 path = (*base, "anchors", "from_phases", position)
                 yield self.mistake(path, problem)
-        weights: dict[str, float] = {}
-        for one in layers_of_choosing(self.cascade, phase):
-            weights |= {name: one.selection[name] for name in WEIGHTS if name in one.selection}
+        selection = merged(choosing_layers(self.cascade, phase))["selection"]
+        weights = {name: selection[name] for name in WEIGHTS if name in selection}
         if len(weights) == len(WEIGHTS) and not any(weights.values()):
             text = "together with auto_context all weights are 0: nothing is left to choose by"
             yield self.mistake((*base, "selection"), text)
 
     # ---- sources ---------------------------------------------------------------------
 
-    def source(self, path: Path, index: int, source: Source) -> Iterator[Mistake]:
+    def source(self, path: Path, index: int, source: ContextSource) -> Iterator[Mistake]:
         short = isinstance(self.written(path), str)
         problem = self.unreachable(source.phase, index)
         if problem:
             yield self.mistake(path if short else (*path, "phase"), problem)
-        # Asked of the file: a wrong filter is a mistake of its own, and gone from the draft.
+        # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
         filtered = self.written((*path, "images_filter")) or source.images_filter
         if "images_count" in source.model_fields_set and filtered in ("all", "last"):
             text = f"counts for images_filter 'last_n' only, and images_filter is {filtered!r}"
@@ -272,10 +270,10 @@ class _Checker(Spots):
     # ---- templates -------------------------------------------------------------------
 
     def condition(self, path: Path, condition: str, index: int) -> Iterator[Mistake]:
-        found = list(self.template(path, condition, index))
-        yield from found
+        mistakes = list(self.template(path, condition, index))
+        yield from mistakes
         plain = condition.strip()
-        if not found and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
+        if not mistakes and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
             text = f"{sentences.shown(plain)} is plain text and so always true"
             yield self.mistake(
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
@@ -288,11 +286,11 @@ class _Checker(Spots):
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        known = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
+        names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
         for name in used:
             if name.of != "outputs":
-                if name.name not in known:
-                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, known)}"
+                if name.name not in names:
+                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
@@ -306,8 +304,8 @@ class _Checker(Spots):
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
-        known = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
-        return f"there is no phase {name!r}; {known}"
+        near = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
+        return f"there is no phase {name!r}; {near}"
 
     # ---- tools -----------------------------------------------------------------------
 
@@ -351,21 +349,21 @@ class _Checker(Spots):
             )
         if tools is None:
             return None
-        known = tools if isinstance(tools, Collection) else tools.names()
-        if name in known or (not isinstance(tools, Collection) and tools.is_partial):
+        names = tools if isinstance(tools, Collection) else tools.names()
+        if name in names or (not isinstance(tools, Collection) and tools.is_partial):
             return None
-        return f"there is no tool {name!r}; {did_you_mean(name, known)}"
+        return f"there is no tool {name!r}; {did_you_mean(name, names)}"
 
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
-        said = self.written(("mcp_servers",))
-        return isinstance(said, dict) and name in said
+        servers = self.written(("mcp_servers",))
+        return isinstance(servers, dict) and name in servers
 
     def tackle_unknown(self, index: int) -> bool:
-        """Whether something in the phase's tackle was no tool's name and is not in the draft."""
-        said = self.written(("phases", index, "tackle"))
+        """Whether something in the phase's tackle was no tool's name and is not in the partial."""
+        written = self.written(("phases", index, "tackle"))
         held = self.cascade.phases[index].tackle
-        return said is not None and said != held and list(said) != list(held)
+        return written is not None and written != held and list(written) != list(held)
 
     def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
         base: Path = ("phases", index)
@@ -392,5 +390,5 @@ def _no_choice(phase: Phase, choice: str) -> str:
         )
     if choice == "required":
         return "'required' needs a tool to call, and the tackle of this phase is empty"
-    known = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
-    return f"{choice!r} is no tool in the tackle of this phase; {known}"
+    near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
+    return f"{choice!r} is no tool in the tackle of this phase; {near}"

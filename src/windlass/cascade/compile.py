@@ -9,23 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass import rules
-from windlass.cascade import choosing, injectors
-from windlass.cascade.auto import AutoContext, layers, origins, windowed
-from windlass.cascade.model import (
-    Cascade,
-    GenerationSettings,
-    MaxInputTokens,
-    Phase,
-    Source,
-    long_form,
+from windlass.cascade.layers import (
+    ExplainedOption,
+    context_choice,
+    explained_choosing,
+    explained_injectors,
+    explained_window,
+    window_layers,
+    windowed,
 )
+from windlass.cascade.model import Cascade, ContextSource, GenerationSettings, Phase, long_form
+from windlass.cascade.options import AutoContext
 from windlass.parts import Part
 from windlass.settings import Settings
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
+
+T = TypeVar("T")
 
 INDENT = "  "
 RECENT_TURNS = 2
@@ -41,27 +44,27 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
     base = f"phases[{index}]"
     budget = budget_of(phase)
     limit = None if phase.context_strategy == "sliding" else _pruned(budget)  # it slides within it
-    own = windowed(cascade.auto_context, phase.intra_context, settings, limit)
+    own = windowed(cascade, phase, settings, limit)
     shared: dict[str, Any] = {
-        "expiry": _expiry(phase),
+        "expiry": Expiry(**dict(phase.context_ttl or ())),
         "budget": budget,
         "output_only": phase.context_retention == "output_only",
         "policy": own.policy,
         "switched_off": own.switched_off,
     }
     names = [each.name for each in cascade.phases]
-    chosen = choosing.chosen_of(cascade, phase, _commit(cascade, own.policy), settings)
-    shared["choosing"], shared["not_choosing"] = chosen.choosing, chosen.switched_off
+    choice = context_choice(cascade, phase, _commit(cascade, own.policy), settings)
+    shared["choosing"], shared["not_choosing"] = choice.choosing, choice.switched_off
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
         sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
-        if chosen.choosing is not None:
+        if choice.choosing is not None:
             return rules.Rule("auto", sources, **shared)
-        if chosen.switched_off:
+        if choice.switched_off:
             return rules.Rule("snowball", sources, position="end", **shared)
         include_input = phase.context.include_input
         return rules.Rule("selective", sources, include_input=include_input, **shared)
-    if chosen.choosing is not None:
+    if choice.choosing is not None:
         return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
         sources = _sources(phase.inject_from, names, index, f"{base}.inject_from")
@@ -71,7 +74,7 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
             return rules.Rule("selective", include_input=True, **shared)
         case "minimal":
             last = tuple(
-                rules.Source(name, include=("output",), place=f"{base}.context_strategy")
+                rules.PhaseSource(name, include=("output",), place=f"{base}.context_strategy")
                 for name in names[index - 1 : index]
             )
             return rules.Rule("selective", last, **shared)
@@ -98,12 +101,10 @@ def _pruned(budget: rules.Budget) -> int | None:
 
 def budget_of(phase: Phase) -> rules.Budget:
     """`max_input_tokens` in its inner form."""
-    said = phase.max_input_tokens
-    if said is None:
-        return rules.Budget()
-    if not isinstance(said, MaxInputTokens):
-        return rules.Budget(said)
-    return rules.Budget(said.limit, said.warn, said.on_exceed)
+    limit = phase.max_input_tokens
+    if isinstance(limit, int):  # as `model_copy` takes it
+        return rules.Budget(limit)
+    return rules.Budget() if limit is None else rules.Budget(**dict(limit))
 
 
 def reach(word: str, names: Sequence[str], index: int, exclude: frozenset[str]) -> list[str]:
@@ -127,31 +128,15 @@ def _index(cascade: Cascade, phase: Phase) -> int:
     return found if found is not None else list(cascade.phases).index(phase)
 
 
-def _expiry(phase: Phase) -> Expiry:
-    ttl = phase.context_ttl
-    if ttl is None:
-        return Expiry()
-    return Expiry(ttl.tool_results, ttl.images, ttl.assistant, ttl.user)
-
-
 def _sources(
-    sources: Sequence[Source | str],
+    sources: Sequence[ContextSource | str],
     names: Sequence[str],
     index: int,
     place: str,
     exclude: frozenset[str] = frozenset(),
-) -> tuple[rules.Source, ...]:
+) -> tuple[rules.PhaseSource, ...]:
     return tuple(
-        rules.Source(
-            phase=name,
-            include=tuple(source.include),
-            images_filter=source.images_filter,
-            images_count=source.images_count,
-            messages_filter=source.messages_filter,
-            as_role=source.as_role,
-            condition=source.condition,
-            place=f"{place}[{position}]",
-        )
+        rules.PhaseSource(**{**dict(source), "phase": name, "place": f"{place}[{position}]"})
         for position, source in enumerate(map(long_form, sources))
         for name in reach(source.phase, names, index, exclude)
     )
@@ -161,34 +146,41 @@ def _sources(
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting of a phase, its value, and where the value comes from."""
-
-    name: str
-    value: Any
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
 class PhaseDefaults:
     """All settings of a phase, and the rule they come to, as data and in words."""
 
     phase: str
-    settings: tuple[Setting, ...]
+    settings: tuple[ExplainedOption, ...]
     rule: rules.Rule
     words: str
 
+    def __str__(self) -> str:
+        rows = [(option.name, option.value, option.origin) for option in self.settings]
+        return as_text(f"phase {self.phase!r} {self.words}", rows)
 
-class Explained(list[PhaseDefaults]):
-    """One entry for each phase; printed, a text for people."""
+
+class Explained(list[T]):
+    """One entry for each phase or task; printed, a text for people."""
 
     def __str__(self) -> str:
-        return "\n\n".join(_as_text(entry) for entry in self)
+        return "\n\n".join(map(str, self))
 
 
-def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Explained:
+def as_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
+    """Settings under a title, a line each: name, value, where the value comes from."""
+    width = max(len(name) for name, _, _ in rows)
+    lines = [
+        f"{INDENT}{name:<{width}}  {'-' if value is None else value}  ({origin})"
+        for name, value, origin in rows
+    ]
+    return "\n".join([title, *lines])
+
+
+def explain_defaults(
+    cascade: Cascade, settings: Settings | None = None
+) -> Explained[PhaseDefaults]:
     """Per phase, every setting with its origin, and what the phase will see in words."""
-    explained = Explained()
+    explained = Explained[PhaseDefaults]()
     for phase in cascade.phases:
         rule = compile_rule(cascade, phase, settings)
         listed = (
@@ -196,7 +188,7 @@ def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Expl
             *_settings(phase),
             *_choosing(cascade, phase, rule, settings),
             *_options(cascade, phase, rule, settings),
-            *(Setting(*one) for one in injectors.origins(cascade, phase)),
+            *explained_injectors(cascade, phase),
         )
         explained.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
     return explained
@@ -204,38 +196,38 @@ def explain_defaults(cascade: Cascade, settings: Settings | None = None) -> Expl
 
 def _options(
     cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
-) -> Iterator[Setting]:
+) -> Iterator[ExplainedOption]:
     """The options of the phase's window, where it has one, else who switched it off."""
     if rule.switched_off and settings is not None:
         off = settings[rule.switched_off]
-        told = f"{off.name} is {off.value}: {off.origin}"
-        yield Setting("intra_context", value=False, origin=told)
+        origin = f"{off.name} is {off.value}: {off.origin}"
+        yield ExplainedOption("intra_context", value=False, origin=origin)
     elif rule.policy is None:
-        yield Setting("intra_context", None, _written(phase.intra_context is not None))
+        yield ExplainedOption("intra_context", None, _written(phase.intra_context is not None))
     if rule.policy is None:
         return
-    limit = _pruned(rule.budget)
-    said = layers(cascade.auto_context, phase.intra_context, settings, limit)
-    asked = {one.origin for one in said}
-    for name, value, origin in origins(said, rule.policy):
+    layers = window_layers(cascade, phase, settings, _pruned(rule.budget))
+    origins = {layer.origin for layer in layers}
+    for option in explained_window(layers, rule.policy):
         # Where nothing else is shortened, only what was asked for is in force.
-        if rule.policy.enabled or origin in asked:
-            yield Setting(f"intra_context.{name}", value, origin)
+        if rule.policy.enabled or option.origin in origins:
+            yield option
 
 
 def _choosing(
     cascade: Cascade, phase: Phase, rule: rules.Rule, settings: Settings | None
-) -> Iterator[Setting]:
+) -> Iterator[ExplainedOption]:
     """The options of a phase that chooses its context, or who switched that off."""
     if rule.choosing is not None:
-        for name, value, origin in choosing.origins(cascade, phase, rule.choosing, settings):
-            yield Setting(name, value, origin)
+        yield from explained_choosing(cascade, phase, rule.choosing, settings)
     elif rule.not_choosing and settings is not None:
         off = settings[rule.not_choosing]
-        yield Setting("context.mode", "explicit", f"{off.name} is {off.value}: {off.origin}")
+        yield ExplainedOption(
+            "context.mode", "explicit", f"{off.name} is {off.value}: {off.origin}"
+        )
 
 
-def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
+def _generation(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
     used = cascade.settings_for(phase)
     for name in GenerationSettings.model_fields:
         value = getattr(used, name)
@@ -245,34 +237,34 @@ def _generation(cascade: Cascade, phase: Phase) -> Iterator[Setting]:
             origin = "written, for the whole cascade"
         else:
             origin = "default"
-        yield Setting(name, value, origin)
+        yield ExplainedOption(name, value, origin)
     if phase.system is None and cascade.system is not None:
-        yield Setting("system", cascade.system, "written, for the whole cascade")
+        yield ExplainedOption("system", cascade.system, "written, for the whole cascade")
 
 
-_TOLD_ELSEWHERE = frozenset({"name", "instructions", "intra_context", "injectors"})
+_EXPLAINED_ELSEWHERE = frozenset({"name", "instructions", "intra_context", "injectors"})
 
 
-def _settings(phase: Phase) -> Iterator[Setting]:
+def _settings(phase: Phase) -> Iterator[ExplainedOption]:
     for name in Phase.model_fields:
         value = getattr(phase, name)
         written = name in phase.model_fields_set
-        if name in GenerationSettings.model_fields or name in _TOLD_ELSEWHERE:
+        if name in GenerationSettings.model_fields or name in _EXPLAINED_ELSEWHERE:
             continue
         if name == "system" and value is None:
             continue
         if name == "rules" or (isinstance(value, Part) and name != "context"):
             yield from _inner(name, value)
         elif name in {"context", "inject_from"}:
-            yield Setting(name, _plain(value), _strategy(phase, name) or _written(written))
+            yield ExplainedOption(name, _plain(value), _strategy(phase, name) or _written(written))
         else:
-            yield Setting(name, _plain(value), _written(written))
+            yield ExplainedOption(name, _plain(value), _written(written))
 
 
-def _inner(name: str, part: Part) -> Iterator[Setting]:
+def _inner(name: str, part: Part) -> Iterator[ExplainedOption]:
     for key in type(part).model_fields:
         value = _plain(getattr(part, key))
-        yield Setting(f"{name}.{key}", value, _written(key in part.model_fields_set))
+        yield ExplainedOption(f"{name}.{key}", value, _written(key in part.model_fields_set))
 
 
 def _written(written: bool) -> str:
@@ -322,8 +314,8 @@ def in_words(rule: rules.Rule) -> str:
     return text + "."
 
 
-def _choice_in_words(made: rules.Choosing) -> str:
-    anchors, options = made.anchors, made.selection
+def _choice_in_words(choosing: rules.Choosing) -> str:
+    anchors, options = choosing.anchors, choosing.selection
     always: list[str] = [*anchors.include]
     if anchors.window:
         always.append(f"the last {anchors.window} turns")
@@ -332,10 +324,10 @@ def _choice_in_words(made: rules.Choosing) -> str:
         f"chooses by {options.strategy} what it sees of what was said before, within"
         f" {options.max_tokens:,} tokens; always {', '.join(always) or 'nothing'}{of}"
     )
-    return text if made.at_once else f"{text}; where all of it costs less, it sees all (priced)"
+    return text if choosing.at_once else f"{text}; where all of it costs less, it sees all (priced)"
 
 
-def _source_in_words(source: rules.Source) -> str:
+def _source_in_words(source: rules.PhaseSource) -> str:
     kinds = []
     for kind in source.include:
         if kind == "images" and source.images_filter != "all":
@@ -349,12 +341,3 @@ def _source_in_words(source: rules.Source) -> str:
     if source.as_role != "user":
         text += f" as {source.as_role}"
     return text + (f" if {source.condition}" if source.condition else "")
-
-
-def _as_text(entry: PhaseDefaults) -> str:
-    width = max(len(setting.name) for setting in entry.settings)
-    lines = [f"phase {entry.phase!r} {entry.words}"]
-    for setting in entry.settings:
-        value = "-" if setting.value is None else str(setting.value)
-        lines.append(f"{INDENT}{setting.name:<{width}}  {value}  ({setting.origin})")
-    return "\n".join(lines)

@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from windlass.cascade.injectors import declared
-from windlass.cascade.load import Loaded, in_order
-from windlass.cascade.memory import REMEMBER, SEARCH
-from windlass.cascade.model import Phase, tool_names
-from windlass.cascade.origin import Path
+from windlass.cascade.layers import injectors_of
+from windlass.cascade.load import Loaded, Spots, in_order
+from windlass.cascade.model import REMEMBER, SEARCH, Phase, tool_names
 from windlass.cascade.sentences import shown
-from windlass.cascade.spots import Spots
+from windlass.cascade.source import Path
 from windlass.errors import Mistake
 
 _NAMING: Final = frozenset({"output", "messages", "messages_filter"})
@@ -41,9 +39,9 @@ def mistakes_of(spots: Spots) -> Iterator[Mistake]:
 
 def warnings_of(loaded: Loaded) -> tuple[Mistake, ...]:
     """The keys that may be meant as they are read, or in the other sense."""
-    if loaded.draft is None:
+    if loaded.partial is None:
         return ()
-    return in_order(key.mistake for key in _misread(Spots(loaded, loaded.draft)) if not key.fails)
+    return in_order(key.mistake for key in _misread(Spots(loaded, loaded.partial)) if not key.fails)
 
 
 def _misread(spots: Spots) -> Iterator[_Misread]:
@@ -91,8 +89,8 @@ def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]
     if any(each.tackle == _ANY or REMEMBER in tool_names(each.tackle) for each in everywhere):
         return
     tools = {name for phase in phases for name in tool_names(phase.tackle)}
-    injectors = [declared(spots.cascade, phase) for phase in phases]
-    reads = any(each is not None and "user_memory" in each.wanted for each in injectors)
+    injectors = [injectors_of(spots.cascade, phase) for phase in phases]
+    reads = any(each is not None and "user_memory" in each.specs for each in injectors)
     text = (
         f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
         " tackle has it; elsewhere every message is kept by itself. Give a phase"

@@ -1,27 +1,62 @@
 """Cascade files: read, turned into models, every mistake with its file and line.
 
 What cannot be read at all raises. What can be read but is no valid cascade is
-`Loaded` all the same: with its mistakes, and with a draft in which the bad parts
+`Loaded` all the same: with its mistakes, and with a partial in which the bad parts
 are left out, so that `check` can go on and say everything at once.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path as FilePath
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from windlass.cascade import sentences
-from windlass.cascade.draft import Draft, at, path_of, validate
-from windlass.cascade.model import Cascade
-from windlass.cascade.origin import Origin, Path, place_of
-from windlass.cascade.source import Reading, read_json, read_yaml
+from windlass.cascade.model import Cascade, FileLines
+from windlass.cascade.source import ParsedText, Path, at, place_of, read_json, read_yaml
 from windlass.errors import CascadeError, Mistake, UsageError
 
 Format: TypeAlias = Literal["json", "yaml"]
 FORMATS: Final[dict[str, Format]] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+
+
+_NEEDED: Final[Mapping[str, Any]] = {
+    "cascade_id": "cascade",
+    "instructions": "-",
+    "pattern": "(.)",
+    "store_as": "key",
+    "limit": 1,
+}
+"""What stands in a partial for a required value that is missing."""
+
+_ROUNDS: Final = 50
+"""How often bad parts are taken out; each round goes at least one level up."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialCascade:
+    """A cascade out of those parts of a file that are valid, to be looked at and never run.
+
+    One mistake should not hide the others: a file with a wrong number in one phase still has
+    references, templates and tools.
+
+    `unnamed` are the phases whose name is made up. `kept` says, for a list out of
+    which items were left, which positions the remaining ones had in the file.
+    """
+
+    cascade: Cascade
+    unnamed: frozenset[int] = frozenset()
+    kept: Mapping[Path, list[int]] = field(default_factory=dict[Path, list[int]])
+
+    def original(self, path: Path) -> Path:
+        """The place in the file of what stands at `path` in the partial."""
+        return _original(path, self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +64,55 @@ class Loaded:
     """What a text holds: a cascade, or the mistakes that keep it from being one.
 
     `path` is None for a text that came from no file; `file` is what messages call
-    it. `draft` is None where nothing in it can be looked at further.
+    it. `partial` is None where nothing in it can be looked at further.
     """
 
     file: str
     text: str
-    reading: Reading
+    reading: ParsedText
     mistakes: tuple[Mistake, ...]
-    draft: Draft | None
+    partial: PartialCascade | None
     path: FilePath | None = None
 
     @property
     def cascade(self) -> Cascade:
         """The cascade; raises CascadeError with all mistakes of form where there are any."""
-        if self.mistakes or self.draft is None:
+        if self.mistakes or self.partial is None:
             raise CascadeError(self.mistakes)
-        return self.draft.cascade
+        return self.partial.cascade
 
     @property
     def data(self) -> Any:
         """The file's data as it was read."""
         return self.reading.data
+
+
+class Spots:
+    """The places of one cascade: its partial, and the data behind it."""
+
+    def __init__(self, loaded: Loaded, partial: PartialCascade) -> None:
+        self.loaded = loaded
+        self.partial = partial
+        self.cascade = partial.cascade
+
+    def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
+        """What is said of the value at `path`; `line` where it is another than the value's."""
+        path = self.partial.original(path)
+        place = sentences.where(path, self.loaded.data)
+        line = self.loaded.reading.line(path) if line is None else line
+        return Mistake(self.loaded.file, line, f"{place}: {text}" if place else text)
+
+    def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
+        """What is said of a line of the template at `path`; lines count from 1."""
+        block = self.loaded.reading.blocks.get(self.partial.original(path))
+        if block is not None:
+            return self.mistake(path, text, block + line)
+        within = f" (line {line} of the text)" if "\n" in template.strip() else ""
+        return self.mistake(path, text + within)
+
+    def written(self, path: Path) -> Any:
+        """What the file says at `path`; None where it says nothing."""
+        return at(self.loaded.data, self.partial.original(path))
 
 
 def load(path: FilePath | str) -> Loaded:
@@ -100,12 +163,12 @@ def parse(
     reading = (read_json if format == "json" else read_yaml)(text, name)
     if not isinstance(reading.data, dict):
         empty = reading.data is None and format == "yaml"
-        found = (
+        problem = (
             "the file is empty"
             if empty
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
-        raise CascadeError([Mistake(name, reading.lines.get(()), f"{found}; {needs}")])
+        raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
     return look(reading, text, path)
 
 
@@ -114,26 +177,26 @@ def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
     if isinstance(cascade, Cascade):
         file = f"cascade {cascade.cascade_id!r}"
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return Loaded(file, "", Reading(file, data), (), Draft(cascade))
+        return Loaded(file, "", ParsedText(file, data), (), PartialCascade(cascade))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return look(Reading(file, dict(cascade)))
+    return look(ParsedText(file, dict(cascade)))
 
 
-def look(reading: Reading, text: str = "", path: FilePath | None = None) -> Loaded:
+def look(reading: ParsedText, text: str = "", path: FilePath | None = None) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
-    errors, draft = validate(reading.data)
-    if draft is not None and reading.lines:
+    errors, partial = _validate(reading.data)
+    if partial is not None and reading.lines:
         lines = {place_of(place): line for place, line in reading.lines.items()}
-        draft.cascade._origin = Origin(reading.file, lines)  # noqa: SLF001  # set nowhere else
+        partial.cascade._origin = FileLines(reading.file, lines)  # noqa: SLF001  # set nowhere else
     mistakes = _repeated(reading)
     if reading.lines:
         mistakes += _pythons_spelling(reading)
     for error in errors:
-        place = path_of(error)
+        place = sentences.path_of(error)
         words = sentences.sentence(error, reading.data, reading.texts.get(place))
         mistakes.append(Mistake(reading.file, reading.line(place), words))
-    return Loaded(reading.file, text, reading, in_order(mistakes), draft, path)
+    return Loaded(reading.file, text, reading, in_order(mistakes), partial, path)
 
 
 def in_order(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
@@ -141,7 +204,7 @@ def in_order(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
     return tuple(sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0))
 
 
-def _repeated(reading: Reading) -> list[Mistake]:
+def _repeated(reading: ParsedText) -> list[Mistake]:
     mistakes = []
     for path, line, first in reading.repeated:
         place = sentences.where(path[:-1], reading.data)
@@ -150,7 +213,7 @@ def _repeated(reading: Reading) -> list[Mistake]:
     return mistakes
 
 
-def _pythons_spelling(reading: Reading) -> list[Mistake]:
+def _pythons_spelling(reading: ParsedText) -> list[Mistake]:
     """`from_` is for Python, where `from` is a keyword; files say `from`."""
     phases = reading.data.get("phases")
     mistakes = []
@@ -178,3 +241,77 @@ def _no_file(path: FilePath) -> UsageError:
     if not folder.is_dir():
         hint = f"; there is no folder {str(folder)!r}"
     return UsageError(f"no such file: {str(path)!r}{hint}")
+
+
+# ---- what remains without the wrong parts ----------------------------------------------
+
+
+class _Validated(NamedTuple):
+    """What pydantic says of some data, and the partial that remains (None: nothing does)."""
+
+    errors: list[ErrorDetails]
+    partial: PartialCascade | None
+
+
+def _validate(data: Any) -> _Validated:
+    """Validate `data`; where it is wrong, find out what remains without the wrong parts."""
+    try:
+        return _Validated([], PartialCascade(Cascade.model_validate(data)))
+    except ValidationError as invalid:
+        errors = invalid.errors(include_url=False)
+    data, remaining = copy.deepcopy(data), errors
+    kept: dict[Path, list[int]] = {}
+    unnamed: set[int] = set()
+    for _ in range(_ROUNDS):
+        if not _mend(data, remaining, kept, unnamed):
+            break
+        try:
+            partial = PartialCascade(Cascade.model_validate(data), frozenset(unnamed), kept)
+            return _Validated(errors, partial)
+        except ValidationError as invalid:
+            remaining = invalid.errors(include_url=False)
+    return _Validated(errors, None)
+
+
+def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
+    place: Path = ()
+    for step in path:
+        positions = kept.get(place)
+        place += (positions[step] if positions and isinstance(step, int) else step,)
+    return place
+
+
+def _mend(
+    data: Any, errors: list[ErrorDetails], kept: dict[Path, list[int]], unnamed: set[int]
+) -> bool:
+    """Take out of `data` what the errors are about; False where nothing would remain."""
+    wrong: set[Path] = set()
+    for error in errors:
+        path = sentences.path_of(error)
+        if error["type"] != "missing":
+            wrong.add(path)
+        elif path[-1] in _NEEDED:
+            at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
+        elif path[0] == "phases" and path[-1] == "name" and isinstance(path[1], int):
+            at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
+            unnamed.add(path[1])
+        else:  # a source without a phase is none; a cascade without phases neither
+            wrong.add(path[:-1])
+    if wrong & {(), ("phases",)}:
+        return False
+    # From the end, so that positions in lists still hold; the inner part first.
+    for path in sorted(wrong, key=_reading_order, reverse=True):
+        holder, step = at(data, path[:-1]), path[-1]
+        if path[:-1] == ("phases",):
+            holder[step] = {}
+        elif isinstance(holder, list) and isinstance(step, int):
+            where = _original(path[:-1], kept)
+            del kept.setdefault(where, list(range(len(holder))))[step]
+            del holder[step]
+        elif isinstance(holder, dict):
+            holder.pop(step, None)
+    return True
+
+
+def _reading_order(path: Path) -> tuple[tuple[int, str], ...]:
+    return tuple((step, "") if isinstance(step, int) else (0, step) for step in path)

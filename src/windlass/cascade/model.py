@@ -12,13 +12,15 @@ so that two spellings of one cascade are equal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     AliasChoices,
-    Discriminator,
     Field,
     PrivateAttr,
     Strict,
@@ -26,44 +28,122 @@ from pydantic import (
     model_validator,
 )
 
-from windlass.cascade.auto import AutoContext, Switch, yes_or_object
-from windlass.cascade.choosing import Choice
-from windlass.cascade.injectors import WithInjectors
-from windlass.cascade.memory import MemoryOf
-from windlass.cascade.origin import Origin
-from windlass.cascade.values import Callouts, working_pattern, working_schema
-from windlass.parts import ONCE, Count, McpServers, Name, Names, Part, Text, YesNo, without_repeats
-from windlass.rules import ImagesFilter, Include, MessagesFilter
+from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
+from windlass.parts import (
+    ONCE,
+    Count,
+    McpServers,
+    Name,
+    Names,
+    Part,
+    Switchable,
+    Text,
+    WordOr,
+    YesNo,
+    by_form,
+    refuse,
+    without_repeats,
+)
+from windlass.patterns import BadPattern, compiled, groups_of
+from windlass.rules import Anchors, ImagesFilter, Include, MessagesFilter
+from windlass.searching import checker, patterns_in
 from windlass.window.policies.budget import OnExceed
 
-TAGS: Final = frozenset({"<word>", "<list>", "<number>", "<object>", "<yes>"})
-"""The forms a field with a shorthand can have; pydantic names them in the place of an error."""
+REMEMBER: Final = "remember"
+SEARCH: Final = "search_memory"
+"""The tools that write to memory banks, and look into them."""
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
 
 
-def _form(value: Any) -> str:
-    if isinstance(value, str):
-        return "<word>"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return "<number>"
-    return "<list>" if isinstance(value, Sequence) else "<object>"
+# ---- values that a type alone cannot check -------------------------------------------
 
 
-def _list_or_word(value: Any) -> str:
-    return "<word>" if isinstance(value, str) else "<list>"
+def working_pattern(pattern: str) -> str:
+    """A regular expression that has exactly one group."""
+    try:
+        groups = groups_of(pattern, re.DOTALL)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
+    if groups != 1:
+        found = "none" if groups == 0 else str(groups)
+        raise refuse(
+            f"{pattern!r} needs exactly one group, the part in round brackets that is stored,"
+            f" but has {found}; write (?:...) for brackets that are no group"
+        )
+    return pattern
 
 
-def _word_or_object(value: Any) -> str:
-    return "<word>" if _form(value) == "<word>" else "<object>"
+def fast_pattern(pattern: str) -> str:
+    """A regular expression that is searched for in linear time."""
+    try:
+        compiled(pattern, re.MULTILINE)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
+    return pattern
 
 
-def _number_or_object(value: Any) -> str:
-    return "<number>" if _form(value) == "<number>" else "<object>"
+def named_patterns(patterns: dict[str, str]) -> dict[str, str]:
+    """Patterns by the name of what they mark."""
+    if not all(name.strip() for name in patterns):
+        raise refuse("a callout needs a name, such as 'decision'")
+    return patterns
 
 
-class Source(Part):
+Callouts: TypeAlias = Annotated[
+    dict[str, Annotated[Text, AfterValidator(fast_pattern)]], AfterValidator(named_patterns)
+]
+"""Regular expressions by the name that a message gets in which they are found."""
+
+
+def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Schema (draft 2020-12) of an object that needs no other document."""
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse(f"the schema cannot be written as JSON: {error}") from error
+    try:
+        checker(schema)
+    except SchemaError as error:
+        place = "/".join(str(step) for step in error.absolute_path)
+        raise refuse(
+            f"not a valid JSON Schema{f' at {place!r}' if place else ''}: {error.message}"
+        ) from error
+    for pattern in patterns_in(schema):
+        try:
+            groups_of(pattern)
+        except BadPattern as error:
+            raise refuse(f"the pattern {pattern!r} of the schema {error}") from error
+    if schema.get("type") != "object":
+        raise refuse("the schema must describe an object: write 'type': 'object' at its top")
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            raise refuse(
+                f"{reference!r} refers to another document; only references inside the schema,"
+                " such as '#/$defs/item', are followed"
+            )
+    return schema
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+
+
+# ---- parts of a phase ----------------------------------------------------------------
+
+
+class ContextSource(Part):
     """What is taken from one earlier phase."""
 
     phase: Text
@@ -98,28 +178,29 @@ class Source(Part):
     anything but nothing, false, 0, no or none. May be spelled `if`."""
 
 
-def long_form(source: Source | str) -> Source:
+def long_form(source: ContextSource | str) -> ContextSource:
     """A source as an object; a bare name takes the pictures and the output of that phase."""
-    return Source(phase=source) if isinstance(source, str) else source
+    return ContextSource(phase=source) if isinstance(source, str) else source
 
 
-def _long_forms(sources: Sequence[Source | str]) -> tuple[Source, ...]:
+def _long_forms(sources: Sequence[ContextSource | str]) -> tuple[ContextSource, ...]:
     return tuple(long_form(source) for source in sources)
 
 
-Sources: TypeAlias = Annotated[
-    Sequence[
-        Annotated[
-            Annotated[Text, Tag("<word>")] | Annotated[Source, Tag("<object>")],
-            Discriminator(_word_or_object),
-        ]
-    ],
-    AfterValidator(_long_forms),
-]
+Sources: TypeAlias = Annotated[Sequence[WordOr[ContextSource]], AfterValidator(_long_forms)]
 
 
-class Context(Choice):
+class PhaseContext(Part):
     """Selective context: these sources and nothing else of earlier phases; or a choice of them."""
+
+    mode: Literal["explicit", "auto"] = "explicit"
+    """explicit: the sources and nothing else; auto: anchors, and what of the session matters."""
+
+    anchors: Anchors | None = None
+    """With mode auto: what is always in."""
+
+    selection: SelectionOptions | None = None
+    """With mode auto: how the rest is chosen."""
 
     from_: Sources = Field(
         default=(), validation_alias=AliasChoices("from", "from_"), serialization_alias="from"
@@ -199,6 +280,45 @@ class Rules(Part):
     """What follows the last refused attempt: the phase fails, or the cascade goes on."""
 
 
+BankNames: TypeAlias = Annotated[
+    Sequence[Name], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
+]
+
+
+class MemoryBanks(Part):
+    """The memory banks of a phase."""
+
+    read: BankNames = ()
+    """The banks that `search_memory` looks in."""
+
+    write: BankNames = ()
+    """The banks that `remember` may put something into."""
+
+    @model_validator(mode="after")
+    def _some_bank(self) -> MemoryBanks:
+        if not self.read and not self.write:
+            raise refuse("name a bank to 'read' or to 'write', such as {'read': ['notes']}")
+        return self
+
+
+def _banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
+    if isinstance(value, MemoryBanks):
+        return value
+    names = (value,) if isinstance(value, str) else tuple(value)
+    return MemoryBanks(read=names, write=names)
+
+
+MemoryOf: TypeAlias = Annotated[
+    Annotated[Name, Tag("<word>")]
+    | Annotated[BankNames, Tag("<list>")]
+    | Annotated[MemoryBanks, Tag("<object>")],
+    by_form("<word>", "<list>", "<object>"),
+    AfterValidator(_banks),
+]
+"""One bank, a list of banks, or an object with `read` and `write`. A name or a list is both read
+and written; a bank that is not named is closed."""
+
+
 class GenerationSettings(Part):
     """How the model is asked. What a phase says goes before what its cascade says."""
 
@@ -235,14 +355,14 @@ class Phase(GenerationSettings, WithInjectors):
 
     tackle: Annotated[
         Annotated[Names, Tag("<list>")] | Annotated[Literal["manifest"], Tag("<word>")],
-        Discriminator(_list_or_word),
+        by_form("<word>", "<list>"),
     ] = ()
     """The tools of this phase: names, or the word manifest to have them chosen at its start."""
 
     rules: Rules = Field(default_factory=Rules)
     """When the phase ends and how often it is tried."""
 
-    context: Context | None = None
+    context: PhaseContext | None = None
     """Selective context. Absent: the phase sees all that was said before it (a snowball)."""
 
     inject_from: Sources | None = None
@@ -264,7 +384,7 @@ class Phase(GenerationSettings, WithInjectors):
     memory: MemoryOf | None = None
     """The memory banks of this phase, in place of the cascade's."""
 
-    intra_context: Switch | None = None
+    intra_context: Switchable[IntraContext] | None = None
     """How the phase's calls are shortened as it grows: true, false, or options, which go before
     the cascade's `auto_context`."""
 
@@ -280,12 +400,31 @@ class Phase(GenerationSettings, WithInjectors):
     max_input_tokens: (
         Annotated[
             Annotated[Count, Tag("<number>")] | Annotated[MaxInputTokens, Tag("<object>")],
-            Discriminator(_number_or_object),
+            by_form("<number>", "<object>"),
             AfterValidator(_as_budget),
         ]
         | None
     ) = None
     """A limit for the tokens of one request: a number, or an object with limit, warn, on_exceed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLines:
+    """The file a cascade was read from, and the line of each place in it.
+
+    No part of a cascade's value: all origins are equal, so that the same cascade
+    read from two files is equal too.
+    """
+
+    file: str = field(default="", compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+
+    def where(self, place: str) -> str:
+        """`file:line, place`; empty where the cascade came from no file."""
+        if not self.file:
+            return ""
+        line = self.lines.get(place)
+        return f"{self.file}, {place}" if line is None else f"{self.file}:{line}, {place}"
 
 
 class Cascade(GenerationSettings, WithInjectors):
@@ -309,13 +448,7 @@ class Cascade(GenerationSettings, WithInjectors):
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
 
-    auto_context: (
-        Annotated[
-            Annotated[YesNo, Tag("<yes>")] | Annotated[AutoContext, Tag("<object>")],
-            Discriminator(yes_or_object),
-        ]
-        | None
-    ) = None
+    auto_context: Switchable[AutoContext] | None = None
     """Windows for every phase: true or {} for the defaults, or an object with options."""
 
     memory: MemoryOf | None = None
@@ -324,7 +457,7 @@ class Cascade(GenerationSettings, WithInjectors):
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""
 
-    _origin: Origin = PrivateAttr(default_factory=Origin)
+    _origin: FileLines = PrivateAttr(default_factory=FileLines)
 
     @model_validator(mode="before")
     @classmethod
@@ -396,3 +529,18 @@ def has_tool(cascade: Cascade, name: str) -> bool:
         or name in tool_names([*phase.tackle, phase.rules.loop_until or ""])
         for phase in cascade.phases
     )
+
+
+def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
+    """The banks of `phase`: its own, else the cascade's; None: it has none."""
+    banks = cascade.memory if phase.memory is None else phase.memory
+    return None if banks is None else _banks(banks)
+
+
+def without_bank(memory: MemoryBanks | None, tool: str) -> str | None:
+    """Why a phase can do nothing with `tool`; None where it can, or where it is another tool."""
+    if tool == REMEMBER and not (memory and memory.write):
+        return f"{tool!r} needs a bank to write; say which: 'memory': {{'write': ['notes']}}"
+    if tool == SEARCH and not (memory and memory.read):
+        return f"{tool!r} needs a bank to read; say which: 'memory': {{'read': ['notes']}}"
+    return None

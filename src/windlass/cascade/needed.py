@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from windlass.cascade.compile import reach
-from windlass.cascade.load import Loaded
-from windlass.cascade.model import Phase, Source, long_form
-from windlass.cascade.origin import Path
-from windlass.cascade.spots import Spots
+from windlass.cascade.load import Loaded, Spots
+from windlass.cascade.model import ContextSource, Phase, long_form
+from windlass.cascade.source import Path
 from windlass.errors import Mistake, did_you_mean
 from windlass.needs import needs_of
 
@@ -30,9 +29,9 @@ def needed(
 
     `own` are names that a phase's input has without being given them, by the phase's number.
     """
-    if loaded.draft is None:
+    if loaded.partial is None:
         return ()
-    spots, uses = Spots(loaded, loaded.draft), dict[str, Needed]()
+    spots, uses = Spots(loaded, loaded.partial), dict[str, Needed]()
     for path, template in _templates(spots):
         index = path[1] if len(path) > 1 else None
         known = own.get(index, ()) if isinstance(index, int) else ()
@@ -87,7 +86,7 @@ def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
             yield (*base, "system"), phase.system
 
 
-def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, Source, frozenset[str]]]:
+def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, ContextSource, frozenset[str]]]:
     context = phase.context
     if context is not None:
         for at, source in enumerate(context.from_):

@@ -19,7 +19,7 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Cascade.model_json_schema(mode="validation", schema_generator=_Plain)
     parts = schema["$defs"]
-    source = parts["Source"]
+    source = parts["ContextSource"]
     for key, other in (("messages_filter", "filter"), ("condition", "if")):
         said = source["properties"][key]
         short = {**said, "description": f"The same as `{key}`, in short."}

@@ -4,50 +4,38 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from windlass.cascade import auto, choosing, model
-from windlass.cascade.draft import at, path_of
-from windlass.cascade.injectors import INJECTORS, OPTIONS, OwnInjector
-from windlass.cascade.memory import Memory
-from windlass.cascade.origin import Path, place_of
+from windlass.cascade import model
+from windlass.cascade.source import Path, at, place_of
 from windlass.errors import did_you_mean
-from windlass.parts import SENTENCE, McpServer, Part
+from windlass.parts import FORMS, SENTENCE, McpServer, Part
 from windlass.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
-from windlass.window.policies.compress import CompressOptions
-from windlass.window.policies.decay import DecayOptions
 
 _SERVER: Final = "mcp_servers.NAME"
-PARTS: Final[Mapping[str, type[Part]]] = {
-    "": model.Cascade,
-    "phases": model.Phase,
-    "rules": model.Rules,
-    "context": model.Context,
-    "from": model.Source,
-    "inject_from": model.Source,
-    "context_ttl": model.ContextTtl,
-    "output_extraction": model.OutputExtraction,
-    "memory": Memory,
-    "max_input_tokens": model.MaxInputTokens,
-    "auto_context": auto.AutoContext,
-    "intra_phase": auto.INTRA,
-    "inter_phase": choosing.InterPhase,
-    "anchors": choosing.Anchors,
-    "selection": choosing.SelectionOptions,
-    "intra_context": auto.INTRA,
-    "compress": auto.BLOCK_PARTS[CompressOptions],
-    "decay": auto.BLOCK_PARTS[DecayOptions],
-    _SERVER: McpServer,
-    "injectors": INJECTORS,
-    "own": OwnInjector,
-    **OPTIONS,
-}
-"""Which model stands under which key."""
+
+
+def _parts_in(annotation: Any) -> Iterator[type[Part]]:
+    """The parts that a value of this type may be."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _parts_in(inner)
+
+
+def _parts_under(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
+    """Each key that holds an object in `part` and below, with the part it holds."""
+    for name, field in part.model_fields.items():
+        for inner in _parts_in(field.annotation):
+            key = _SERVER if inner is McpServer else spellings(name, field)[0]
+            yield key, inner
+            yield from _parts_under(inner)
+
 
 LATER: Final[Mapping[str, str]] = {
     "soundings": "a phase runs once for each attempt",
@@ -103,6 +91,14 @@ _OFF: Final = frozenset(
 _SHOWN: Final = 60
 
 
+def path_of(error: ErrorDetails) -> Path:
+    """The key path of an error, without the forms that pydantic names in between."""
+    steps = error["loc"]
+    # An unknown key may be called like a form.
+    key = steps[-1:] if error["type"] == "extra_forbidden" else ()
+    return tuple(step for step in steps[: len(steps) - len(key)] if step not in FORMS) + key
+
+
 def later(key: str, advice: str) -> str:
     """The one sentence about what this version does not have yet."""
     return f"{key!r} is not available in this version of Windlass; {advice}"
@@ -125,6 +121,10 @@ def spellings(name: str, field: FieldInfo) -> list[str]:
     alias = field.validation_alias
     choices = [str(choice) for choice in getattr(alias, "choices", [name])]
     return [choice for choice in choices if not choice.endswith("_")]
+
+
+PARTS: Final[Mapping[str, type[Part]]] = {"": model.Cascade, **dict(_parts_under(model.Cascade))}
+"""Which model stands under which key."""
 
 
 def shown(value: Any) -> str:

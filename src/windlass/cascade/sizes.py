@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from windlass.cascade.injectors import declared
+from windlass.cascade.layers import injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import UsageError, WindlassError
 from windlass.injectors.catalog import place
@@ -52,8 +52,8 @@ def warnings(
     yield from _slow_patterns(cascade)
     told: set[str] = set()
     for at, phase in enumerate(cascade.phases):
-        found = declared(cascade, phase)
-        if found is None:
+        injectors = injectors_of(cascade, phase)
+        if injectors is None:
             continue
         counter = counter_of(phase)
         for warned in _of_phase(cascade, phase, f"phases[{at}]", tools, counter):
@@ -85,13 +85,13 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
 def _of_phase(
     cascade: Cascade, phase: Phase, base: str, tools: Registry, counter: Counter
 ) -> Iterator[Warned]:
-    found = declared(cascade, phase)
-    assert found is not None
+    injectors = injectors_of(cascade, phase)
+    assert injectors is not None
     prompt = phase.system or cascade.system or ""
     where = cascade.where(f"{base}.system" if phase.system else "system")
-    for wanted in found.wanted.values():
+    for spec in injectors.specs.values():
         try:
-            one = place(wanted, tools.modules)
+            one = place(spec, tools.modules)
         except UntrustedError:
             continue  # it was not loaded, and that is told
         except UsageError as error:
@@ -104,7 +104,7 @@ def _of_phase(
             if text := too_long_tools(specs, counter.text, one.cap):
                 yield Warned(cascade.where(f"{base}.tackle"), text)
     moved = move(prompt, state=not phase.system)
-    if moved.values and found.volatile == "move":
+    if moved.values and injectors.volatile == "move":
         names = ", ".join(moved.values)
         text = f"{names} will be moved behind the stable part, to each call's end"
         yield Warned(where, text, mended=True)

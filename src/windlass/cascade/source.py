@@ -1,6 +1,6 @@
 """From the text of a cascade file to plain data, with the line of every value.
 
-Two readers of one shape, JSON and YAML: both answer with a `Reading` and raise
+Two readers of one shape, JSON and YAML: both answer with a `ParsedText` and raise
 CascadeError with one sentence where the text cannot be read at all. They know
 what text is, not what a cascade is.
 """
@@ -12,13 +12,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from windlass.cascade.origin import Path
 from windlass.errors import CascadeError, Mistake
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node, ScalarNode
+
+Path: TypeAlias = tuple[str | int, ...]
+"""A key path: `("phases", 3, "context", "from", 0)`."""
 
 DEPTH: Final = 100
 """How deep values may be nested: deeper ones are a slip, and would exhaust the stack."""
@@ -27,6 +29,28 @@ TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
 
 VALUES: Final = 100_000
 """How many values a file may hold, YAML's aliases written out."""
+
+
+def place_of(path: Path) -> str:
+    """A key path as people write it: `phases[3].context.from[0]`, on one line whatever it holds."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            key = step if step.isprintable() else repr(step)
+            text += f".{key}" if text else key
+    return text
+
+
+def at(data: Any, path: Path) -> Any:
+    """The value at `path`; None where there is none."""
+    for step in path:
+        try:
+            data = data[step]
+        except (LookupError, TypeError):
+            return None
+    return data
 
 
 def is_too_deep(value: Any) -> bool:
@@ -49,7 +73,7 @@ class Repeated(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedText:
     """What a text holds.
 
     `lines` has the line of each key and list item, `texts` the text behind a value
@@ -87,9 +111,9 @@ class Reading:
         raise CascadeError([Mistake(self.file, line, text)])
 
 
-def read_json(text: str, file: str) -> Reading:
+def read_json(text: str, file: str) -> ParsedText:
     """The values of a JSON text."""
-    reading = Reading(file)
+    reading = ParsedText(file)
     try:
         reading.data = json.loads(text)
     except json.JSONDecodeError as error:
@@ -132,14 +156,14 @@ def _other_json_fault(error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Invalid \\"):
         return f"{text[at : at + 2]!r} is no escape in JSON; write \\\\ for a backslash"
     expected = _JSON_FAULTS.get(error.msg, error.msg)
-    found = text[at : at + 1]
-    if not found:
+    character = text[at : at + 1]
+    if not character:
         return f"{expected}, but the file ends here"
     if text.startswith(("//", "/*", "#"), at):
         return f"{expected}; JSON has no comments (YAML has)"
     if error.msg == "Invalid control character at":
         return expected
-    return f"{expected}, but found {found!r}"
+    return f"{expected}, but found {character!r}"
 
 
 class _Places:
@@ -148,7 +172,7 @@ class _Places:
     _space = re.compile(r"[ \t\r\n]*")
     _scalar = json.JSONDecoder().raw_decode
 
-    def __init__(self, text: str, reading: Reading) -> None:
+    def __init__(self, text: str, reading: ParsedText) -> None:
         self.text = text
         self.reading = reading
         self._counted = (0, 1)
@@ -199,11 +223,11 @@ class _Places:
         return at + 1
 
 
-def read_yaml(text: str, file: str) -> Reading:
+def read_yaml(text: str, file: str) -> ParsedText:
     """The values of a YAML text: plain ones only, aliases and merge keys written out."""
     import yaml
 
-    reading = Reading(file)
+    reading = ParsedText(file)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -238,7 +262,7 @@ def _yaml_fault(error: Any) -> str:
 class _Nodes:
     """Turns composed YAML nodes into plain data and notes where its values stand."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ParsedText) -> None:
         from yaml import SafeLoader
 
         self.reading = reading

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from windlass.caching.rates import override
-from windlass.cards.card import Card
 from windlass.cli.look import open_marked
 from windlass.cli.output import money, out, print_json, print_table, progress
 from windlass.cli.waiting import finish
@@ -22,6 +21,7 @@ from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import find_message
 from windlass.history.cards import cards_of, mark_cards, pin_of
 from windlass.providers.at_hand import Providers
+from windlass.selection.card import Card
 from windlass.settings import Settings
 
 _SUMMARY = 90

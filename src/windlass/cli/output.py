@@ -87,6 +87,8 @@ def plain(value: Any) -> Any:
         return {
             field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
+    if hasattr(value, "model_dump"):  # a part of a cascade
+        return plain(value.model_dump())
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str | int | float | bool) or value is None:

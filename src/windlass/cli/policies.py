@@ -6,7 +6,7 @@ import json
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from windlass.cascade.auto import first_paragraph, meanings_of
+from windlass.cascade.options import first_paragraph, meanings_of
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import UsageError, did_you_mean
 from windlass.window.options import OPTIONS, Policy

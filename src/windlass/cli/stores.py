@@ -31,7 +31,7 @@ def schema_command(
             "--cluster, --ttl-days and --vectors are for tables: windlass schema clickhouse"
         )
     if of == "operators":
-        from windlass.operators.schema import relax_ng
+        from windlass.operators.reading import relax_ng
 
         out.print(relax_ng(), markup=False, highlight=False, soft_wrap=True, end="")
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from windlass.cascade.choosing import helpers
 from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.layers import selectors
 from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.carding.beside import drain_cards, models_beside, start_cards, stop_cards
@@ -131,7 +131,7 @@ def start_session(run: Run) -> tuple[str, ...]:
     seeing = [generation_of(run, phase).model for phase in cascade.phases]
     seeing += [run.search.model] if run.search else []  # it sees what is searched for
     seeing += models_beside(cascade, run.settings)
-    seeing += helpers(cascade, run.settings)  # they see what is chosen from
+    seeing += selectors(cascade, run.settings)  # they see what is chosen from
     models = tuple(dict.fromkeys(seeing))
     told = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if cascade.mcp_servers:

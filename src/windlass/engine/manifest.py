@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from windlass.cascade.memory import memory_of, without_bank
+from windlass.cascade.model import memory_of, without_bank
 from windlass.engine.events import Noted
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run

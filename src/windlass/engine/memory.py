@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from windlass.cascade.memory import Memory as Declared
-from windlass.cascade.memory import memory_of
-from windlass.cascade.model import Phase
+from windlass.cascade.model import MemoryBanks, Phase, memory_of
 from windlass.engine.state import Run
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
@@ -39,7 +37,7 @@ class _Opened:
     """The banks as one phase may use them; `by` says where what it remembers was said."""
 
     banks: Banks
-    declared: Declared
+    declared: MemoryBanks
     by: str
 
     def remember(self, text: str, bank: str, key: str, expires: str) -> str:

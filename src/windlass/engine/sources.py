@@ -21,7 +21,7 @@ from windlass.prompts import (
     output_text,
     state_text,
 )
-from windlass.rules import Include, Rule, Source
+from windlass.rules import Include, PhaseSource, Rule
 from windlass.window.entries import Entry, Item
 from windlass.window.replay import held_by, replay, text_only, without_repeats
 
@@ -52,10 +52,10 @@ class _Gathering:
     entries: list[Entry] = field(default_factory=list[Entry])
     skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
-    def skip(self, source: Source, why: str) -> None:
+    def skip(self, source: PhaseSource, why: str) -> None:
         self.skipped.append((source.place, f"source {source.phase!r} skipped: {why}"))
 
-    def inject(self, source: Source, what: str, *parts: Part, headed: bool) -> None:
+    def inject(self, source: PhaseSource, what: str, *parts: Part, headed: bool) -> None:
         """Append one injected message. Headed text takes the source's role; pictures do not."""
         role: Role = "user"
         metadata: dict[str, Any] = {"source": source.phase, "what": what, "place": source.place}
@@ -119,14 +119,16 @@ def gather(
     return Gathered(before, tuple(work.entries), tuple(work.skipped))
 
 
-def _take(work: _Gathering, source: Source) -> None:
+def _take(work: _Gathering, source: PhaseSource) -> None:
     items = work.record.items(source.phase)
     outcome = work.outcomes[source.phase]
     for what in source.include:
         _TAKERS[what](work, source, items, outcome)
 
 
-def _take_images(work: _Gathering, source: Source, items: Sequence[Item], outcome: Outcome) -> None:
+def _take_images(
+    work: _Gathering, source: PhaseSource, items: Sequence[Item], outcome: Outcome
+) -> None:
     del outcome
     pictures: dict[str, Picture] = {}
     for item in items:
@@ -151,7 +153,9 @@ def _take_images(work: _Gathering, source: Source, items: Sequence[Item], outcom
     work.inject(source, "images", header, *fresh, headed=False)
 
 
-def _take_output(work: _Gathering, source: Source, items: Sequence[Item], outcome: Outcome) -> None:
+def _take_output(
+    work: _Gathering, source: PhaseSource, items: Sequence[Item], outcome: Outcome
+) -> None:
     output = last_said(items)
     if output is None:
         work.skip(source, "the phase said no text")
@@ -161,7 +165,7 @@ def _take_output(work: _Gathering, source: Source, items: Sequence[Item], outcom
 
 
 def _take_messages(
-    work: _Gathering, source: Source, items: Sequence[Item], outcome: Outcome
+    work: _Gathering, source: PhaseSource, items: Sequence[Item], outcome: Outcome
 ) -> None:
     reason = f"conversation of {source.phase} ({source.messages_filter})"
     if outcome.hidden:
@@ -180,7 +184,9 @@ def _take_messages(
     work.calls |= calls
 
 
-def _take_state(work: _Gathering, source: Source, items: Sequence[Item], outcome: Outcome) -> None:
+def _take_state(
+    work: _Gathering, source: PhaseSource, items: Sequence[Item], outcome: Outcome
+) -> None:
     del items, outcome
     values = work.state.get(source.phase)
     if not values:
@@ -189,7 +195,7 @@ def _take_state(work: _Gathering, source: Source, items: Sequence[Item], outcome
     work.inject(source, "state", Text(state_text(source.phase, values)), headed=True)
 
 
-_TAKERS: dict[Include, Callable[[_Gathering, Source, Sequence[Item], Outcome], None]] = {
+_TAKERS: dict[Include, Callable[[_Gathering, PhaseSource, Sequence[Item], Outcome], None]] = {
     "images": _take_images,
     "output": _take_output,
     "messages": _take_messages,

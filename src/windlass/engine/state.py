@@ -37,9 +37,9 @@ from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
-    from windlass.cards.embeddings import Embedder
     from windlass.engine.carding.beside import Beside
     from windlass.engine.choosing.known import Known
+    from windlass.selection.embeddings import Embedder
 
 
 class StateCopy(UserDict[str, Any]):

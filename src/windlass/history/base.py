@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
-from windlass.cards.card import Card
 from windlass.messages import Message, canonical_json
+from windlass.selection.card import Card
 
 
 class NodeType(StrEnum):

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from windlass.cards.card import Card
 from windlass.history.base import Keeper, NodeType, StoredRow
 from windlass.history.callouts import CalloutMark
 from windlass.history.lost import Lost
+from windlass.selection.card import Card
 from windlass.window.entries import Item
 
 NODES: Final = (

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from windlass.cards.card import Card
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Batch, Keeper, Row, SessionInfo, StoredRow
 from windlass.history.lost import Lost
 from windlass.messages import Message, canonical_json
+from windlass.selection.card import Card
 
 _Item = TypeVar("_Item")
 

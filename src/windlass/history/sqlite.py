@@ -22,7 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.cards.card import Card
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing, query, sqlite_reading
 from windlass.history.base import BANK, Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
@@ -41,6 +40,7 @@ from windlass.history.reading import RecordKeeper, read_head, reference_taken, s
 from windlass.history.sqlite_reading import SqliteSession, used_blobs, visible_names
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
+from windlass.selection.card import Card
 
 _REMEMBERED: Final = 256
 """Sessions whose last numbers and window are kept at hand between appends."""

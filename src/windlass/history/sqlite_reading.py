@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from windlass.cards.card import Card
 from windlass.history import packing
 from windlass.history.base import BANK, Discrepancy, Outcome, SessionInfo
 from windlass.history.cards import NODES
@@ -29,6 +28,7 @@ from windlass.history.packing import (
     TableRow,
 )
 from windlass.history.reading import PORTION, outcome_of
+from windlass.selection.card import Card
 
 _Row = TypeVar("_Row", LogRow, CallRow, EditRow, StateRow, OutcomeRow, ImageRow)
 

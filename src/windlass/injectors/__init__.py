@@ -4,6 +4,6 @@ One file a family. The room knows texts, files and memory banks; it knows no rec
 and no request: `engine/injecting/begin.py` places what is rendered here.
 """
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
-__all__ = ["Injector", "Item", "Rendered", "Situation", "Tier"]
+__all__ = ["BlockItem", "Injector", "Rendered", "Situation", "Tier"]

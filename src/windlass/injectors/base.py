@@ -31,7 +31,7 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedCall:
     """A call that failed and did not succeed since: the tool, its arguments, the first line."""
 
     tool: str
@@ -69,7 +69,7 @@ class Situation:
     closed: Path | None = None
     banks: tuple[str, ...] = ()
     memories: Callable[[Sequence[str]], Sequence[Memory]] = _no_memories
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedCall, ...] = ()
     skills: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     style: Style = PLAIN
@@ -94,7 +94,7 @@ class Keepsake:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BlockItem:
     """A piece of a block that is shown whole or not at all. `key` names it in the record."""
 
     text: str
@@ -114,7 +114,7 @@ class Rendered:
     """
 
     head: str = ""
-    items: tuple[Item, ...] = ()
+    items: tuple[BlockItem, ...] = ()
     left_out: tuple[str, ...] = ()
 
 

@@ -44,7 +44,7 @@ BUILTIN: Final[Mapping[str, type[Injector]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InjectorSpec:
     """An injector that a phase has: by which name it is made, its cap, priority and options.
 
     `cap` and `priority` None: those of its class.
@@ -73,18 +73,18 @@ def class_of(use: str, modules: Modules) -> type[Injector]:
     return found
 
 
-def place(wanted: Wanted, modules: Modules) -> Placed:
+def place(spec: InjectorSpec, modules: Modules) -> Placed:
     """The injector, made with its options; `modules` are where one of the user's own comes from.
 
     Raises UsageError for options it does not take.
     """
-    kind = class_of(wanted.use, modules)
+    kind = class_of(spec.use, modules)
     try:
-        made = kind(**wanted.options)
+        made = kind(**spec.options)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"injector {wanted.use!r} does not take its options: {error}") from error
-    cap = made.cap if wanted.cap is None else wanted.cap
-    return Placed(made, cap, made.priority if wanted.priority is None else wanted.priority)
+        raise UsageError(f"injector {spec.use!r} does not take its options: {error}") from error
+    cap = made.cap if spec.cap is None else spec.cap
+    return Placed(made, cap, made.priority if spec.priority is None else spec.priority)
 
 
 def _dotted(dotted: str, modules: Modules) -> Any:

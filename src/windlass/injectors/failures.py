@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Failure, Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import (
+    BlockItem,
+    FailedCall,
+    Injector,
+    Rendered,
+    Situation,
+    Tier,
+    option,
+)
 
 _HEAD: Final = "[Failed before; do not repeat]"
 _ARGUMENTS: Final = 120
@@ -28,22 +36,22 @@ class ErrorRetention(Injector):
         """A line for each: what was called, and why it failed."""
         lines = [line_of(one) for one in seen.failures[: self.last]]
         listed = seen.style.listed(lines)
-        return Rendered(_HEAD, tuple(map(Item, listed, lines)))
+        return Rendered(_HEAD, tuple(map(BlockItem, listed, lines)))
 
 
-def line_of(failure: Failure) -> str:
+def line_of(failure: FailedCall) -> str:
     """A failure in one line."""
     said, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
     return f"{failure.tool}({said}): {why}"
 
 
 def with_result(
-    failures: Sequence[Failure],
-    now: Failure,
+    failures: Sequence[FailedCall],
+    now: FailedCall,
     *,
     failed: bool,
-    mended: Iterable[Failure] = (),
-) -> tuple[Failure, ...]:
+    mended: Iterable[FailedCall] = (),
+) -> tuple[FailedCall, ...]:
     """The failures after one more result, newest first and each once.
 
     `now` is the call with its first line. A call that succeeded takes away the failures of the

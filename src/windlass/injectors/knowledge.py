@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.memory.files import Files, Passage
-from windlass.memory.matching import ranked
+from windlass.memory.matching import best_matches
 
 _HEAD: Final = "[Knowledge]"
 
@@ -38,14 +38,12 @@ class Knowledge(Injector):
     def render(self, seen: Situation) -> Rendered | None:
         """The passages that hold enough of the task's words, the best first."""
         held = self._passages(seen)
-        best, need = ranked(seen.task, {at: one.searched for at, one in enumerate(held)})
-        least = need if self.threshold is None else self.threshold
-        found = [held[at] for at, share in best if share >= least][: self.top]
+        texts = {at: passage.searched for at, passage in enumerate(held)}
         root = seen.root.resolve().as_posix() + "/"
         items = []
-        for one in found:
-            where = one.reference.removeprefix(root)
-            items.append(Item(f"{where}\n{one.text}", where))
+        for at in best_matches(seen.task, texts, self.threshold)[: self.top]:
+            where = held[at].reference.removeprefix(root)
+            items.append(BlockItem(f"{where}\n{held[at].text}", where))
         return Rendered(_HEAD, tuple(items))
 
     def _passages(self, seen: Situation) -> list[Passage]:

@@ -14,7 +14,7 @@ _DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MarkdownFile:
     """A file: the keys of its front matter, and its text without them."""
 
     path: Path
@@ -26,7 +26,7 @@ class Page:
         return " ".join(str(self.keys.get(name) or "").split())
 
 
-def read_page(path: Path) -> Page:
+def read_page(path: Path) -> MarkdownFile:
     """Read a file. Raises UsageError, naming it, for front matter that is no YAML object."""
     import yaml  # takes longer to import than this room
 
@@ -36,7 +36,7 @@ def read_page(path: Path) -> Page:
         raise UsageError(f"cannot read {str(path)!r}: {error}") from error
     lines = text.splitlines(keepends=True)
     if not lines or lines[0].strip() != FENCE:
-        return Page(path, {}, text.strip())
+        return MarkdownFile(path, {}, text.strip())
     end = next((at for at, line in enumerate(lines[1:], 1) if line.strip() == FENCE), None)
     if end is None:
         raise UsageError(f"{str(path)!r}: its front matter begins with --- and has no end")
@@ -58,7 +58,7 @@ def read_page(path: Path) -> Page:
         raise UsageError(f"{str(path)!r}: its front matter is no YAML: {told}") from error
     if not isinstance(keys, dict):
         raise UsageError(f"{str(path)!r}: its front matter must be keys with values")
-    return Page(path, keys, "".join(lines[end + 1 :]).strip())
+    return MarkdownFile(path, keys, "".join(lines[end + 1 :]).strip())
 
 
 def shown_path(path: Path, root: Path) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.errors import ContextError, WindlassError
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
 ROOM: Final = 0.25
 """The share of what a request has left that SESSION and DYNAMIC blocks may take together."""
@@ -52,7 +52,7 @@ class Block:
     full_cap: int
     text: str
     tokens: int
-    items: tuple[Item, ...] = ()
+    items: tuple[BlockItem, ...] = ()
     cut: tuple[str, ...] = ()
 
     @property
@@ -64,7 +64,9 @@ class Block:
 def in_order(injectors: Sequence[Placed]) -> list[Placed]:
     """STABLE, SESSION, DYNAMIC; within a tier lower priorities first, ties by name."""
     tiers = list(Tier)
-    return sorted(injectors, key=lambda one: (tiers.index(one.tier), one.priority, one.name))
+    return sorted(
+        injectors, key=lambda placed: (tiers.index(placed.tier), placed.priority, placed.name)
+    )
 
 
 def shrunk(injectors: Sequence[Placed], left: int | None) -> float:
@@ -72,7 +74,7 @@ def shrunk(injectors: Sequence[Placed], left: int | None) -> float:
 
     All of it, unless the caps together would take more than `ROOM` of what is left.
     """
-    caps = sum(one.cap for one in injectors if one.tier is not Tier.STABLE)
+    caps = sum(placed.cap for placed in injectors if placed.tier is not Tier.STABLE)
     if left is None or not caps:
         return 1.0
     return min(1.0, max(0.0, ROOM * left / caps))
@@ -90,23 +92,25 @@ def blocks_of(
     `count` gives the tokens of a text; `share` is what is left of the caps (see `shrunk`).
     A block of which not one item fits has no text; its `cut` says what there was.
     """
-    found = (_block(one, seen, count, share) for one in in_order(injectors) if one.tier is tier)
-    return tuple(block for block in found if block is not None)
+    blocks = (
+        _block(placed, seen, count, share) for placed in in_order(injectors) if placed.tier is tier
+    )
+    return tuple(block for block in blocks if block is not None)
 
 
 def _block(
     placed: Placed, seen: Situation, count: Callable[[str], int], share: float
 ) -> Block | None:
     injector = placed.injector
-    said = _said(injector, seen)
-    if isinstance(said, str):
-        said = Rendered(items=(Item(said),) if said.strip() else ())
-    if said is None or not (said.items or said.left_out):
+    rendered = _rendered(injector, seen)
+    if isinstance(rendered, str):
+        rendered = Rendered(items=(BlockItem(rendered),) if rendered.strip() else ())
+    if rendered is None or not (rendered.items or rendered.left_out):
         return None
     stable = placed.tier is Tier.STABLE
     cap = placed.cap if stable else int(placed.cap * share)
-    items, cut = (said.items, ()) if stable else _fitting(said, cap, count)
-    text = _text(said.head, items) if items else ""
+    items, cut = (rendered.items, ()) if stable else _fitting(rendered, cap, count)
+    text = _text(rendered.head, items) if items else ""
     return Block(
         injector=injector.name,
         version=injector.version,
@@ -117,11 +121,11 @@ def _block(
         text=text,
         tokens=count(text) if text else 0,
         items=items,
-        cut=(*said.left_out, *cut),
+        cut=(*rendered.left_out, *cut),
     )
 
 
-def _said(injector: Injector, seen: Situation) -> Rendered | str | None:
+def _rendered(injector: Injector, seen: Situation) -> Rendered | str | None:
     try:
         return injector.render(seen) if injector.guard(seen) else None
     except WindlassError:
@@ -133,19 +137,19 @@ def _said(injector: Injector, seen: Situation) -> Rendered | str | None:
 
 
 def _fitting(
-    said: Rendered, cap: int, count: Callable[[str], int]
-) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+    rendered: Rendered, cap: int, count: Callable[[str], int]
+) -> tuple[tuple[BlockItem, ...], tuple[str, ...]]:
     """The items that fit, in order, whole; and the names of those that do not."""
-    taken: tuple[Item, ...] = ()
+    taken: tuple[BlockItem, ...] = ()
     cut: list[str] = []
-    for item in said.items:
+    for item in rendered.items:
         longer = (*taken, item)
-        if count(_text(said.head, longer)) <= cap:
+        if count(_text(rendered.head, longer)) <= cap:
             taken = longer
         else:
             cut.append(item.name)
     return taken, tuple(cut)
 
 
-def _text(head: str, items: Sequence[Item]) -> str:
+def _text(head: str, items: Sequence[BlockItem]) -> str:
     return "\n".join([*([head] if head else []), *(item.text for item in items)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from windlass.errors import ToolError
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
 KEY: Final = "plan"
 """The key of the state that holds the plan."""
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     """A goal and its steps in order."""
 
     goal: str
@@ -66,7 +66,7 @@ class Plan:
         ]
         return {"goal": self.goal, "steps": steps}
 
-    def with_step(self, number: int, status: str, conclusion: str = "") -> Plan:
+    def with_step(self, number: int, status: str, conclusion: str = "") -> TaskPlan:
         """The plan after step `number` (from 1) has changed. Raises ToolError."""
         if not 1 <= number <= len(self.steps):
             raise ToolError(f"there is no step {number}; the plan has steps 1 to {len(self.steps)}")
@@ -81,7 +81,7 @@ class Plan:
         return replace(self, steps=tuple(steps))
 
 
-def plan_in(state: Mapping[str, Any]) -> Plan | None:
+def plan_in(state: Mapping[str, Any]) -> TaskPlan | None:
     """The plan of a state; None: there is none, or something else stands under its key."""
     match state.get(KEY):
         case {"goal": str(goal), "steps": list(steps)}:
@@ -95,7 +95,7 @@ def plan_in(state: Mapping[str, Any]) -> Plan | None:
                 read.append(Step(text, status, str(step.get("conclusion") or "")))
             case _:
                 return None
-    return Plan(goal, tuple(read))
+    return TaskPlan(goal, tuple(read))
 
 
 @dataclass
@@ -115,7 +115,7 @@ class PlanStatus(Injector):
         progress = seen.style.progress_text(plan.done, len(plan.steps))
         listed = seen.style.listed([_step(one) for one in plan.steps])
         order = sorted(range(len(plan.steps)), key=lambda at: plan.steps[at].status == "done")
-        items = [Item(listed[at], f"step {at + 1}") for at in order]
+        items = [BlockItem(listed[at], f"step {at + 1}") for at in order]
         return Rendered(f"{_HEAD} {plan.goal}\n{progress}", tuple(items))
 
 

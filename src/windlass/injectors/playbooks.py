@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from windlass.errors import UsageError
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
-from windlass.injectors.markdown import Page, read_page, shown_path
-from windlass.memory.matching import ranked
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
+from windlass.injectors.markdown import MarkdownFile, read_page, shown_path
+from windlass.memory.matching import best_matches
 
 _HEAD: Final = "[Playbook]"
 
@@ -24,7 +24,7 @@ class Playbooks(Injector):
         "The share of the task's words, weighed by rarity, that `when` must hold; by default it"
         " falls with the length of the task.",
     )
-    _read: tuple[Page, ...] | None = field(default=None, init=False, repr=False)
+    _read: tuple[MarkdownFile, ...] | None = field(default=None, init=False, repr=False)
 
     name: ClassVar[str] = "playbooks"
     tier: ClassVar[Tier] = Tier.SESSION
@@ -35,12 +35,12 @@ class Playbooks(Injector):
         """Whether there is a folder of playbooks."""
         return (seen.root / self.folder).is_dir()
 
-    def best(self, seen: Situation) -> Page | None:
+    def best(self, seen: Situation) -> MarkdownFile | None:
         """The best match; None: none reaches the threshold."""
         pages = self._pages(seen.root)
-        found, need = ranked(seen.task, {at: page.key("when") for at, page in enumerate(pages)})
-        least = need if self.threshold is None else self.threshold
-        return next((pages[at] for at, share in found if share >= least), None)
+        when = {at: page.key("when") for at, page in enumerate(pages)}
+        best = best_matches(seen.task, when, self.threshold)
+        return pages[best[0]] if best else None
 
     def render(self, seen: Situation) -> Rendered | None:
         """Its first paragraphs, as many as fit the cap."""
@@ -48,10 +48,10 @@ class Playbooks(Injector):
         if page is None:
             return None
         paragraphs = [one.strip("\n") for one in page.body.split("\n\n") if one.strip()]
-        items = [Item(text, f"paragraph {at}") for at, text in enumerate(paragraphs, 1)]
+        items = [BlockItem(text, f"paragraph {at}") for at, text in enumerate(paragraphs, 1)]
         return Rendered(f"{_HEAD} {shown_path(page.path, seen.root)}", tuple(items))
 
-    def _pages(self, root: Path) -> tuple[Page, ...]:
+    def _pages(self, root: Path) -> tuple[MarkdownFile, ...]:
         if self._read is None:
             files = sorted((root / self.folder).glob("*.md"))
             pages = [read_page(file) for file in files]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 from windlass.messages import ToolSpec, canonical_json
 
 _NAMED: Final = 5
@@ -44,7 +44,9 @@ class ToolDefinitions(Injector):
 
     def render(self, seen: Situation) -> Rendered:
         """One line of JSON for each tool."""
-        return Rendered(items=tuple(Item(definition(spec), spec.name) for spec in seen.definitions))
+        return Rendered(
+            items=tuple(BlockItem(definition(spec), spec.name) for spec in seen.definitions)
+        )
 
 
 def definition(spec: ToolSpec) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError
-from windlass.injectors.base import Injector, Item, Keepsake, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Keepsake, Rendered, Situation, Tier, option
 from windlass.tools.base import ToolContext, ToolOutput
 
 LOOK: Final = "look_again"
@@ -37,7 +37,7 @@ class Scratchpad(Injector):
         """A line for each: reference, what it is, what is said of it."""
         hidden = [one for one in seen.keepsakes if not one.in_sight][: self.top]
         lines = seen.style.listed([_line(one) for one in hidden])
-        items = [Item(line, one.reference) for line, one in zip(lines, hidden, strict=True)]
+        items = [BlockItem(line, one.reference) for line, one in zip(lines, hidden, strict=True)]
         return Rendered(_HEAD, tuple(items))
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError, UsageError, did_you_mean
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import read_page
-from windlass.memory.matching import ranked
+from windlass.memory.matching import best_matches
 
 FILE: Final = "SKILL.md"
 FOLDER: Final = "skills"
@@ -93,10 +93,8 @@ class Skills(Injector):
     def matching(self, seen: Situation) -> list[Skill]:
         """The skills whose description matches the task, the best first."""
         skills = self.skills(seen.root)
-        said = {at: f"{one.name}\n{one.description}" for at, one in enumerate(skills)}
-        best, need = ranked(seen.task, said)
-        least = need if self.threshold is None else self.threshold
-        return [skills[at] for at, share in best if share >= least]
+        texts = {at: f"{skill.name}\n{skill.description}" for at, skill in enumerate(skills)}
+        return [skills[at] for at in best_matches(seen.task, texts, self.threshold)]
 
     def render(self, seen: Situation) -> Rendered:
         """Named and asked-for skills, then matched ones as far as they fit, then the others' names.
@@ -117,11 +115,11 @@ class Skills(Injector):
                 chosen.append(one)
             else:
                 left_out.append(one.name)
-        items = [Item(skill_text(one), one.name) for one in chosen]
+        items = [BlockItem(skill_text(one), one.name) for one in chosen]
         others = [one for one in skills if one not in chosen]
         if ASK in seen.tools and others:
             listed = "\n".join(f"- {one.name}: {one.description}" for one in others)
-            items.append(Item(f"Others, to be had with {ASK}:\n{listed}", "others"))
+            items.append(BlockItem(f"Others, to be had with {ASK}:\n{listed}", "others"))
         return Rendered(_HEAD, tuple(items), tuple(left_out))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.errors import ToolError
-from windlass.injectors.plan import KEY, MOST_STEPS, Plan, Step, plan_in
+from windlass.injectors.plan import KEY, MOST_STEPS, Step, TaskPlan, plan_in
 from windlass.tools.base import ToolContext
 
 
@@ -22,7 +22,7 @@ def plan(context: ToolContext, goal: str, steps: list[str]) -> str:
         raise ToolError(f"a plan has at most {MOST_STEPS} steps, not {len(said)}")
     before = plan_in(context.state)
     kept = {step.text: step for step in before.steps} if before else {}
-    made = Plan(" ".join(goal.split()), tuple(kept.get(one, Step(one)) for one in said))
+    made = TaskPlan(" ".join(goal.split()), tuple(kept.get(one, Step(one)) for one in said))
     context.state[KEY] = made.as_state()
     return _told(made)
 
@@ -56,6 +56,6 @@ def use_skill(context: ToolContext, name: str) -> str:
     return context.skill(name)
 
 
-def _told(made: Plan) -> str:
+def _told(made: TaskPlan) -> str:
     lines = [f"{at}. [{one.status}] {one.text}" for at, one in enumerate(made.steps, 1)]
     return "\n".join([f"plan: {made.told()}", *lines])

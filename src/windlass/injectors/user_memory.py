@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier, option
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.memory.banks import Memory
-from windlass.memory.matching import ranked
+from windlass.memory.matching import best_matches
 
 _HEAD: Final = "[User memory]"
 
@@ -33,11 +33,10 @@ class UserMemory(Injector):
         """The best memories, each with its key and version."""
         held = list(seen.memories(self.banks or seen.banks))
         newest = sorted(range(len(held)), key=lambda at: (-held[at].remembered, -at))
-        best, need = ranked(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
-        matched = [at for at, share in best if share >= need]
+        matched = best_matches(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
         order = [*matched, *(at for at in newest if at not in matched)][: self.top]
         return Rendered(_HEAD, tuple(_item(held[at]) for at in order))
 
 
-def _item(one: Memory) -> Item:
-    return Item(f"- {one.key} (version {one.version}): {one.text}", one.reference)
+def _item(one: Memory) -> BlockItem:
+    return BlockItem(f"- {one.key} (version {one.version}): {one.text}", one.reference)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from windlass.injectors.base import Injector, Item, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
 _HEAD: Final = "[Values now]"
 _LOOKS: Final = re.compile(
@@ -52,5 +52,5 @@ class Values(Injector):
     def render(self, seen: Situation) -> Rendered:
         """A line for each."""
         return Rendered(
-            _HEAD, tuple(Item(f"{name}: {value}", name) for name, value in seen.values.items())
+            _HEAD, tuple(BlockItem(f"{name}: {value}", name) for name, value in seen.values.items())
         )

@@ -12,9 +12,13 @@ from functools import cached_property
 from threading import Lock
 from typing import Final
 
-from windlass.cards.embeddings import Embedder
-from windlass.cards.index import Index, Task
-from windlass.cards.options import (
+from windlass.errors import UsageError
+from windlass.loop.chats import copied
+from windlass.loop.window import Chat
+from windlass.messages import Message
+from windlass.selection.embeddings import Embedder
+from windlass.selection.index import Index, Query
+from windlass.selection.options import (
     CALLOUT_WEIGHT,
     KEYWORD_WEIGHT,
     RECENCY_WEIGHT,
@@ -22,14 +26,10 @@ from windlass.cards.options import (
     Selection,
     Strategy,
 )
-from windlass.cards.reasons import reasons
-from windlass.cards.scoring import Picked, Wanted
-from windlass.cards.strategies import selecting
-from windlass.cards.wordllama import WordLlamaEmbedder, installed
-from windlass.errors import UsageError
-from windlass.loop.chats import copied
-from windlass.loop.window import Chat
-from windlass.messages import Message
+from windlass.selection.reasons import reasons
+from windlass.selection.scoring import Picked, SelectionRequest
+from windlass.selection.strategies import selecting
+from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.tokens import FamilyCounter, size_up
 from windlass.window.intake import Intake, Taken
 from windlass.wire.openai import to_openai
@@ -190,9 +190,9 @@ def choosing(
     try:
         session.take(messages)
         marked = session.marked(callouts)
-        wanted = Wanted(
+        wanted = SelectionRequest(
             index=session.index,
-            task=Task.of(task),
+            task=Query.of(task),
             options=options,
             embedder=embedder or _embedded(options.strategy),
             helper=helper,

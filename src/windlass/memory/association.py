@@ -53,18 +53,18 @@ class ContextGenerationInput:
         if isinstance(given, Mapping):
             for key in given.keys() - _FIELDS.keys():
                 raise UsageError(f"unknown key {key!r}; {did_you_mean(str(key), _FIELDS)}")
-            said = {_FIELDS[key]: value for key, value in given.items() if value is not None}
-            for name, value in said.items():
+            texts = {_FIELDS[key]: value for key, value in given.items() if value is not None}
+            for name, value in texts.items():
                 if not isinstance(value, str):
                     raise UsageError(f"{name} must be text, not {value!r:.80}")
-            given = cls(**{"task_text": "", **said})
+            given = cls(**{"task_text": "", **texts})
         if not given.task_text.strip():
             raise UsageError("taskText is empty: say what the task is")
         return given
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MemoryMatch:
     """Something that belongs to a task: where it is from, what names it there, what it says.
 
     `source` is a declared folder, or `memory:` and the name of a bank.
@@ -83,7 +83,7 @@ class RelevantContext:
     """
 
     context: str
-    matches: frozenset[Match]
+    matches: frozenset[MemoryMatch]
     unread: tuple[str, ...] = ()
 
 
@@ -144,25 +144,27 @@ class Associations:
         Raises UsageError for what the caller wrote, and MatchingFailed where the banks or the
         files could not be read, also not at a second try.
         """
-        asked = ContextGenerationInput.of(given)
+        request = ContextGenerationInput.of(given)
         try:
-            found = self._found(asked)
+            entries = self._matching(request)
         except (OSError, StoreError, sqlite3.Error):
             self._start_anew()
             try:
-                found = self._found(asked)
+                entries = self._matching(request)
             except (OSError, StoreError, sqlite3.Error) as error:
                 raise MatchingFailed(
                     f"the memory could not be searched, also not at a second try: {error}"
                 ) from error
-        has = _plain(f"{asked.inherited_context}\n{asked.previous_outputs}")
-        matches = frozenset(one for one in map(_match, found) if _plain(one.excerpt) not in has)
-        return RelevantContext(self._sections(asked, matches), matches, self._files.unread)
+        has = _plain(f"{request.inherited_context}\n{request.previous_outputs}")
+        matches = frozenset(
+            entry for entry in map(_match, entries) if _plain(entry.excerpt) not in has
+        )
+        return RelevantContext(self._sections(request, matches), matches, self._files.unread)
 
-    def _found(self, asked: ContextGenerationInput) -> list[Passage | Memory]:
+    def _matching(self, request: ContextGenerationInput) -> list[Passage | Memory]:
         self._refresh()
-        beside = f"{asked.inherited_context}\n{asked.previous_outputs}"
-        numbers = self._index.match(asked.task_text, beside=beside, most=MOST_MATCHES)
+        beside = f"{request.inherited_context}\n{request.previous_outputs}"
+        numbers = self._index.match(request.task_text, beside=beside, most=MOST_MATCHES)
         return [self._held[number] for number in numbers]
 
     def _refresh(self) -> None:
@@ -172,9 +174,11 @@ class Associations:
             memories.update(*map(self._banks.memories, self._names))
         came, gone = self._files.look()
         stale: list[Passage | Memory] = list(gone)
-        stale += [one for one in self._numbers if isinstance(one, Memory) and one not in memories]
+        stale += [
+            entry for entry in self._numbers if isinstance(entry, Memory) and entry not in memories
+        ]
         fresh: list[Passage | Memory] = list(came)
-        fresh += [one for one in memories if one not in self._numbers]
+        fresh += [entry for entry in memories if entry not in self._numbers]
         for old in stale:
             number = self._numbers.pop(old)
             del self._held[number]
@@ -184,30 +188,32 @@ class Associations:
             self._index.add(self._next, searched(new))
             self._next += 1
 
-    def _sections(self, asked: ContextGenerationInput, matches: Iterable[Match]) -> str:
+    def _sections(self, request: ContextGenerationInput, matches: Iterable[MemoryMatch]) -> str:
         # Sorted by what names them, so that the same matches give the same text.
-        listed = sorted(matches, key=lambda one: (one.source, one.reference))
-        fresh = "\n\n".join(f"[{one.reference}]\n{one.excerpt}" for one in listed)
-        said = {
-            "task": asked.task_text,
-            "inherited": asked.inherited_context,
-            "previous_outputs": asked.previous_outputs,
+        listed = sorted(matches, key=lambda entry: (entry.source, entry.reference))
+        fresh = "\n\n".join(f"[{entry.reference}]\n{entry.excerpt}" for entry in listed)
+        texts = {
+            "task": request.task_text,
+            "inherited": request.inherited_context,
+            "previous_outputs": request.previous_outputs,
             "fresh": fresh,
         }
         return "\n\n".join(
-            f"{self._headings[name]}\n{text.strip()}" for name, text in said.items() if text.strip()
+            f"{self._headings[name]}\n{text.strip()}"
+            for name, text in texts.items()
+            if text.strip()
         )
 
 
-def searched(one: Passage | Memory) -> str:
+def searched(entry: Passage | Memory) -> str:
     """What a passage or a memory is found by: its words and those of its name."""
-    return one.searched if isinstance(one, Passage) else f"{one.key}\n{one.text}"
+    return entry.searched if isinstance(entry, Passage) else f"{entry.key}\n{entry.text}"
 
 
-def _match(one: Passage | Memory) -> Match:
-    if isinstance(one, Passage):
-        return Match(one.folder, one.reference, one.text)
-    return Match(BANK + one.bank, one.reference, one.text)
+def _match(entry: Passage | Memory) -> MemoryMatch:
+    if isinstance(entry, Passage):
+        return MemoryMatch(entry.folder, entry.reference, entry.text)
+    return MemoryMatch(BANK + entry.bank, entry.reference, entry.text)
 
 
 def _plain(text: str) -> str:

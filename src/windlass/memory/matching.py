@@ -142,17 +142,19 @@ def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None)
         return index.match(task, most=most)
 
 
-def ranked(task: str, texts: Mapping[int, str]) -> tuple[list[tuple[int, float]], float]:
-    """The texts that share words with the task, the best first, each with its share (0 to 1).
+def best_matches(task: str, texts: Mapping[int, str], threshold: float | None = None) -> list[int]:
+    """The numbers of the texts that belong to the task, the best first; ties by number.
 
-    Beside them the least share with which a text belongs to the task. Ties keep the order of
-    the numbers.
+    `threshold` is the share of the task's words, weighed by rarity, that a text must hold (None:
+    the share that `match` asks for).
     """
     with WordIndex() as index:
         for number, text in texts.items():
             index.add(number, text)
         shares, need = index.shares(task)
-    return sorted(shares.items(), key=lambda one: (-one[1], one[0])), need
+    least = need if threshold is None else threshold
+    ordered = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
+    return [number for number, share in ordered if share >= least]
 
 
 def _content_words(text: str, most: int | None = None) -> str:

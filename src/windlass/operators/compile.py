@@ -13,17 +13,15 @@ from typing import Any
 from windlass import rules
 from windlass.cascade import dialect
 from windlass.cascade.check import Toolbox, check
-from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.needed import Needed, needed
-from windlass.cascade.source import Reading
+from windlass.cascade.source import ParsedText
 from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
-from windlass.operators.model import OF_INNER, Finding, Task, TaskFile
+from windlass.operators.model import OF_INNER, Task, TaskFile, TaskFinding
 from windlass.settings import Settings
-
-INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Program:
 
     def rule(self, task: Task, settings: Settings | None = None) -> rules.Rule:
         """What a task says of its context, in the inner form; for an operator without a policy."""
-        carried = rules.Carried(
+        carried = rules.TaskContext(
             task.context.inherit_context,
             self.previous[task.path],  # type: ignore[arg-type]
             task.context.fresh_context,
@@ -74,19 +72,21 @@ def compile_task(
     `tools` and `servers` are as `cascade.check.check` takes them. `strict`: a required element
     that is missing is a mistake, not a warning.
     """
-    reading = Reading(source.file, source.cascade, dict(source.lines))
+    reading = ParsedText(source.file, source.cascade, dict(source.lines))
     loaded = look(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
-    for one in source.findings:
-        wrong = one.error or (strict and one.lacking)
-        (mistakes if wrong else warnings).append(Mistake(source.file, one.line, one.text))
+    for finding in source.findings:
+        wrong = finding.error or (strict and finding.lacking)
+        (mistakes if wrong else warnings).append(Mistake(source.file, finding.line, finding.text))
     if source.cascade["phases"]:  # else there is no atomic task, which was told
-        found = check(loaded, tools=tools, servers=servers)
-        mistakes += [_in_xml(one) for one in found if not one.text.endswith(_ELSEWHERE)]
+        problems = check(loaded, tools=tools, servers=servers)
+        mistakes += [
+            _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
+        ]
         (mistakes if strict else warnings).extend(map(_in_xml, dialect.warnings_of(loaded)))
     if mistakes:
-        ordered = sorted(dict.fromkeys(mistakes), key=lambda one: one.line or 0)
+        ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered)
     previous = dict(_handed(source.task, None))
     needs = {need.name: need for need in reversed([*_needs(source, loaded)])}
@@ -134,9 +134,9 @@ def _handed(task: Task, previous: str | None) -> Iterator[tuple[str, str | None]
         yield from _handed(task.reduction, "full_output")
 
 
-def warnings_of(source: TaskFile) -> tuple[Finding, ...]:
+def warnings_of(source: TaskFile) -> tuple[TaskFinding, ...]:
     """What is odd in a file, and runs."""
-    return tuple(one for one in source.findings if not one.error)
+    return tuple(finding for finding in source.findings if not finding.error)
 
 
 # ---- the same for people -------------------------------------------------------------
@@ -153,17 +153,14 @@ class TaskDefaults:
     rule: rules.Rule
     words: str
 
-
-class Explained(list[TaskDefaults]):
-    """One entry for each task; printed, a text for people."""
-
     def __str__(self) -> str:
-        return "\n\n".join(_as_text(entry) for entry in self)
+        title = f"{self.kind} {self.task!r} (line {self.line}) {self.words}"
+        return as_text(title, self.settings)
 
 
-def explain_defaults(program: Program, settings: Settings | None = None) -> Explained:
+def explain_defaults(program: Program, settings: Settings | None = None) -> Explained[TaskDefaults]:
     """Per task, every setting of its context with its origin, and what it will see in words."""
-    explained = Explained()
+    explained = Explained[TaskDefaults]()
     for task in program.task.walk():
         rule = program.rule(task, settings)
         listed = tuple(_settings(program, task))
@@ -174,17 +171,17 @@ def explain_defaults(program: Program, settings: Settings | None = None) -> Expl
 
 
 def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
-    said = task.context
+    context = task.context
     shown: dict[str, Any] = {
-        "inherit_context": said.inherit_context,
-        "accumulate_data": said.accumulate_data,
-        "accumulation_format": said.accumulation_format,
-        "fresh_context": "enabled" if said.fresh_context else "disabled",
+        "inherit_context": context.inherit_context,
+        "accumulate_data": context.accumulate_data,
+        "accumulation_format": context.accumulation_format,
+        "fresh_context": "enabled" if context.fresh_context else "disabled",
     }
     for name, value in shown.items():
-        if name in said.origins:
+        if name in context.origins:
             word = str(value).lower() if isinstance(value, bool) else value
-            yield name, word, said.origins[name]
+            yield name, word, context.origins[name]
     if task.kind == "reduce":
         yield "parallel", task.parallel, "written or default"
     if task.leaf is not None:
@@ -198,12 +195,3 @@ def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
                     value.model_dump(exclude_unset=True) if hasattr(value, "model_dump") else value
                 )
                 yield key, plain, f"line {line}"
-
-
-def _as_text(entry: TaskDefaults) -> str:
-    width = max(len(name) for name, _, _ in entry.settings)
-    lines = [f"{entry.kind} {entry.task!r} (line {entry.line}) {entry.words}"]
-    for name, value, origin in entry.settings:
-        shown = "-" if value is None else str(value)
-        lines.append(f"{INDENT}{name:<{width}}  {shown}  ({origin})")
-    return "\n".join(lines)

@@ -15,11 +15,11 @@ from windlass.operators.model import (
     FORMATS,
     INHERIT,
     ContextManagement,
-    Finding,
     Format,
     Inherit,
     Kind,
     Role,
+    TaskFinding,
 )
 from windlass.operators.xml import Element
 
@@ -65,7 +65,7 @@ def default_for(kind: Kind, role: Role) -> tuple[Default, str]:
 
 
 def context_of(
-    block: Element | None, kind: Kind, role: Role, found: list[Finding]
+    block: Element | None, kind: Kind, role: Role, found: list[TaskFinding]
 ) -> ContextManagement:
     """The settings of a task; what is wrong with its block is added to `found`."""
     default, called = default_for(kind, role)
@@ -90,11 +90,11 @@ def context_of(
                 origins[name] = f"line {element.line}"
                 return known[value]
             text = f"<{name}> is {value!r}; {did_you_mean(value, known)}"
-            found.append(Finding(element.line, text))
+            found.append(TaskFinding(element.line, text))
         elif required:
             shown = next(word for word, value in known.items() if value == otherwise)
             text = f"<{BLOCK}> lacks <{name}>: the {at_default}, {shown!r}, is taken"
-            found.append(Finding(block.line, text, error=False, lacking=True))
+            found.append(TaskFinding(block.line, text, error=False, lacking=True))
         origins[name] = at_default
         return otherwise
 
@@ -110,7 +110,7 @@ def context_of(
             "<accumulate_data> is true, so <accumulation_format> must say what is kept of a step:"
             f" {' or '.join(FORMATS)}"
         )
-        found.append(Finding(block.line, text))
+        found.append(TaskFinding(block.line, text))
     how = said(
         "accumulation_format",
         {one: one for one in FORMATS},
@@ -119,25 +119,25 @@ def context_of(
     )
     if not accumulate and written is not None:
         text = "<accumulation_format> does nothing where <accumulate_data> is false"
-        found.append(Finding(written.line, text, error=False))
+        found.append(TaskFinding(written.line, text, error=False))
     return ContextManagement(inherit, fresh, accumulate, how if accumulate else None, origins)
 
 
-def _misplaced(block: Element, kind: Kind, role: Role) -> Iterator[Finding]:
+def _misplaced(block: Element, kind: Kind, role: Role) -> Iterator[TaskFinding]:
     seen: set[str] = set()
     for child in block.children:
         if child.tag not in ELEMENTS:
             text = f"<{BLOCK}> has no <{child.tag}>; {did_you_mean(child.tag, ELEMENTS)}"
-            yield Finding(child.line, text)
+            yield TaskFinding(child.line, text)
         elif child.tag in seen:
-            yield Finding(child.line, f"<{child.tag}> is given twice in <{BLOCK}>")
+            yield TaskFinding(child.line, f"<{child.tag}> is given twice in <{BLOCK}>")
         elif child.tag.startswith("accumul") and kind != "sequential":
             what = f"a {kind} task" if role == "task" else f"a {kind} <{role}>"
             text = (
                 f"<{child.tag}> is for sequential tasks: {what} has no steps whose outputs could"
                 " be kept; leave it out"
             )
-            yield Finding(child.line, text)
+            yield TaskFinding(child.line, text)
         seen.add(child.tag)
 
 

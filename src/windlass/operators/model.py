@@ -31,7 +31,7 @@ PARALLEL: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TaskFinding:
     """Something about a file: `line` and `text`. `error`: it cannot run so.
 
     `lacking`: a required element is missing, which `--strict` takes for an error.
@@ -146,4 +146,4 @@ class TaskFile:
     cascade: Mapping[str, Any]
     lines: Mapping[tuple[str | int, ...], int]
     uses_input: bool
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TaskFinding, ...] = ()

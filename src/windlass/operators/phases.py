@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windlass.cascade.origin import Path
+from windlass.cascade.source import Path
 from windlass.errors import did_you_mean
-from windlass.operators.model import Finding
+from windlass.operators.model import TaskFinding
 from windlass.operators.xml import Element
 
 TEXTS: Final = ("system", "model", "reasoning_effort", "tool_choice")
@@ -28,68 +28,68 @@ RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
 
 
 @dataclass(slots=True)
-class Reading:
+class TaskBuilder:
     """The work in hand: what was found, the phases so far, and the line of each of their values."""
 
     file: str
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[TaskFinding] = field(default_factory=list[TaskFinding])
     phases: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     lines: dict[Path, int] = field(default_factory=dict[Path, int])
     uses_input: bool = False
 
     def wrong(self, line: int, text: str) -> None:
         """Tell a mistake."""
-        self.findings.append(Finding(line, text))
+        self.findings.append(TaskFinding(line, text))
 
 
 def add_phase(
-    reading: Reading,
+    builder: TaskBuilder,
     element: Element,
     path: str,
-    said: Mapping[str, Element],
+    inherited: Mapping[str, Element],
     banks: tuple[str, ...],
 ) -> None:
     """Add the task as a phase of the cascade, with the line of each of its values."""
-    number = len(reading.phases)
+    number = len(builder.phases)
     base: Path = ("phases", number)
     phase: dict[str, Any] = {"name": path}
-    reading.phases.append(phase)
-    reading.lines[base] = reading.lines[*base, "name"] = element.line
+    builder.phases.append(phase)
+    builder.lines[base] = builder.lines[*base, "name"] = element.line
     own = {child.tag: child for child in element.children}
-    for tag, child in {**said, **own}.items():
+    for tag, child in {**inherited, **own}.items():
         key = "instructions" if tag == "description" else "tackle" if tag == "tools" else tag
-        value = _value(reading, child, (*base, key))
+        value = _value(builder, child, (*base, key))
         if value is None:
             continue
         phase[key] = value
-        reading.lines[*base, key] = child.line
+        builder.lines[*base, key] = child.line
     phase.setdefault("instructions", "-")
     if banks:
         phase["memory"] = {"read": list(banks), "write": list(banks)}
-        reading.lines[*base, "memory"] = said["memory"].line
+        builder.lines[*base, "memory"] = inherited["memory"].line
 
 
-def _value(reading: Reading, child: Element, place: Path) -> Any:
+def _value(builder: TaskBuilder, child: Element, place: Path) -> Any:
     text = child.text.strip()
     if child.tag in ("description", *TEXTS):
         if child.tag != "description" and not text:
-            reading.wrong(child.line, f"<{child.tag}> is empty")
+            builder.wrong(child.line, f"<{child.tag}> is empty")
             return None
         return text or "-"
     if child.tag in NUMBERS:
-        return _number(reading, child)
+        return _number(builder, child)
     if child.tag == "injectors":
-        return _injectors(reading, child)
+        return _injectors(builder, child)
     if child.tag in OBJECTS:
-        return json_of(reading, child)
+        return json_of(builder, child)
     if child.tag == "tools":
-        return _tools(reading, child, place)
+        return _tools(builder, child, place)
     if child.tag == "rules":
-        return _rules(reading, child, place)
+        return _rules(builder, child, place)
     return None
 
 
-def _number(reading: Reading, element: Element) -> float | None:
+def _number(builder: TaskBuilder, element: Element) -> float | None:
     text = element.text.strip()
     try:
         return int(text)
@@ -97,64 +97,64 @@ def _number(reading: Reading, element: Element) -> float | None:
         try:
             return float(text)
         except ValueError:
-            reading.wrong(element.line, f"<{element.tag}> must be a number, not {text!r}")
+            builder.wrong(element.line, f"<{element.tag}> must be a number, not {text!r}")
             return None
 
 
-def json_of(reading: Reading, element: Element) -> Any:
+def json_of(builder: TaskBuilder, element: Element) -> Any:
     """The JSON value in an element; None where it is none, which is told."""
     try:
         return json.loads(element.text)
     except (ValueError, RecursionError) as error:
-        reading.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
+        builder.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
         return None
 
 
-def _injectors(reading: Reading, element: Element) -> Any:
+def _injectors(builder: TaskBuilder, element: Element) -> Any:
     """What a task injects, without what its fresh context is for."""
-    value = json_of(reading, element)
+    value = json_of(builder, element)
     if value is not True and not isinstance(value, dict):
         return value
-    said = {} if value is True else dict(value)
+    injectors = {} if value is True else dict(value)
     for name in FETCHED:
-        if said.get(name, False) is not False:
-            reading.wrong(
+        if injectors.get(name, False) is not False:
+            builder.wrong(
                 element.line,
                 f"<injectors>: a task has no {name!r}; <fresh_context>enabled</fresh_context>"
                 " brings what matches it out of the banks and folders named in <memory>",
             )
-        said[name] = False
-    return said
+        injectors[name] = False
+    return injectors
 
 
-def _tools(reading: Reading, element: Element, place: Path) -> Any:
+def _tools(builder: TaskBuilder, element: Element, place: Path) -> Any:
     text = element.text.strip()
     if text and not element.children:
         if text == "manifest":
             return text
         text = f"<tools> holds <tool> elements, or the word manifest, not {text!r}"
-        reading.wrong(element.line, text)
+        builder.wrong(element.line, text)
         return None
-    found: list[str] = []
+    names: list[str] = []
     for child in element.children:
         if child.tag != "tool" or not child.text.strip():
-            reading.wrong(child.line, "<tools> holds <tool> elements, each with the name of a tool")
+            builder.wrong(child.line, "<tools> holds <tool> elements, each with the name of a tool")
             continue
-        reading.lines[*place, len(found)] = child.line
-        found.append(child.text.strip())
-    return found
+        builder.lines[*place, len(names)] = child.line
+        names.append(child.text.strip())
+    return names
 
 
-def _rules(reading: Reading, element: Element, place: Path) -> Any:
-    found: dict[str, Any] = {}
+def _rules(builder: TaskBuilder, element: Element, place: Path) -> Any:
+    rules: dict[str, Any] = {}
     for child in element.children:
         if child.tag not in RULES:
             text = f"<rules> has no <{child.tag}>; {did_you_mean(child.tag, RULES)}"
-            reading.wrong(child.line, text)
+            builder.wrong(child.line, text)
             continue
         counted = child.tag.startswith("max_")
-        value = _number(reading, child) if counted else child.text.strip()
+        value = _number(builder, child) if counted else child.text.strip()
         if value is not None:
-            found[child.tag] = value
-            reading.lines[*place, child.tag] = child.line
-    return found
+            rules[child.tag] = value
+            builder.lines[*place, child.tag] = child.line
+    return rules

@@ -8,14 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.operators.defaults import BLOCK, context_of, no_context
-from windlass.operators.inputs import names_input, read_inputs
-from windlass.operators.model import KINDS, PARALLEL, Finding, Kind, Role, Task, TaskFile
-from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, Reading, add_phase, json_of
+from windlass.operators.model import (
+    KINDS,
+    PARALLEL,
+    Form,
+    Input,
+    Kind,
+    Role,
+    Task,
+    TaskFile,
+    TaskFinding,
+)
+from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, TaskBuilder, add_phase, json_of
 from windlass.operators.xml import Element, read_xml
 from windlass.templates import NAMES, TemplateError, find_names
 
@@ -38,6 +48,16 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
 }
 """The elements that each kind of task may hold; the root also `auto_context`."""
 
+_FORMS: Final[dict[str, Form]] = {
+    "input": "inline",
+    "file": "file",
+    "glob": "glob",
+    "expression": "expression",
+}
+"""What a declaration of input is, by its element."""
+_ATTRIBUTES: Final = {"input": ("name",), "file": ("split",), "glob": (), "expression": ()}
+_INPUTS_HOLD: Final = "it holds " + ", ".join(f"<{tag}>" for tag in _FORMS)
+
 _NAME: Final = re.compile(r'[^\s./\\<>:"|?*\[\]][^./\\<>:"|?*\[\]\x00-\x1f]*')
 _LONGEST: Final = 60
 """Characters of a task's path, which names its phases in the record."""
@@ -48,7 +68,7 @@ class _Around:
     """What the tasks around one say for it: elements by tag, and how outputs reach it."""
 
     path: str = ""
-    said: Mapping[str, Element] = field(default_factory=dict[str, Element])
+    inherited: Mapping[str, Element] = field(default_factory=dict[str, Element])
     handed: bool = False
     root: bool = False
 
@@ -79,70 +99,69 @@ def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
     """
     raw = data.encode() if isinstance(data, str) else data
     root = read_xml(raw, file)
-    reading = Reading(file)
+    builder = TaskBuilder(file)
     if root.tag != "task":
         text = f"expected <task type={'|'.join(KINDS)}> at the top, not <{root.tag}>"
         raise TaskFileError([Mistake(file, root.line, text)])
     clean = re.sub(r'[\s./\\<>:"|?*\[\]\x00-\x1f]+', "_", name).strip("_") or "task"
-    task = _task(reading, root, "task", clean, _Around(root=True))
-    cascade: dict[str, Any] = {"cascade_id": task.name, "phases": reading.phases}
+    task = _task(builder, root, "task", clean, _Around(root=True))
+    cascade: dict[str, Any] = {"cascade_id": task.name, "phases": builder.phases}
     auto = root.first("auto_context")
     if auto is not None:
-        cascade["auto_context"] = json_of(reading, auto)
-        reading.lines["auto_context",] = auto.line
+        cascade["auto_context"] = json_of(builder, auto)
+        builder.lines["auto_context",] = auto.line
     return TaskFile(
         file,
         raw,
         task,
         cascade,
-        reading.lines,
-        reading.uses_input,
-        tuple(sorted(dict.fromkeys(reading.findings), key=lambda one: one.line)),
+        builder.lines,
+        builder.uses_input,
+        tuple(sorted(dict.fromkeys(builder.findings), key=lambda finding: finding.line)),
     )
 
 
-def _task(reading: Reading, element: Element, role: Role, name: str, around: _Around) -> Task:
-    kind = _kind(reading, element, role)
-    _known_children(reading, element, kind, root=around.root)
-    name = _name(reading, element, name)
+def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around: _Around) -> Task:
+    kind = _kind(builder, element, role)
+    _known_children(builder, element, kind, root=around.root)
+    name = _name(builder, element, name)
     path = ".".join(filter(None, (around.path, name)))
-    context = context_of(element.first(BLOCK), kind, role, reading.findings)
+    context = context_of(element.first(BLOCK), kind, role, builder.findings)
     if no_context(context, handed=around.handed):
         text = (
             f"task {path!r} has no context: it inherits, accumulates and fetches nothing, and sees"
             " its own description and inputs only"
         )
-        reading.findings.append(Finding(element.line, text, error=False))
-    passed = {tag: one for tag in PASSED_ON if (one := element.first(tag)) is not None}
-    said = {**around.said, **passed}
-    description = _description(reading, element, kind)
+        builder.findings.append(TaskFinding(element.line, text, error=False))
+    passed = {tag: child for tag in PASSED_ON if (child := element.first(tag)) is not None}
+    inherited = {**around.inherited, **passed}
+    description = _description(builder, element, kind)
     inside = "" if around.root else path  # the root's name says nothing to tell its parts apart
     declared = element.first("inputs") if kind != "sequential" else None
-    inputs = read_inputs(declared, reading.findings)
-    reading.uses_input |= any(map(names_input, inputs))
-    banks, folders = _memory(reading, said.get("memory"))
-    made: dict[str, Any] = {}
+    inputs = _inputs(builder, declared)
+    banks, folders = _memory(builder, inherited.get("memory"))
+    parts: dict[str, Any] = {}
     if kind == "atomic":
-        made["leaf"] = len(reading.phases)
-        add_phase(reading, element, path, said, banks)
+        parts["leaf"] = len(builder.phases)
+        add_phase(builder, element, path, inherited, banks)
         if len(path) > _LONGEST:
-            reading.wrong(element.line, f"the path {path!r} has more than {_LONGEST} characters")
+            builder.wrong(element.line, f"the path {path!r} has more than {_LONGEST} characters")
     elif kind == "sequential":
-        made["steps"] = tuple(_steps(reading, element, context.accumulates, inside, said))
+        parts["steps"] = tuple(_steps(builder, element, context.accumulates, inside, inherited))
     else:
         if not inputs:
-            reading.wrong(element.line, "a reduce task needs <inputs> to work on")
+            builder.wrong(element.line, "a reduce task needs <inputs> to work on")
         for tag, key, called in (
             ("inner_task", "inner", "inner"),
             ("reduction_task", "reduction", "reduction"),
         ):
             part = element.first(tag)
             if part is None:
-                reading.wrong(element.line, f"a reduce task needs an <{tag}>")
+                builder.wrong(element.line, f"a reduce task needs an <{tag}>")
             else:
                 handed = tag == "reduction_task"  # it is handed what the inner tasks gave
-                below = _Around(inside, said, handed)
-                made[key] = _task(reading, part, tag, called, below)  # type: ignore[arg-type]
+                below = _Around(inside, inherited, handed)
+                parts[key] = _task(builder, part, tag, called, below)  # type: ignore[arg-type]
     return Task(
         kind=kind,
         role=role,
@@ -154,136 +173,194 @@ def _task(reading: Reading, element: Element, role: Role, name: str, around: _Ar
         inputs=inputs,
         banks=banks,
         folders=folders,
-        parallel=_parallel(reading, element, kind),
+        parallel=_parallel(builder, element, kind),
         described=(element.first("description") or element).line,
-        **made,
+        **parts,
     )
 
 
-def _kind(reading: Reading, element: Element, role: Role) -> Kind:
-    said = element.attributes.get("type")
-    if said is None:
+def _kind(builder: TaskBuilder, element: Element, role: Role) -> Kind:
+    name = element.attributes.get("type")
+    if name is None:
         if role == "task":
             text = (
                 f"<task> needs a type: {', '.join(KINDS)}; atomic is taken here to go on checking"
             )
-            reading.wrong(element.line, text)
+            builder.wrong(element.line, text)
         for kind in KINDS[1:]:
             mark = "steps" if kind == "sequential" else "inner_task"
             if element.first(mark) is not None and role != "task":
                 text = f'<{role}> holds <{mark}>; say type="{kind}"'
-                reading.wrong(element.line, text)
+                builder.wrong(element.line, text)
                 return kind
         return "atomic"
     for kind in KINDS:
-        if said == kind:
+        if name == kind:
             return kind
-    reading.wrong(element.line, f"there is no type {said!r}; {did_you_mean(said, KINDS)}")
+    builder.wrong(element.line, f"there is no type {name!r}; {did_you_mean(name, KINDS)}")
     return "atomic"
 
 
-def _known_children(reading: Reading, element: Element, kind: Kind, *, root: bool) -> None:
+def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root: bool) -> None:
     known = (*OWN[kind], *(("auto_context",) if root else ()))
     attributes = ("type", "name", *(("parallel",) if kind == "reduce" else ()))
     for name in element.attributes:
         if name not in attributes and not name.startswith(("xmlns", "xsi:", "xml:")):
             text = f"a {kind} task has no attribute {name!r}; {did_you_mean(name, attributes)}"
-            reading.wrong(element.line, text)
+            builder.wrong(element.line, text)
     if element.text.strip():
         text = f"text stands directly in <{element.tag}>; put it into <description>"
-        reading.wrong(element.text_line, text)
+        builder.wrong(element.text_line, text)
     seen: set[str] = set()
     for child in element.children:
         if child.tag in seen:
-            reading.wrong(child.line, f"<{child.tag}> is given twice in this task")
+            builder.wrong(child.line, f"<{child.tag}> is given twice in this task")
         elif child.tag not in known:
-            elsewhere = [one for one in KINDS if child.tag in OWN[one]]
+            elsewhere = [each for each in KINDS if child.tag in OWN[each]]
             text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, known)}"
             if elsewhere:
                 text = f"<{child.tag}> belongs to a task of type {' or '.join(elsewhere)},"
                 text += f" and this one is {kind}"
-            reading.wrong(child.line, text)
+            builder.wrong(child.line, text)
         seen.add(child.tag)
 
 
-def _name(reading: Reading, element: Element, name: str) -> str:
-    said = element.attributes.get("name")
-    if said is None:
+def _name(builder: TaskBuilder, element: Element, name: str) -> str:
+    written = element.attributes.get("name")
+    if written is None:
         return name
-    if not _NAME.fullmatch(said):
-        text = f'name {said!r} cannot be used: no dots, brackets, / \\ < > : " | ? * in it'
-        reading.wrong(element.line, text)
+    if not _NAME.fullmatch(written):
+        text = f'name {written!r} cannot be used: no dots, brackets, / \\ < > : " | ? * in it'
+        builder.wrong(element.line, text)
         return name
-    return said
+    return written
 
 
-def _description(reading: Reading, element: Element, kind: Kind) -> str:
-    found = element.first("description")
-    if found is None or not found.text.strip():
-        line = element.line if found is None else found.line
-        reading.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
+def _description(builder: TaskBuilder, element: Element, kind: Kind) -> str:
+    description = element.first("description")
+    if description is None or not description.text.strip():
+        line = element.line if description is None else description.line
+        builder.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
         return "-"
-    text = found.text.strip()
+    text = description.text.strip()
     try:
         used = find_names(text)
     except TemplateError as error:
         if kind != "atomic":  # of atomic tasks the check of phases tells it
-            reading.wrong(found.line, f"<description>: bad template: {error.text}")
+            builder.wrong(description.line, f"<description>: bad template: {error.text}")
         return text
-    reading.uses_input |= any(one.name == "input" and not one.of for one in used)
-    for one in used:
-        if kind != "atomic" and not one.of and one.name not in NAMES:
-            known = did_you_mean(one.name, NAMES)
-            reading.wrong(found.line, f"<description>: a template knows no {one.name!r}; {known}")
+    builder.uses_input |= any(name.name == "input" and not name.of for name in used)
+    for name in used:
+        if kind != "atomic" and not name.of and name.name not in NAMES:
+            near = did_you_mean(name.name, NAMES)
+            builder.wrong(
+                description.line, f"<description>: a template knows no {name.name!r}; {near}"
+            )
     return text
 
 
 def _steps(
-    reading: Reading,
+    builder: TaskBuilder,
     element: Element,
     accumulates: bool,
     path: str,
-    said: Mapping[str, Element],
+    inherited: Mapping[str, Element],
 ) -> Iterator[Task]:
     steps = element.first("steps")
     if steps is None or not steps.children:
         line = element.line if steps is None else steps.line
-        reading.wrong(line, "a sequential task needs <steps> with at least one <task>")
+        builder.wrong(line, "a sequential task needs <steps> with at least one <task>")
         return
     names: dict[str, int] = {}
     for number, child in enumerate(steps.children, start=1):
         if child.tag != "task":
-            reading.wrong(child.line, f"<steps> holds <task> elements, not <{child.tag}>")
+            builder.wrong(child.line, f"<steps> holds <task> elements, not <{child.tag}>")
             continue
-        around = _Around(path, said, handed=accumulates and number > 1)
-        step = _task(reading, child, "task", f"step_{number}", around)
+        around = _Around(path, inherited, handed=accumulates and number > 1)
+        step = _task(builder, child, "task", f"step_{number}", around)
         if step.name in names:
             text = f"there already is a step {step.name!r} (line {names[step.name]})"
-            reading.wrong(child.line, text)
+            builder.wrong(child.line, text)
         names.setdefault(step.name, child.line)
         yield step
 
 
-def _parallel(reading: Reading, element: Element, kind: Kind) -> int:
-    said = element.attributes.get("parallel")
-    if said is None or kind != "reduce":
+def _parallel(builder: TaskBuilder, element: Element, kind: Kind) -> int:
+    written = element.attributes.get("parallel")
+    if written is None or kind != "reduce":
         return PARALLEL
-    if not said.isdecimal() or int(said) < 1:
-        reading.wrong(element.line, f"parallel must be a whole number from 1, not {said!r}")
+    if not written.isdecimal() or int(written) < 1:
+        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written!r}")
         return PARALLEL
-    return int(said)
+    return int(written)
 
 
-def _memory(reading: Reading, element: Element | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _memory(
+    builder: TaskBuilder, element: Element | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if element is None:
         return (), ()
-    found: dict[str, list[str]] = {"bank": [], "folder": []}
+    places: dict[str, list[str]] = {"bank": [], "folder": []}
     for child in element.children:
-        if child.tag not in found:
-            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, found)}"
-            reading.wrong(child.line, text)
+        if child.tag not in places:
+            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, places)}"
+            builder.wrong(child.line, text)
         elif not child.text.strip():
-            reading.wrong(child.line, f"<{child.tag}> is empty; name a {child.tag}")
+            builder.wrong(child.line, f"<{child.tag}> is empty; name a {child.tag}")
         else:
-            found[child.tag].append(child.text.strip())
-    return tuple(dict.fromkeys(found["bank"])), tuple(dict.fromkeys(found["folder"]))
+            places[child.tag].append(child.text.strip())
+    return tuple(dict.fromkeys(places["bank"])), tuple(dict.fromkeys(places["folder"]))
+
+
+def _inputs(builder: TaskBuilder, element: Element | None) -> tuple[Input, ...]:
+    """The declarations in `<inputs>`, in order. What they come to is the engine's affair."""
+    if element is None:
+        return ()
+    if not element.children:
+        builder.wrong(element.line, f"<inputs> is empty; {_INPUTS_HOLD}")
+    declared = (_input(builder, child) for child in element.children)
+    return tuple(each for each in declared if each is not None)
+
+
+def _input(builder: TaskBuilder, element: Element) -> Input | None:
+    tag, form = element.tag, _FORMS.get(element.tag)
+    if form is None:
+        builder.wrong(element.line, f"<inputs> has no <{tag}>; {_INPUTS_HOLD}")
+        return None
+    for name in element.attributes:
+        if name not in _ATTRIBUTES[tag]:
+            near = did_you_mean(name, _ATTRIBUTES[tag])
+            builder.wrong(element.line, f"<{tag}> has no attribute {name!r}; {near}")
+    split = element.attributes.get("split", "whole")
+    if split not in ("whole", "lines"):
+        text = f"split is {split!r}; write whole (one input) or lines (one input a line)"
+        builder.wrong(element.line, text)
+    value = element.text.strip()
+    if not value:
+        builder.wrong(element.line, f"<{tag}> is empty")
+        return None
+    if form == "expression" and value.startswith("{{") and value.endswith("}}"):
+        value = value[2:-2].strip()  # the braces that a template would have round it
+    name = element.attributes.get("name", "")
+    declared = Input(form, value, element.line, name, lines=split == "lines")
+    try:
+        names = find_names(declared.template)
+    except TemplateError as error:
+        builder.wrong(element.text_line, f"<{tag}>: {error.text}")
+        return declared
+    what = "an expression" if form == "expression" else "a template"
+    for used in names:
+        if not used.of and used.name not in NAMES:
+            near = did_you_mean(used.name, NAMES)
+            builder.wrong(element.text_line, f"{what} knows no {used.name!r}; {near}")
+        builder.uses_input |= used.name == "input" and not used.of
+    return declared
+
+
+def relax_ng() -> str:
+    """The published RELAX NG schema of task files, for editors and for other programs.
+
+    It is as strict as the reader on elements, attributes and values. What one part of a file says
+    of another only `windlass check` knows.
+    """
+    return files("windlass.operators").joinpath("task.rng").read_text(encoding="utf-8")

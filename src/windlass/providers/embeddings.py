@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from windlass.caching.rates import split_model
-from windlass.cards.embeddings import Vectors
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
 from windlass.providers.hosted import http_client, limiter_of
 from windlass.providers.http import HttpClient
 from windlass.providers.retry import Patience
+from windlass.selection.embeddings import Vectors
 from windlass.settings import ProviderSettings
 from windlass.tokens import CHARS_A_TOKEN
 

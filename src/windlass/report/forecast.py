@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from windlass.caching.rates import cost, priced_as
-from windlass.cascade.choosing import asked_by
 from windlass.cascade.compile import compile_rule
+from windlass.cascade.layers import selector_of
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
@@ -90,7 +90,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
-        asked = asked_by(compile_rule(whole, phase, run.settings).choosing, generation.model)
+        asked = selector_of(compile_rule(whole, phase, run.settings).choosing, generation.model)
         if asked is not None:
             _, info = run.resolve(asked)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.cards.kept import NONE, WORDLLAMA, CardOptions
 from windlass.engine.carding.maker import CardMaker, Summariser
 from windlass.engine.carding.queue import CardWorker, Queue, Told, wanted
 from windlass.engine.events import Noted
@@ -21,14 +20,15 @@ from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
 from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo
 from windlass.history.cards import CardMarks, mark_cards
+from windlass.selection.kept import NONE, WORDLLAMA, CardOptions
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 
 if TYPE_CHECKING:
-    from windlass.cards.embeddings import Embedder
     from windlass.cascade.model import Cascade
     from windlass.engine.state import Run
     from windlass.providers.base import ModelInfo, Provider
+    from windlass.selection.embeddings import Embedder
 
 FLAG: Final = "auto_context_cards_enabled"
 """The feature flag without which no cards are made, whatever a cascade says."""
@@ -123,7 +123,7 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
 
     To make it may take a while. Raises UsageError for one that is not there.
     """
-    from windlass.cards.wordllama import MISSING, WordLlamaEmbedder, installed
+    from windlass.selection.wordllama import MISSING, WordLlamaEmbedder, installed
 
     match settings.cards.embedder:
         case "none":

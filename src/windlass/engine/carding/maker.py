@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from windlass.caching.rates import cost
-from windlass.cards.card import Card, card_of
-from windlass.cards.embeddings import Embedder, Vectors, checked, is_remote
-from windlass.cards.index import embeddable
-from windlass.cards.kept import CardOptions
-from windlass.cards.making import mean_of, question, shared, summary_in, wants_model
 from windlass.errors import WindlassError
 from windlass.fair import fair
 from windlass.history.cards import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
+from windlass.selection.card import Card, card_of
+from windlass.selection.embeddings import Embedder, Vectors, checked, is_remote
+from windlass.selection.index import embeddable
+from windlass.selection.kept import CardOptions
+from windlass.selection.making import mean_of, question, shared, summary_in, wants_model
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from windlass.cards.card import BY_RULE, Card, wants_card
 from windlass.engine.carding.maker import CardMaker, Failure, Made
 from windlass.history.base import Keeper, NodeType, Row, StoredRow
 from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message
+from windlass.selection.card import BY_RULE, Card, wants_card
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 

@@ -1,7 +1,7 @@
 """A phase chooses what it sees of the phases before it: once, at its start, and on the record.
 
-Anchors are in whatever they score; the strategy (`cards/strategies/`) chooses from the rest of
-the session; originals go into the phase's blocks in session order. Where going on from what a
+Anchors are in whatever they score; the strategy (`selection/strategies.py`) chooses from the rest
+of the session; originals go into the phase's blocks in session order. Where going on from what a
 cache holds is cheaper, and `commit` is priced, the phase sees what a snowball shows.
 """
 
@@ -13,9 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from windlass.cards.index import Task
-from windlass.cards.scoring import Picked, Selecting, Wanted
-from windlass.cards.strategies import selecting
 from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
 from windlass.engine.choosing.going_on import Base, base_of, missing
@@ -40,6 +37,9 @@ from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
 from windlass.prompts import CHOSEN_HEADER, input_text
 from windlass.rules import Choosing
+from windlass.selection.index import Query
+from windlass.selection.scoring import Picked, Selecting, SelectionRequest
+from windlass.selection.strategies import selecting
 from windlass.tokens import request_tokens
 from windlass.tools.base import Spent
 from windlass.window.assemble import Blocks, assemble
@@ -95,7 +95,7 @@ async def choose(
     longest = max((item.message.chars for item in run.record.born), default=0)
     base = await beside(longest, partial(_anchored, scene))
     embedder = embedder_for(run)
-    wanted = wanted_of(made, scene.ground, base, Task.of(instructions), embedder)
+    wanted = wanted_of(made, scene.ground, base, Query.of(instructions), embedder)
     selector, base.note = _selector(scene, base)
 
     # What it would come to without asking anybody, and what that is worth.
@@ -124,7 +124,9 @@ async def choose(
     record_choice(run, phase_run, choice, worth, why_kept=why_kept, asked=asked)
 
 
-async def _by_score(scene: _Scene, base: Choice, wanted: Wanted) -> tuple[Wanted, Picked]:
+async def _by_score(
+    scene: _Scene, base: Choice, wanted: SelectionRequest
+) -> tuple[SelectionRequest, Picked]:
     """What score alone picks, and by what; a server that makes the vectors may fail."""
     embedder = wanted.embedder
     if not isinstance(embedder, Remembering):
@@ -228,7 +230,7 @@ def _selector(scene: _Scene, base: Choice) -> tuple[Selector | None, str]:
     return selector, "; ".join(one for one in (base.note, why_not) if one)
 
 
-def _question(made: Choosing, wanted: Wanted) -> tuple[Selecting | None, str]:
+def _question(made: Choosing, wanted: SelectionRequest) -> tuple[Selecting | None, str]:
     """The strategy that waits for an answer, and its question (None: it has nothing to ask)."""
     options = replace(wanted.options, strategy=made.selection.strategy)
     asks = selecting(replace(wanted, helper=True, options=options))

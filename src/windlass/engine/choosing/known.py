@@ -13,14 +13,14 @@ from typing import Final
 
 import numpy as np
 
-from windlass.cards.card import Card
-from windlass.cards.embeddings import Embedder, RemoteEmbedder, Vectors, is_remote
-from windlass.cards.index import Index
 from windlass.engine.carding.beside import embedder_of
 from windlass.engine.state import Run
 from windlass.history.cards import cards_of
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
+from windlass.selection.card import Card
+from windlass.selection.embeddings import Embedder, RemoteEmbedder, Vectors, is_remote
+from windlass.selection.index import Index
 from windlass.window.assemble import says_nothing
 from windlass.window.entries import Item
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from windlass.cards.embeddings import Embedder
-from windlass.cards.index import Task
-from windlass.cards.reasons import reasons
-from windlass.cards.scoring import Picked, Selecting, Wanted
-from windlass.cards.strategies import selecting
-from windlass.cards.wordllama import MISSING
 from windlass.engine.choosing.anchors import Ground, Piece, short
 from windlass.rules import Choosing
+from windlass.selection.embeddings import Embedder
+from windlass.selection.index import Query
+from windlass.selection.reasons import reasons
+from windlass.selection.scoring import Picked, Selecting, SelectionRequest
+from windlass.selection.strategies import selecting
+from windlass.selection.wordllama import MISSING
 from windlass.window.entries import Item
 
 LEAST_CHOSEN: Final = 2_000
@@ -69,8 +69,8 @@ class Choice:
 
 
 def wanted_of(
-    made: Choosing, ground: Ground, choice: Choice, task: Task, embedder: Embedder | None
-) -> Wanted | None:
+    made: Choosing, ground: Ground, choice: Choice, task: Query, embedder: Embedder | None
+) -> SelectionRequest | None:
     """What the strategy is asked; None: nothing is left to choose from, or no room.
 
     Counts the candidates into `choice`, and notes there where the strategy cannot be had.
@@ -94,7 +94,7 @@ def wanted_of(
         options = replace(options, strategy="heuristic")
         choice.note = f"by keywords alone: {MISSING}"
     marked = [known.places[one] for one in ground.callouts if one in known.places]
-    return Wanted(index, task, options, embedder, among=among, callouts=marked)
+    return SelectionRequest(index, task, options, embedder, among=among, callouts=marked)
 
 
 def _among(ground: Ground, choice: Choice) -> list[bool]:
@@ -123,7 +123,7 @@ def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
     return [item for item in spoken[-1:] if not item.message.tool_calls]
 
 
-def by_score(wanted: Wanted) -> Picked:
+def by_score(wanted: SelectionRequest) -> Picked:
     """What the strategy picks without asking anybody."""
     return _ended(selecting(replace(wanted, helper=False)), None)
 
@@ -145,7 +145,7 @@ def _ended(asks: Selecting, answer: str | None) -> Picked:
     raise AssertionError("a strategy asks at most once")
 
 
-def with_picked(base: Choice, ground: Ground, wanted: Wanted, picked: Picked) -> Choice:
+def with_picked(base: Choice, ground: Ground, wanted: SelectionRequest, picked: Picked) -> Choice:
     """The choice with what was picked; what is too long for the rest of the room, as a digest."""
     made = _with_pieces(base, ground, wanted, picked)
     made.order = _places_left(made, wanted, picked)
@@ -160,7 +160,7 @@ def shortened_places(made: Choice, ground: Ground) -> list[int]:
     return list(dict.fromkeys(places[ident] for idents in told for ident in idents))
 
 
-def _places_left(made: Choice, wanted: Wanted, picked: Picked) -> list[int]:
+def _places_left(made: Choice, wanted: SelectionRequest, picked: Picked) -> list[int]:
     """The messages that could be chosen and were not, the best first."""
     taken = {piece.place for piece in made.chosen}
     units, among = wanted.index.units, wanted.among
@@ -175,7 +175,7 @@ def _places_left(made: Choice, wanted: Wanted, picked: Picked) -> list[int]:
     return left + [p for p in reversed(rest) if p not in taken and p not in met]
 
 
-def _with_pieces(base: Choice, ground: Ground, wanted: Wanted, picked: Picked) -> Choice:
+def _with_pieces(base: Choice, ground: Ground, wanted: SelectionRequest, picked: Picked) -> Choice:
     index, items = ground.known.index, ground.known.index.items
     made = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
     made.note = picked.note or base.note

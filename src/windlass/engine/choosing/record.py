@@ -86,7 +86,7 @@ def record_choice(
             "share": made.share,
             "outline": made.outline,
             "selector_model": made.selector,
-            "anchors": asdict(made.anchors),
+            "anchors": made.anchors.model_dump(),
         },
     }
     columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from windlass.cards.index import Task
-from windlass.cards.options import Selection
-from windlass.cards.scoring import Wanted
 from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_of
 from windlass.engine.choosing.picking import by_score, output_alone
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
+from windlass.selection.index import Query
+from windlass.selection.options import Selection
+from windlass.selection.scoring import SelectionRequest
 from windlass.tools.base import ToolContext
 from windlass.window.originals import reference
 
@@ -68,7 +68,7 @@ def search_session(run: Run, phase_run: PhaseRun, query: str, most: int) -> str:
     embedder = embedder_for(run)
     if isinstance(embedder, Remembering):
         embedder = None  # by words alone: a search is no reason to ask a server
-    wanted = Wanted(index, Task.of(query), options, embedder, among=among)
+    wanted = SelectionRequest(index, Query.of(query), options, embedder, among=among)
     found = by_score(wanted).scored
     lines: list[str] = []
     for at in found.order():

@@ -12,9 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from windlass.cascade.injectors import Declared, declared
-from windlass.cascade.memory import memory_of
-from windlass.cascade.model import Phase
+from windlass.cascade.layers import PhaseInjectors, injectors_of
+from windlass.cascade.model import Phase, memory_of
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.injecting.injected import PhaseInjected, Told, UserContext
@@ -60,7 +59,7 @@ def open_head(
     there is nothing to say first; the phase has no injectors.
     """
     prompt = phase.system or run.cascade.system or ""
-    found, moments = declared(run.cascade, phase), moments_of(run)
+    found, moments = injectors_of(run.cascade, phase), moments_of(run)
     if found is None:
         if left := move(prompt, state=False).values:
             _warn(run, phase.name, _breaks(left, where))
@@ -72,7 +71,7 @@ def open_head(
     phase_run = PhaseInjected(_placed(run, found), task, prompt, where, vary=found.vary)
     if found.volatile == "in_place":
         phase_run.in_place, moved = bool(moved.values), Moved(prompt, {})
-    elif VALUES not in found.wanted:
+    elif VALUES not in found.specs:
         moved = Moved(prompt, {})  # nobody would tell them: they stay as they are when it begins
     phase_run.moved = moved.values
     said = render(moved.template, **values, where=where, moments=moments)
@@ -87,7 +86,7 @@ def open_head(
         if block.over:
             _warn(run, phase.name, _too_long(block))
     parts = tuple(Text(block.text) for block in blocks if block.text)
-    if ROLE not in found.wanted and said.strip():
+    if ROLE not in found.specs and said.strip():
         parts = (Text(said), *parts)  # without a cap and a record of its own, but never without it
     return (Message("system", parts) if parts else None), phase_run
 
@@ -323,10 +322,10 @@ def record_blocks(
     return tuple(told)
 
 
-def _placed(run: Run, found: Declared) -> tuple[Placed, ...]:
+def _placed(run: Run, found: PhaseInjectors) -> tuple[Placed, ...]:
     """The phase's injectors in order; the same declaration is made once a run."""
     placed: list[Placed] = []
-    for one in found.wanted.values():
+    for one in found.specs.values():
         key = json.dumps([one.use, one.cap, one.priority, one.options], default=str)
         if key not in run.injected.placed:
             run.injected.placed[key] = place(one, run.registry.modules)

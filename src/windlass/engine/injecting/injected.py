@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.caching.meter import Meter
-from windlass.injectors.base import Failure, Item
+from windlass.injectors.base import BlockItem, FailedCall
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
 from windlass.window.blocks import Attached
@@ -50,7 +50,7 @@ class UserContext:
     item: Occurrence | None
     message: Message | None
     told: tuple[Told, ...]
-    known: dict[str, tuple[Item, ...]]
+    known: dict[str, tuple[BlockItem, ...]]
     news: set[str] = field(default_factory=set[str])
 
 
@@ -69,8 +69,10 @@ class Injected:
 
     placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
     attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
-    failures: tuple[Failure, ...] = ()
-    touched: dict[Failure, frozenset[str]] = field(default_factory=dict[Failure, frozenset[str]])
+    failures: tuple[FailedCall, ...] = ()
+    touched: dict[FailedCall, frozenset[str]] = field(
+        default_factory=dict[FailedCall, frozenset[str]]
+    )
     skills: tuple[str, ...] = ()
     context: UserContext | None = None
     sent: Sequence[Message] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from windlass.engine.events import PlanChanged
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.touched import touched
-from windlass.injectors.base import Failure
+from windlass.injectors.base import FailedCall
 from windlass.injectors.failures import with_result
 from windlass.injectors.plan import plan_in
 from windlass.messages import ToolCall
@@ -24,10 +24,10 @@ def note_results(
     for call, output in answered:
         names = touched(phase_run.progress.tools.get(call.name), call)
         about = frozenset(f"{call.name} {name}" for said in names.values() for name in said)
-        now = Failure(call.name, call.arguments, output.text.strip().partition("\n")[0])
+        now = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
         if output.error:
             state.touched[now] = about
-            mended: list[Failure] = []
+            mended: list[FailedCall] = []
         else:
             mended = [one for one in state.failures if state.touched.get(one, about) & about]
             state.files += [one for one in names.get("writes", ()) if one not in state.files]

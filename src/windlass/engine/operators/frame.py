@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from windlass.cards.index import Index
-from windlass.cards.index import Task as Wanted
 from windlass.engine.state import Run
 from windlass.errors import MatchingFailed
 from windlass.memory.association import (
     HEADINGS,
     Associations,
     ContextGenerationInput,
-    Match,
+    MemoryMatch,
 )
 from windlass.memory.banks import Banks
 from windlass.memory.files import passages
 from windlass.memory.matching import match_texts
 from windlass.messages import user
 from windlass.operators.model import Task
+from windlass.selection.index import Index
+from windlass.selection.index import Query as Wanted
 from windlass.tokens import Counter
 from windlass.window.entries import Item
 
@@ -141,7 +141,9 @@ def _joined(pieces: Sequence[Piece]) -> str:
     return "\n\n".join(piece.text for piece in pieces)
 
 
-def _best(text: str, matches: frozenset[Match], counter: Counter, room: int) -> tuple[Piece, ...]:
+def _best(
+    text: str, matches: frozenset[MemoryMatch], counter: Counter, room: int
+) -> tuple[Piece, ...]:
     """Those of the matches that share most with the task and fit, in the order of their names."""
     listed = sorted(matches, key=lambda one: (one.source, one.reference))
     index = Index()

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from windlass.cards.summary import summary_of
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import Material, Piece
@@ -18,6 +17,7 @@ from windlass.messages import Message, assistant
 from windlass.operators.compile import Program
 from windlass.operators.model import Format, Task
 from windlass.providers.base import ModelInfo
+from windlass.selection.summary import summary_of
 from windlass.tokens import Counter
 from windlass.window.originals import reference
 from windlass.wire.base import Usage

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from windlass.cards.making import summary_in
-from windlass.cards.summary import VERBATIM
 from windlass.engine.carding.beside import options_of
 from windlass.engine.carding.maker import Summariser
 from windlass.engine.operators.job import Done, Job, declared_notes
@@ -11,6 +9,8 @@ from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import assistant
 from windlass.operators.model import Task
+from windlass.selection.making import summary_in
+from windlass.selection.summary import VERBATIM
 
 
 def helper_of(job: Job) -> str | None:

@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from windlass.cards.card import Card
 from windlass.history import packing
 from windlass.history.base import Discrepancy
 from windlass.history.cards import NODES
@@ -23,6 +22,7 @@ from windlass.history.clickhouse.reading import ClickHouseSession, log_row
 from windlass.history.clickhouse.tables import CARDS, LOG_PHYSICAL, VISIBLE
 from windlass.history.packing import LogRow
 from windlass.messages import canonical_json
+from windlass.selection.card import Card
 
 _ID: Final = "concat(substring(key, 1, 16), '-', toString(occurrence))"
 _NAMES: Final = ", ".join(name for name, _ in CARDS)

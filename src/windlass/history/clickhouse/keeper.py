@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from windlass.cards.card import Card
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
@@ -33,6 +32,7 @@ from windlass.history.clickhouse.reading import ClickHouseSession
 from windlass.history.clickhouse.tables import RECORD, TableOptions, prepare_tables
 from windlass.history.numbering import Prepared
 from windlass.history.reading import RecordKeeper, read_messages, reference_taken, stored_row
+from windlass.selection.card import Card
 
 
 class ClickHouseKeeper(RecordKeeper):

@@ -8,12 +8,12 @@ from zlib import crc32
 
 import numpy as np
 
-from windlass.cards.embeddings import Vectors
-from windlass.cards.index import Index, Task
-from windlass.cards.options import Selection
-from windlass.cards.scoring import Picked, Wanted
-from windlass.cards.strategies import selecting
 from windlass.messages import Message
+from windlass.selection.embeddings import Vectors
+from windlass.selection.index import Index, Query
+from windlass.selection.options import Selection
+from windlass.selection.scoring import Picked, SelectionRequest
+from windlass.selection.strategies import selecting
 from windlass.tokens import size_up
 from windlass.window.entries import Item
 
@@ -58,7 +58,9 @@ def picked(messages: Sequence[Message], task: str, **options: Any) -> Picked:
     """What a strategy picks where nobody is asked."""
     embedder = options.pop("embedder", None)
     among = options.pop("among", None)
-    wanted = Wanted(index_of(messages), Task.of(task), Selection(**options), embedder, among=among)
+    wanted = SelectionRequest(
+        index_of(messages), Query.of(task), Selection(**options), embedder, among=among
+    )
     try:
         next(selecting(wanted))
     except StopIteration as done:

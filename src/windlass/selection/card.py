@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from windlass.cards.summary import SUMMARY_CHARS, summary_of
-from windlass.cards.words import keywords
 from windlass.messages import Message
+from windlass.selection.summary import SUMMARY_CHARS, summary_of
+from windlass.selection.words import keywords
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.entries import Item
 from windlass.window.names import whole_names

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import windlass.cards.wordllama
-from tests.select.talks import Meanings
-from windlass.cards.embeddings import Threshold, embedded, floor_of, threshold
-from windlass.cards.wordllama import WordLlamaEmbedder, installed
+import windlass.selection.wordllama
+from tests.selection.talks import Meanings
 from windlass.errors import UsageError
+from windlass.selection.embeddings import Threshold, embedded, floor_of, threshold
+from windlass.selection.wordllama import WordLlamaEmbedder, installed
 
 needs_model = pytest.mark.skipif(not installed(), reason="the extra 'embeddings' is not installed")
 
@@ -49,7 +49,7 @@ class TestVectors:
 
 class TestTheEmbeddedModel:
     def test_that_is_missing_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(windlass.cards.wordllama, "installed", lambda: False)
+        monkeypatch.setattr(windlass.selection.wordllama, "installed", lambda: False)
         with pytest.raises(UsageError, match=r"pip install 'windlass\[embeddings\]'.*embedder="):
             WordLlamaEmbedder()
 
@@ -67,5 +67,5 @@ class TestTheEmbeddedModel:
     @pytest.mark.req("AC-61")
     def test_has_the_scale_that_was_measured(self, monkeypatch: pytest.MonkeyPatch) -> None:
         known = floor_of(WordLlamaEmbedder())
-        monkeypatch.setattr("windlass.cards.embeddings._FLOORS", {})
+        monkeypatch.setattr("windlass.selection.embeddings._FLOORS", {})
         assert floor_of(WordLlamaEmbedder()) == pytest.approx(known, abs=0.005)

@@ -22,12 +22,12 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.cards.card import BY_RULE, Card, card_of, chunks, indexed, searched_text
-from windlass.cards.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
-from windlass.cards.words import SHORTEST_KEYWORD, counted, surfaces
 from windlass.messages import Message
+from windlass.selection.card import BY_RULE, Card, card_of, chunks, indexed, searched_text
+from windlass.selection.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
+from windlass.selection.rank import Mentions, Scores, Units
+from windlass.selection.words import SHORTEST_KEYWORD, counted, surfaces
 from windlass.window.entries import Item
-from windlass.window.rank import Mentions, Scores, Units
 
 _SATURATION: Final = 1.6
 """BM25's k1: how soon saying a word once more stops counting."""
@@ -56,14 +56,14 @@ class _Postings:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Query:
     """What is to be done, as an index compares it: its terms, each with the word it came from."""
 
     text: str
     terms: Mapping[str, str]
 
     @classmethod
-    def of(cls, text: str) -> Task:
+    def of(cls, text: str) -> Query:
         """The task that a text says."""
         return cls(text, surfaces(text))
 
@@ -184,7 +184,7 @@ class Index:
         """Tokens of one message."""
         return int(self._tokens[place])
 
-    def by_keywords(self, task: Task) -> Scores:
+    def by_keywords(self, task: Query) -> Scores:
         """How well the words of each message match the task's: BM25 of its best chunk, from 0.
 
         Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009), eq. 3.15, with
@@ -209,7 +209,7 @@ class Index:
             best[place] = max(best[place], self._score_of_middle(middle, task, float(least.mean())))
         return best
 
-    def _score_of_middle(self, middle: str, task: Task, least: float) -> float:
+    def _score_of_middle(self, middle: str, task: Query, least: float) -> float:
         """What a text scores whose words are looked for one by one: each counts once."""
         score = 0.0
         for term in _said_in(middle, task):
@@ -217,7 +217,7 @@ class Index:
             score += rarity * (_SATURATION + 1) / (1 + least)
         return score
 
-    def mentions(self, task: Task) -> Mentions:
+    def mentions(self, task: Query) -> Mentions:
         """Where the task's words are said; of a long task's the rarest."""
         found = [self._postings[term] for term in task.terms if term in self._postings]
         found.sort(key=lambda postings: len(postings.rows))
@@ -237,7 +237,7 @@ class Index:
             lengths = np.add.reduceat(lengths, firsts)
         return Mentions(words, lengths)
 
-    def by_vectors(self, task: Task, embedder: Embedder) -> Scores:
+    def by_vectors(self, task: Query, embedder: Embedder) -> Scores:
         """The cosine of each message's best chunk with the task, by one model's vectors.
 
         Rows that this model has not seen are embedded now and kept; those of other models
@@ -250,7 +250,7 @@ class Index:
         # In one thread: the threads of a matrix product wait for each other on a busy machine.
         return self._best_chunk(np.vecdot(rows, asked))
 
-    def matched(self, task: Task, place: int, most: int = 3) -> list[str]:
+    def matched(self, task: Query, place: int, most: int = 3) -> list[str]:
         """The task's words that a message says, the rarest first."""
         first = self._firsts[place]
         last = self._firsts[place + 1] if place + 1 < len(self) else len(self._lengths)
@@ -313,7 +313,7 @@ def _is_data(text: str) -> bool:
     return longest > _LONGEST_RUN and longest > len(text) / 2 and text.isascii()
 
 
-def _said_in(middle: str, task: Task) -> list[str]:
+def _said_in(middle: str, task: Query) -> list[str]:
     """The terms of a task whose words stand in a text that is not indexed."""
     return [
         term

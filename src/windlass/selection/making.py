@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from windlass.cards.card import Card
-from windlass.cards.embeddings import Vectors
-from windlass.cards.kept import CardOptions
-from windlass.cards.summary import VERBATIM, sentences, told_text
 from windlass.messages import Message
 from windlass.prompts import card_text, cut_text
+from windlass.selection.card import Card
+from windlass.selection.embeddings import Vectors
+from windlass.selection.kept import CardOptions
+from windlass.selection.summary import VERBATIM, sentences, told_text
 
 _HEAD: Final = re.compile(r"^\W*(?:here is (?:a|the) )?summary\W*:\W*", re.IGNORECASE)
 """What models write before a summary although nobody asked for it."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.window.rank import (
+from windlass.selection.rank import (
     NARROW,
     REACH,
     WIDE,

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windlass.cards.scoring import Picked, Scored, Selecting, Wanted, cut
 from windlass.prompts import selector_text
-from windlass.window.rank import ChosenUnits
+from windlass.selection.rank import ChosenUnits
+from windlass.selection.scoring import Picked, Scored, Selecting, SelectionRequest, cut
 
 MENU_LINES: Final = 100
 LINE_CHARS: Final = 200
@@ -27,7 +27,7 @@ _SHOWN: Final = 5
 
 
 def ask(
-    wanted: Wanted,
+    request: SelectionRequest,
     found: Scored,
     menu: Sequence[int],
     name: str,
@@ -40,15 +40,15 @@ def ask(
     `alone`: the model was asked for by name, not as a part of `hybrid`.
     """
     if not menu:
-        return cut(wanted, found, name, note)
-    names = _names(wanted, menu)
-    lines = [_line(wanted, at, names[at]) for at in menu]
-    budget = wanted.options.max_tokens
-    answer = yield selector_text(wanted.task.text[:TASK_CHARS], lines, budget)
+        return cut(request, found, name, note)
+    names = _names(request, menu)
+    lines = [_line(request, at, names[at]) for at in menu]
+    budget = request.options.max_tokens
+    answer = yield selector_text(request.task.text[:TASK_CHARS], lines, budget)
     read = read_answer(answer, {known: at for at, known in names.items()})
     if isinstance(read, str):
-        return cut(wanted, found, name, f"{read}; chosen by score alone")
-    picked = _combined(wanted, found, read)
+        return cut(request, found, name, f"{read}; chosen by score alone")
+    picked = _combined(request, found, read)
     return Picked(
         found,
         picked,
@@ -61,7 +61,7 @@ def ask(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MenuAnswer:
     """What a model answered: the units it picked, what it named beside the menu, its reasons."""
 
     units: tuple[int, ...]
@@ -69,7 +69,7 @@ class Answer:
     reasoning: str
 
 
-def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
+def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
     """A model's answer, checked against the menu (from a name to its unit).
 
     Names may stand in brackets, and a full hash for a short one. Where the answer holds no
@@ -97,12 +97,12 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> Answer | str:
         else:
             units[at] = None
     reasoning = told.get("reasoning")
-    return Answer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
+    return MenuAnswer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
 
 
-def _combined(wanted: Wanted, found: Scored, read: Answer) -> ChosenUnits:
+def _combined(request: SelectionRequest, found: Scored, read: MenuAnswer) -> ChosenUnits:
     """The picks first, of doubtful ones a part; then the rest by score."""
-    options, units = wanted.options, wanted.index.units
+    options, units = request.options, request.index.units
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
     if not read.refused:
         first = _filling(ranked, [units[at].tokens for at in ranked], options.max_tokens)
@@ -137,26 +137,26 @@ def _filling(picks: Sequence[int], tokens: Sequence[int], room: int) -> list[int
     return chosen[::-1]
 
 
-def _names(wanted: Wanted, menu: Sequence[int]) -> dict[int, str]:
+def _names(request: SelectionRequest, menu: Sequence[int]) -> dict[int, str]:
     """A short name for each unit of a menu, no two alike: the head of its content hash."""
     met: dict[str, int] = {}
     names: dict[int, str] = {}
     for at in menu:
-        short = wanted.index.card(wanted.index.units[at].first).content_hash[:_SHORT]
+        short = request.index.card(request.index.units[at].first).content_hash[:_SHORT]
         met[short] = met.get(short, 0) + 1
         names[at] = short if met[short] == 1 else f"{short}.{met[short]}"
     return names
 
 
-def _line(wanted: Wanted, at: int, name: str) -> str:
-    unit = wanted.index.units[at]
-    cards = [wanted.index.card(place) for place in range(unit.first, unit.last + 1)]
+def _line(request: SelectionRequest, at: int, name: str) -> str:
+    unit = request.index.units[at]
+    cards = [request.index.card(place) for place in range(unit.first, unit.last + 1)]
     told = " -> ".join(" ".join(card.summary.split()) for card in cards)
     where = f"{cards[0].phase}, " if cards[0].phase else ""
     return f"[{name}] {cards[0].role} ({where}~{unit.tokens} tok): {told[:LINE_CHARS]}"
 
 
-def _told(read: Answer, note: str) -> str:
+def _told(read: MenuAnswer, note: str) -> str:
     said = [note] if note else []
     if read.refused:
         shown = ", ".join(map(repr, read.refused[:_SHOWN]))

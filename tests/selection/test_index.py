@@ -8,23 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.select.talks import FILLER, Meanings, index_of
-from windlass.cards.card import card_of
-from windlass.cards.embeddings import Vectors
-from windlass.cards.index import Index, Task
+from tests.selection.talks import FILLER, Meanings, index_of
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.selection.card import card_of
+from windlass.selection.embeddings import Vectors
+from windlass.selection.index import Index, Query
 from windlass.window.entries import Item
 
 
 def best(index: Index, task: str) -> int:
-    return int(np.argmax(index.by_keywords(Task.of(task))))
+    return int(np.argmax(index.by_keywords(Query.of(task))))
 
 
 class TestMentions:
     def test_say_where_the_words_of_a_task_stand_and_how_often(self) -> None:
         index = index_of([user("the parser"), user("no"), user("parser, mixer, parser")])
-        found = index.mentions(Task.of("Which parser and which mixer?"))
+        found = index.mentions(Query.of("Which parser and which mixer?"))
         told = [(places.tolist(), counts.tolist()) for places, counts in found.words]
         assert told == [([2], [1]), ([0, 2], [1, 2])], "the rarest first"
         assert len(found.lengths) == 3
@@ -32,7 +32,7 @@ class TestMentions:
     def test_of_a_long_message_are_counted_once(self) -> None:
         long = "the parser fails again " * 400
         index = index_of([user("no words of it"), user(long), user("a parser")])
-        found = index.mentions(Task.of("parser"))
+        found = index.mentions(Query.of("parser"))
         assert [places.tolist() for places, _ in found.words] == [[1, 2]]
         assert found.words[0][1].tolist() == [400, 1]
         assert found.lengths[1] == 800, "stop words are none"
@@ -40,28 +40,28 @@ class TestMentions:
     def test_of_a_long_task_are_those_of_its_rarest_words(self) -> None:
         texts = [f"cable{at} harbour" for at in range(40)]
         index = index_of([user(text) for text in texts])
-        found = index.mentions(Task.of("harbour " + " ".join(f"cable{at}" for at in range(40))))
+        found = index.mentions(Query.of("harbour " + " ".join(f"cable{at}" for at in range(40))))
         assert len(found.words) == 24
         assert all(len(places) == 1 for places, _ in found.words)
 
     def test_of_words_nobody_said_are_none(self) -> None:
-        assert not index_of([user("the parser")]).mentions(Task.of("zebra")).words
-        assert not Index().mentions(Task.of("zebra")).words
+        assert not index_of([user("the parser")]).mentions(Query.of("zebra")).words
+        assert not Index().mentions(Query.of("zebra")).words
 
 
 class TestKeywords:
     def test_score_what_shares_rare_words_highest(self) -> None:
         index = index_of([user(text) for text in (*FILLER, "The violins and the parser fail.")])
-        scores = index.by_keywords(Task.of("Which violins fail?"))
+        scores = index.by_keywords(Query.of("Which violins fail?"))
         assert int(np.argmax(scores)) == len(FILLER)
         assert scores[FILLER.index(next(one for one in FILLER if "violins" in one))] > 0
         assert (scores == 0).sum() == len(FILLER) - 1
 
     def test_find_nothing_where_nothing_is_shared(self) -> None:
         index = index_of([user(text) for text in FILLER])
-        assert not index.by_keywords(Task.of("zebra?")).any()
-        assert not index.by_keywords(Task.of("of the and")).any()
-        assert len(Index().by_keywords(Task.of("anything"))) == 0
+        assert not index.by_keywords(Query.of("zebra?")).any()
+        assert not index.by_keywords(Query.of("of the and")).any()
+        assert len(Index().by_keywords(Query.of("anything"))) == 0
 
     @pytest.mark.parametrize(
         "said",
@@ -79,12 +79,12 @@ class TestKeywords:
     def test_count_a_tool_and_a_phase_as_words(self) -> None:
         call = ToolCall("c1", "weather_forecast", "{}")
         index = index_of([assistant("", calls=[call]), tool(call, "mild"), *map(user, FILLER)])
-        found = index.by_keywords(Task.of("the forecast"))
+        found = index.by_keywords(Query.of("the forecast"))
         assert found[0] > 0
         assert found[1] > 0
         item = Item("m", user("mild"), "user", phase="weather_check")
         index.append(item, 5)
-        assert index.by_keywords(Task.of("weather"))[-1] > 0
+        assert index.by_keywords(Query.of("weather"))[-1] > 0
 
     @pytest.mark.req("AC-94")
     def test_take_the_best_chunk_of_a_long_message(self) -> None:
@@ -92,8 +92,8 @@ class TestKeywords:
         index = index_of([*map(user, FILLER), user(long), user("nothing of note " * 40)])
         assert best(index, "parser dates March") == len(FILLER)
         alone = index_of([*map(user, FILLER), user(long[-400:])])
-        whole = index.by_keywords(Task.of("parser dates March")).max()
-        assert whole > 0.8 * alone.by_keywords(Task.of("parser dates March")).max()
+        whole = index.by_keywords(Query.of("parser dates March")).max()
+        assert whole > 0.8 * alone.by_keywords(Query.of("parser dates March")).max()
 
     @pytest.mark.req("AC-94")
     def test_read_a_summary_that_a_model_wrote(self) -> None:
@@ -108,16 +108,16 @@ class TestKeywords:
 
     def test_say_which_words_match(self) -> None:
         index = index_of([user("The parser fails on dates."), *map(user, FILLER)])
-        assert set(index.matched(Task.of("Dates that a parser reads"), 0)) == {"parser", "Dates"}
-        assert index.matched(Task.of("zebra"), 0) == []
+        assert set(index.matched(Query.of("Dates that a parser reads"), 0)) == {"parser", "Dates"}
+        assert index.matched(Query.of("zebra"), 0) == []
 
     def test_of_a_growing_session_are_those_of_the_whole(self) -> None:
         whole = index_of([user(text) for text in FILLER])
         growing = Index()
         for at, text in enumerate(FILLER):
             growing.append(Item(f"m{at}", user(text), "user"), 20)
-            growing.by_keywords(Task.of("violins and bridges"))
-        task = Task.of("violins and bridges")
+            growing.by_keywords(Query.of("violins and bridges"))
+        task = Query.of("violins and bridges")
         assert (growing.by_keywords(task) == whole.by_keywords(task)).all()
 
 
@@ -125,15 +125,15 @@ class TestVectors:
     @pytest.mark.req("AC-75")
     def test_score_by_meaning(self) -> None:
         index = index_of([user("cats sleep"), user("trains leave at nine"), user("dogs bark")])
-        found = index.by_vectors(Task.of("a train"), Meanings("cat cats dog dogs", "train trains"))
+        found = index.by_vectors(Query.of("a train"), Meanings("cat cats dog dogs", "train trains"))
         assert int(np.argmax(found)) == 1
 
     def test_are_made_once_and_only_of_what_is_new(self) -> None:
         model = Meanings("cat cats")
         index = index_of([user("cats sleep")])
-        index.by_vectors(Task.of("cat"), model)
+        index.by_vectors(Query.of("cat"), model)
         index.append(Item("m9", user("a cat"), "user"), 5)
-        index.by_vectors(Task.of("cat"), model)
+        index.by_vectors(Query.of("cat"), model)
         assert sorted(model.asked) == ["a cat", "cat", "cat", "cats sleep"]
 
     @pytest.mark.req("AC-14")
@@ -144,7 +144,7 @@ class TestVectors:
             item = Item(f"m{at}", user("cats sleep"), "user")
             card = replace(card_of(item, 5), embedding=(0.0,) * 16 + (1.0,), embedding_model=name)
             index.append(item, 5, card)
-        found = index.by_vectors(Task.of("cat"), model)
+        found = index.by_vectors(Query.of("cat"), model)
         assert model.asked == ["cats sleep", "cat"]
         assert found[0] < found[1]
 
@@ -161,19 +161,19 @@ class TestVectors:
             item = Item(f"m{at}", user(text), "user")
             told = {"embedding": vector, "embedding_model": model.name, "generator_model": "a/b"}
             index.append(item, 5, replace(card_of(item, 5), **told))  # type: ignore[arg-type]
-        index.by_vectors(Task.of("cat"), model)
+        index.by_vectors(Query.of("cat"), model)
         assert model.asked == ["cat"], "nothing but the task goes out"
         again = Index()
         item = Item("m0", user("cats sleep " * 500), "user")
         card = replace(card_of(item, 5), embedding=vector, embedding_model=plain.name)
         again.append(item, 5, card)
-        again.by_vectors(Task.of("cat"), plain)
+        again.by_vectors(Query.of("cat"), plain)
         assert len(plain.asked) == 4, "the best of three chunks counts where asking is free"
 
     @pytest.mark.req("AC-79")
     def test_of_a_task_are_those_of_its_first_1000_characters(self) -> None:
         model = Meanings("cat cats")
-        index_of([user("cats")]).by_vectors(Task.of("x" * 5_000), model)
+        index_of([user("cats")]).by_vectors(Query.of("x" * 5_000), model)
         assert max(map(len, model.asked)) == 1_000
 
     def test_of_the_wrong_shape_are_refused(self) -> None:
@@ -186,4 +186,4 @@ class TestVectors:
 
         index = index_of([user("cats"), user("dogs")])
         with pytest.raises(UsageError, match=r"'meanings-1' gave vectors of shape \(2, 17\)"):
-            index.by_vectors(Task.of("cat"), Wider("cat cats"))
+            index.by_vectors(Query.of("cat"), Wider("cat cats"))

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.select.talks import FILLER, Meanings, chats, paired
+from tests.selection.talks import FILLER, Meanings, chats, paired
 from tests.window.conversations import chats as recorded
-from windlass.cards.options import Selection
 from windlass.errors import SequenceError, UsageError
 from windlass.loop.select import choosing, forget
+from windlass.selection.options import Selection
 from windlass.wire.openai import check_sequence, from_openai
 
 TALK = [

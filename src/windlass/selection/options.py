@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from windlass.cards.embeddings import Threshold, threshold
 from windlass.errors import UsageError, did_you_mean
+from windlass.selection.embeddings import Threshold, threshold
 
 Strategy: TypeAlias = Literal["heuristic", "semantic", "llm", "hybrid"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

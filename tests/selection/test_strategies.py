@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.select.talks import FILLER, Meanings, index_of, picked
-from windlass.cards.index import Task
-from windlass.cards.menu import MENU_LINES, Answer, read_answer
-from windlass.cards.options import Selection
-from windlass.cards.scoring import Picked, Wanted
-from windlass.cards.strategies import selecting
+from tests.selection.talks import FILLER, Meanings, index_of, picked
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, assistant, tool, user
+from windlass.selection.index import Query
+from windlass.selection.menu import MENU_LINES, MenuAnswer, read_answer
+from windlass.selection.options import Selection
+from windlass.selection.scoring import Picked, SelectionRequest
+from windlass.selection.strategies import selecting
 
 HIT = "The harbour crane broke its cable at dawn."
 TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
@@ -24,14 +24,14 @@ AT = 12
 
 
 def chosen(found: Picked) -> list[int]:
-    units = found.scored.wanted.index.units
+    units = found.scored.request.index.units
     return [units[at].first for at in found.choice.chosen]
 
 
 def answered(answer: Any, task: str = "crane cable", talk: Any = None, **options: Any) -> Picked:
     embedder = options.pop("embedder", None)
     told = Selection(**{"strategy": "llm", "max_tokens": 60, **options})
-    wanted = Wanted(index_of(talk or TALK), Task.of(task), told, embedder, helper=True)
+    wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder, helper=True)
     asking = selecting(wanted)
     question = next(asking)
     with pytest.raises(StopIteration) as done:
@@ -117,9 +117,9 @@ class TestHeuristic:
 
     @pytest.mark.req("AC-117")
     def test_a_callout_counts(self) -> None:
-        wanted = Wanted(
+        wanted = SelectionRequest(
             index_of(TALK),
-            Task.of("crane cable"),
+            Query.of("crane cable"),
             Selection("heuristic", max_tokens=40),
             callouts=[3],
         )
@@ -235,7 +235,7 @@ class TestLlm:
 
         by_score = set(chosen(picked(TALK, "crane cable", strategy="hybrid", max_tokens=100)))
         careless = answered(answer, task="crane cable", max_tokens=100)
-        units = careless.scored.wanted.index.units
+        units = careless.scored.request.index.units
         beside = [at for at in careless.choice.chosen if at not in by_score]
         assert beside
         assert sum(units[at].tokens for at in beside) <= 50
@@ -259,7 +259,7 @@ class TestLlm:
     ) -> None:
         talk = [user(f"tea{at} " + "word " * size) for at, size in enumerate(sizes)]
         found = answered(naming("tea"), task="crane", talk=talk, max_tokens=budget)
-        units = found.scored.wanted.index.units
+        units = found.scored.request.index.units
         sums = {0}
         for at in range(len(talk)):
             sums |= {one + units[at].tokens for one in sums}
@@ -316,7 +316,7 @@ class TestLlm:
             picked(TALK, "crane", strategy="llm")
 
     def test_asks_nobody_about_nothing(self) -> None:
-        wanted = Wanted(index_of([]), Task.of("crane"), Selection("llm"), helper=True)
+        wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"), helper=True)
         with pytest.raises(StopIteration) as done:
             next(selecting(wanted))
         assert done.value.value.choice.chosen == ()
@@ -332,10 +332,12 @@ class TestAnswers:
         ],
     )
     def test_are_read_out_of_what_stands_around(self, told: str) -> None:
-        assert read_answer(told, {"aaaa0001": 4}) == Answer((4,), (), "r")
+        assert read_answer(told, {"aaaa0001": 4}) == MenuAnswer((4,), (), "r")
 
     def test_of_a_short_head_are_refused(self) -> None:
-        assert read_answer('{"selected": ["aaaa"]}', {"aaaa0001": 4}) == Answer((), ("aaaa",), "")
+        assert read_answer('{"selected": ["aaaa"]}', {"aaaa0001": 4}) == MenuAnswer(
+            (), ("aaaa",), ""
+        )
 
 
 @pytest.mark.parametrize(

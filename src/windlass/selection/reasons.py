@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from windlass.cards.scoring import Picked
-from windlass.window.rank import NARROW, Unit
+from windlass.selection.rank import NARROW, Unit
+from windlass.selection.scoring import Picked
 
 _SAYS_IT: Final = 0.3
 """How well a message matches, as a share of the best, that is a reason by itself."""
@@ -19,7 +19,7 @@ _AROUND: Final = 24
 
 def reasons(picked: Picked) -> list[str]:
     """Why each message is among what was picked, in their order."""
-    units = picked.scored.wanted.index.units
+    units = picked.scored.request.index.units
     return [
         _reason(picked, at, units[at], place)
         for at in picked.choice.chosen
@@ -29,8 +29,8 @@ def reasons(picked: Picked) -> list[str]:
 
 def _reason(picked: Picked, at: int, unit: Unit, place: int) -> str:
     found = picked.scored
-    wanted = found.wanted
-    index = wanted.index
+    request = found.request
+    index = request.index
     scores = found.total[unit.first : unit.last + 1]
     best = unit.first + int(np.argmax(scores))
     if place != best and found.hits[place] < _SAYS_IT:
@@ -38,9 +38,9 @@ def _reason(picked: Picked, at: int, unit: Unit, place: int) -> str:
         return f"belongs to {other}: a call and its results are chosen together"
     if at in picked.asked:
         return "picked by the model that was asked"
-    weights = wanted.options.weights
+    weights = request.options.weights
     told: list[str] = []
-    if place in wanted.marked and weights.callout:
+    if place in request.marked and weights.callout:
         told.append("marked as important")
     enough = _PART * float(found.total[place])
     said = weights.keyword * float(found.parts.own[place] + found.parts.passage[place])
@@ -54,8 +54,8 @@ def _reason(picked: Picked, at: int, unit: Unit, place: int) -> str:
 
 
 def _of_words(picked: Picked, place: int) -> str:
-    wanted = picked.scored.wanted
-    words = wanted.index.matched(wanted.task, place)
+    request = picked.scored.request
+    words = request.index.matched(request.task, place)
     return f"says {', '.join(words)}" if words else "is near to the task in meaning"
 
 
@@ -67,4 +67,4 @@ def _of_passage(picked: Picked, place: int) -> str:
     near = first + int(np.argmax(np.square(hits) * np.exp(-away / NARROW.forward)))
     if near == place or not found.hits[near]:
         return "fits what was left of the budget"
-    return f"near {found.wanted.index.items[near].id}, which {_of_words(picked, near)}"
+    return f"near {found.request.index.items[near].id}, which {_of_words(picked, near)}"

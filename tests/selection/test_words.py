@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import rough_texts
-from windlass.cards.words import (
+from windlass.selection.words import (
     MOST_KEYWORDS,
     STOP_WORDS,
     asks_about,

@@ -1,7 +1,7 @@
 """What all strategies share: one session, one task, one budget; scores, and what they choose.
 
 A strategy says which messages hit (by words, by vectors, by both); from there on all go the
-same way: `window/rank.py` scores and fills, and each chosen message has a reason.
+same way: `selection/rank.py` scores and fills, and each chosen message has a reason.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windlass.cards.embeddings import Embedder
-from windlass.cards.index import Index, Task
-from windlass.cards.options import Selection
-from windlass.cards.words import asks_about
-from windlass.window import rank
-from windlass.window.rank import ChosenUnits, Relevance, Scores
+from windlass.selection import rank
+from windlass.selection.embeddings import Embedder
+from windlass.selection.index import Index, Query
+from windlass.selection.options import Selection
+from windlass.selection.rank import ChosenUnits, Relevance, Scores
+from windlass.selection.words import asks_about
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SelectionRequest:
     """What is asked of a strategy: to choose from the messages of `index` for `task`.
 
     `among` says of each message whether it may be chosen (None: all may). `embedder` is None
@@ -30,7 +30,7 @@ class Wanted:
     """
 
     index: Index
-    task: Task
+    task: Query
     options: Selection
     embedder: Embedder | None = None
     helper: bool = False
@@ -65,7 +65,7 @@ class Scored:
     made of, before weighing; `signals` are the strategies' own, by name, for the record.
     """
 
-    wanted: Wanted
+    request: SelectionRequest
     hits: Scores
     parts: Relevance
     total: Scores
@@ -74,12 +74,12 @@ class Scored:
     @cached_property
     def by_unit(self) -> Scores:
         """The score of each unit: that of its best message; 0 where it may not be chosen."""
-        units = self.wanted.index.units
+        units = self.request.index.units
         if not len(units):
             return np.zeros(0, dtype=np.float32)
         best: Scores = np.maximum.reduceat(self.total, np.array(units.starts))
-        if self.wanted.may is not None:
-            best = np.where(self.wanted.may, best, np.float32(0))
+        if self.request.may is not None:
+            best = np.where(self.request.may, best, np.float32(0))
         return best
 
     def ranks(self, place: int) -> dict[str, int]:
@@ -103,7 +103,7 @@ class Scored:
 
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """What fits the budget, best first; `first` before all others."""
-        index = self.wanted.index
+        index = self.request.index
         said = [text or None for text in index.said]
         return rank.fill(self.order(), index.units, budget, most, first=first, alike=said)
 
@@ -131,7 +131,7 @@ Selecting: TypeAlias = Generator[str, str, Picked]
 
 
 def scored(
-    wanted: Wanted,
+    request: SelectionRequest,
     hits: Scores,
     signals: Mapping[str, Scores],
     *,
@@ -143,22 +143,22 @@ def scored(
     `by_words`: passages count more that say more of the task's words. `near`: how near each
     message is in meaning, 0 to 1; passages that are nearer count more.
     """
-    index, weights = wanted.index, wanted.options.weights
+    index, weights = request.index, request.options.weights
     parts = rank.relevance(
         hits,
         index.tokens,
-        wanted.shape,
+        request.shape,
         index.answers,
-        mentions=index.mentions(wanted.task) if by_words else None,
+        mentions=index.mentions(request.task) if by_words else None,
         near=near,
     )
     total = np.float32(weights.keyword) * (parts.own + parts.passage)
     total += np.float32(weights.recency) * parts.recent
-    total[list(wanted.marked)] += np.float32(weights.callout)
-    return Scored(wanted, hits, parts, total, signals)
+    total[list(request.marked)] += np.float32(weights.callout)
+    return Scored(request, hits, parts, total, signals)
 
 
-def cut(wanted: Wanted, found: Scored, strategy: str, note: str = "") -> Picked:
+def cut(request: SelectionRequest, found: Scored, strategy: str, note: str = "") -> Picked:
     """What fits the budget, best first."""
-    options = wanted.options
+    options = request.options
     return Picked(found, found.fill(options.max_tokens, options.max_messages), strategy, note)
