@@ -13,7 +13,7 @@ from tests.engine.harness import cascade, phase
 from windlass.history.base import CallRecord
 from windlass.history.sqlite import SqliteKeeper
 
-ATTEMPTS = 10
+ATTEMPTS = 6
 """Each is a turn that calls the tool and one that answers."""
 OFF = 16
 """Tokens by which a call may differ: the runtime reads the last ones anew."""
