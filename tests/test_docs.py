@@ -54,7 +54,7 @@ CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 KEYS: list[type[BaseModel]] = [
     Cascade,
     Phase,
-    Source,
+    PhaseContext,
     ContextSource,
     ContextTtl,
     Rules,
