@@ -30,6 +30,7 @@ from windlass.cascade.model import (
     ContextTtl,
     OutputExtraction,
     Phase,
+    PhaseContext,
     Rules,
 )
 from windlass.cli.app import app
