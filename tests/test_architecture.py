@@ -106,8 +106,6 @@ REPEATED_NAMES = {
     "Choice",
     "Chosen",
     "Context",
-    "Decision",
-    "Declared",
     "Draft",
     "Explained",
     "Failure",
