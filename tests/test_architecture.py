@@ -102,7 +102,6 @@ ELSEWHERE = re.compile(
 REPEATED_NAMES = {
     "Asked",
     "Blocks",
-    "Decision",
     "Made",
     "Piece",
     "Told",

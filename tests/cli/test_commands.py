@@ -11,7 +11,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
 from windlass.cascade.schema import json_schema
-from windlass.cli.run import print_costs
+from windlass.cli.report import print_costs
 from windlass.history.sqlite import SqliteKeeper
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings

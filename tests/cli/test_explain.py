@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from windlass.cli import explain, output
-from windlass.cli.look import cache_text
+from windlass.cli.show import cache_text
 
 
 @pytest.fixture

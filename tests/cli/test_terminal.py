@@ -19,8 +19,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import call, calls, cascade, phase
 from tests.operators.making import atomic
 from windlass.cli.app import app
-from windlass.cli.output import Screen, print_json
-from windlass.cli.terminal import Escaping, escaped, escaped_json
+from windlass.cli.output import Escaping, Screen, escaped, escaped_json, print_json
 from windlass.engine.carding import beside
 from windlass.messages import Message
 

@@ -360,8 +360,8 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from windlass.api import load_cascade, prepare
+    from windlass.engine.forecast import forecast_cost
     from windlass.history.sqlite import SqliteKeeper
-    from windlass.report.forecast import forecast_cost
     from windlass.settings import Settings
 
     settings = Settings.read({"model": "scripted/x"}, {}, tmp_path)

@@ -6,12 +6,12 @@ import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading
-from windlass.engine.record import BORN
 from windlass.errors import UsageError
-from windlass.report.explain import Decision, explain_call
+from windlass.history.base import BORN
+from windlass.report.explain import MessageDecision, explain_call
 
 
-def decisions(ran: Ran, number: int) -> tuple[Decision, ...]:
+def decisions(ran: Ran, number: int) -> tuple[MessageDecision, ...]:
     """What became of each message at a call of the session."""
     return explain_call(ran.keeper, ran.session, number).decisions
 

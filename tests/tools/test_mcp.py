@@ -16,14 +16,15 @@ import pytest
 from tests.tools.mcp_running import COMMAND, PROGRAM, is_alive, over_http
 from windlass.errors import ServerError, UsageError
 from windlass.messages import ToolCall
+from windlass.parts import McpServer
 from windlass.tools import mcp
 from windlass.tools.base import Tool, ToolContext, ToolOutput
-from windlass.tools.mcp import Declared, Servers
+from windlass.tools.mcp import Servers
 from windlass.tools.runner import run_tool
 
 
 @asynccontextmanager
-async def started(*declared: Declared, **environ: str) -> AsyncIterator[dict[str, Tool]]:
+async def started(declared: dict[str, McpServer], **environ: str) -> AsyncIterator[dict[str, Tool]]:
     """The tools of these servers by name, while they run."""
     servers = Servers(declared, {**environ, "PATH": "/usr/bin"} if environ else None)
     try:
@@ -39,10 +40,10 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture(params=["stdio", "http"])
-def declared(request: pytest.FixtureRequest) -> Declared:
+def declared(request: pytest.FixtureRequest) -> dict[str, McpServer]:
     if request.param == "stdio":
-        return Declared("demo", COMMAND)
-    return Declared("demo", url=request.getfixturevalue("url"))
+        return {"demo": McpServer(command=COMMAND)}
+    return {"demo": McpServer(url=request.getfixturevalue("url"))}
 
 
 async def ask(
@@ -53,7 +54,7 @@ async def ask(
 
 class TestBothTransports:
     async def test_tools_and_every_kind_of_result(
-        self, declared: Declared, context: ToolContext
+        self, declared: dict[str, McpServer], context: ToolContext
     ) -> None:
         async with started(declared) as tools:
             spec = tools["demo.echo"].spec
@@ -75,7 +76,9 @@ class TestBothTransports:
             assert mixed.pictures == ()
             assert (await ask(tools, "demo.dotted.name", context)).text == "dotted"
 
-    async def test_failures_are_results(self, declared: Declared, context: ToolContext) -> None:
+    async def test_failures_are_results(
+        self, declared: dict[str, McpServer], context: ToolContext
+    ) -> None:
         async with started(declared) as tools:
             failed = await ask(tools, "demo.fail", context, why="bad weather")
             assert failed.error
@@ -85,7 +88,9 @@ class TestBothTransports:
             assert "text" in wrong.text
             assert not (await ask(tools, "demo.echo", context, text="goes on")).error
 
-    async def test_calls_run_side_by_side(self, declared: Declared, context: ToolContext) -> None:
+    async def test_calls_run_side_by_side(
+        self, declared: dict[str, McpServer], context: ToolContext
+    ) -> None:
         async with started(declared) as tools:
             found = await asyncio.gather(
                 *(ask(tools, "demo.echo", context, text=str(n)) for n in range(8))
@@ -95,7 +100,7 @@ class TestBothTransports:
 
 class TestTrouble:
     async def test_a_server_that_dies_in_the_middle_says_so(self, context: ToolContext) -> None:
-        async with started(Declared("demo", COMMAND)) as tools:
+        async with started({"demo": McpServer(command=COMMAND)}) as tools:
             for name in ("demo.die", "demo.echo"):
                 output = await ask(
                     tools, name, context, **({"text": "x"} if "echo" in name else {})
@@ -105,7 +110,7 @@ class TestTrouble:
 
     async def test_so_does_one_over_http(self, context: ToolContext) -> None:
         with over_http() as (url, process):
-            async with started(Declared("demo", url=url)) as tools:
+            async with started({"demo": McpServer(url=url)}) as tools:
                 assert not (await ask(tools, "demo.echo", context, text="x")).error
                 process.kill()
                 process.wait()
@@ -114,7 +119,7 @@ class TestTrouble:
                 assert "the MCP server 'demo'" in output.text
 
     async def test_the_runner_limits_its_time(self, context: ToolContext) -> None:
-        async with started(Declared("demo", COMMAND)) as tools:
+        async with started({"demo": McpServer(command=COMMAND)}) as tools:
             slow = tools["demo.slow"]
             hurried = Tool(slow.spec, slow.function, timeout_s=0.2, parse=slow.parse)
             given = ToolCall("c", "demo.slow", '{"seconds": 1}')
@@ -134,7 +139,7 @@ class TestTrouble:
         self, command: list[str], told: str, capfd: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(ServerError, match=told):
-            async with started(Declared("demo", [sys.executable, *command])):
+            async with started({"demo": McpServer(command=[sys.executable, *command])}):
                 pass
         assert capfd.readouterr() == ("", "")  # neither its words nor a traceback
 
@@ -142,12 +147,12 @@ class TestTrouble:
         monkeypatch.setattr(mcp, "START_S", 0.3)
         idle = [sys.executable, "-c", "import time; time.sleep(60)"]
         with pytest.raises(ServerError, match=r"did not answer within 0\.3 s"):
-            async with started(Declared("demo", idle)):
+            async with started({"demo": McpServer(command=idle)}):
                 pass
 
     async def test_nor_one_that_is_not_there(self) -> None:
         with pytest.raises(ServerError, match="'demo' did not start"):
-            async with started(Declared("demo", url="http://127.0.0.1:9/mcp")):
+            async with started({"demo": McpServer(url="http://127.0.0.1:9/mcp")}):
                 pass
 
     async def test_one_that_ignores_its_end_is_killed(self, tmp_path: Path) -> None:
@@ -158,24 +163,26 @@ class TestTrouble:
             "atexit.register(time.sleep, 60);"
             f"sys.argv = ['x']; runpy.run_module({PROGRAM[1]!r}, run_name='__main__')"
         )
-        declared = Declared("demo", [sys.executable, "-c", stubborn], {"PID_FILE": str(file)})
+        declared = {
+            "demo": McpServer(command=[sys.executable, "-c", stubborn], env={"PID_FILE": str(file)})
+        }
         async with started(declared) as tools:
             assert "demo.echo" in tools
         assert not is_alive(int(file.read_text()))
 
     async def test_one_broken_server_stops_the_others(self, tmp_path: Path) -> None:
         file = tmp_path / "pid"
-        good = Declared("good", COMMAND, {"PID_FILE": str(file)})
-        bad = Declared("bad", [sys.executable, "-c", "pass"])
+        good = {"good": McpServer(command=COMMAND, env={"PID_FILE": str(file)})}
+        bad = {"bad": McpServer(command=[sys.executable, "-c", "pass"])}
         with pytest.raises(ServerError, match="'bad'"):
-            async with started(good, bad):
+            async with started({**good, **bad}):
                 pass
         assert not is_alive(int(file.read_text()))
 
 
 class TestVariables:
     async def test_are_put_in_and_hidden_in_what_comes_back(self, context: ToolContext) -> None:
-        declared = Declared("demo", COMMAND, {"A": "Bearer ${TOKEN}", "B": "plain"})
+        declared = {"demo": McpServer(command=COMMAND, env={"A": "Bearer ${TOKEN}", "B": "plain"})}
         async with started(declared, TOKEN="secret-7f") as tools:
             said = await ask(tools, "demo.variable", context, name="A")
             assert said.text == "Bearer ${TOKEN}"
@@ -187,18 +194,18 @@ class TestVariables:
 
     async def test_are_hidden_in_what_a_server_says_when_it_does_not_start(self) -> None:
         words = "import os, sys; sys.exit('refused ' + os.environ['A'])"
-        declared = Declared("demo", [sys.executable, "-c", words], {"A": "${TOKEN}"})
+        declared = {"demo": McpServer(command=[sys.executable, "-c", words], env={"A": "${TOKEN}"})}
         with pytest.raises(ServerError, match=r"refused \$\{TOKEN\}"):
             async with started(declared, TOKEN="secret-7f"):
                 pass
 
     def test_that_are_not_set_are_told_before_anything_starts(self) -> None:
         with pytest.raises(UsageError, match="needs the environment variable 'NOPE', which is not"):
-            Servers([Declared("demo", COMMAND, {"A": "${NOPE}"})], {})
+            Servers({"demo": McpServer(command=COMMAND, env={"A": "${NOPE}"})}, {})
 
     def test_so_is_a_program_that_is_not_there(self) -> None:
         with pytest.raises(UsageError, match=r"'no-such-program-7'.*PATH"):
-            Servers([Declared("demo", ["no-such-program-7"])])
+            Servers({"demo": McpServer(command=["no-such-program-7"])})
 
 
 async def run_python_length(tools: dict[str, Tool], context: ToolContext) -> int:
@@ -211,13 +218,13 @@ class TestThePackage:
     def test_missing_says_how_to_get_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "mcp", None)
         with pytest.raises(UsageError, match=r"pip install 'windlass\[mcp\]'"):
-            Servers([Declared("demo", COMMAND)])
-        Servers([])  # whoever needs none needs no package
+            Servers({"demo": McpServer(command=COMMAND)})
+        Servers({})  # whoever needs none needs no package
 
     def test_is_imported_only_when_needed(self) -> None:
         code = (
             "import sys, windlass.tools.mcp, windlass.engine.cascade;"
-            "windlass.tools.mcp.Servers([]); print('mcp' in sys.modules)"
+            "windlass.tools.mcp.Servers({}); print('mcp' in sys.modules)"
         )
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

@@ -17,7 +17,7 @@ from windlass.errors import ToolError
 from windlass.history import migrations
 from windlass.memory.files import Files
 from windlass.providers.scripted import Scripted
-from windlass.tools import stores
+from windlass.tools import paths
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart
 from windlass.tools.files import list_files, read_file, write_file
@@ -76,7 +76,7 @@ def files_of_stores(root: Path) -> list[str]:
 
 
 def test_the_marks_are_those_that_a_keeper_makes() -> None:
-    assert stores.APPLICATION_ID == migrations.APPLICATION_ID
+    assert paths.APPLICATION_ID == migrations.APPLICATION_ID
 
 
 QUERIES = (

@@ -16,7 +16,8 @@ import pytest
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 
 from windlass.history.base import NodeType
-from windlass.tools.mcp import Declared, Servers
+from windlass.parts import McpServer
+from windlass.tools.mcp import Servers
 
 ENVIRONMENT = Path(__file__).parent.parent.parent / ".venv-servers"
 PROGRAM = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin") / "excel-mcp-server"
@@ -82,7 +83,7 @@ def results(ran: Ran) -> list[tuple[bool, str]]:
 
 
 async def test_its_tools_are_listed(server: dict[str, Any]) -> None:
-    servers = Servers([Declared("excel", **server)])
+    servers = Servers({"excel": McpServer(**server)})
     try:
         tools = {tool.spec.name: tool.spec for tool in await servers.start()}
     finally:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 
-from windlass.cli.terminal import Escaping
-
-TYPE_CHECKING = False  # typing's own, without the time that importing it takes
-if TYPE_CHECKING:
-    from windlass.errors import WindlassError
+from windlass.cli.ending import leave, open_streams, signals_interrupt
+from windlass.cli.output import Escaping
+from windlass.errors import WindlassError
 
 
 def main() -> None:
@@ -19,8 +17,6 @@ def main() -> None:
     the machine 1; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130. Never a traceback for an error
     of ours. Output that nobody reads any more is no failure.
     """
-    from windlass.cli.ending import leave, open_streams, signals_interrupt
-
     threads = frozenset(threading.enumerate())
     open_streams()
     streams = sys.stdout, sys.stderr
@@ -34,33 +30,26 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command and say what stopped it; its exit code."""
-    from windlass.cli.app import app
-
+    """Run the command and print what stopped it; its exit code."""
     try:
+        from windlass.cli.app import app  # a signal may come while it is imported
+
         app(prog_name="windlass")  # and not as whoever imported this was called
-    except _our_errors() as error:
-        _say(f"windlass: {error}")
+    except WindlassError as error:
+        _print(f"windlass: {error}")
         if error.session_id is not None:
-            _say(f"what was recorded: windlass show {error.session_id}")
+            _print(f"what was recorded: windlass show {error.session_id}")
         return error.exit_code
     except KeyboardInterrupt:  # before a command began
-        _say("windlass: interrupted")
+        _print("windlass: interrupted")
         return 130
-    except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     try:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
     except (OSError, ValueError):
-        return  # a terminal that hung up, a pipe that is closed: nobody is left to tell
-
-
-def _our_errors() -> type[WindlassError]:
-    # Called only when something was raised: a page of help need not know the tree of errors.
-    from windlass.errors import WindlassError
-
-    return WindlassError
+        return  # a terminal that hung up, a pipe that is closed: nobody is left to read it

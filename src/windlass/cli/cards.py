@@ -1,24 +1,26 @@
-"""`windlass cards`: the context cards of a session, shown, made, made anew."""
+"""`windlass callout` and `windlass cards`: marks on messages, and what messages are chosen by."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os import environ
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
+
+import typer
 
 from windlass.caching.rates import override
-from windlass.cli.look import open_marked
-from windlass.cli.output import money, out, print_json, print_table, progress
-from windlass.cli.waiting import finish
+from windlass.cli.ending import finish
+from windlass.cli.options import AsJson, Session, Store, open_existing, open_marked, read_settings
+from windlass.cli.output import money, note, out, print_json, print_table, progress
+from windlass.cli.show import callout_row
 from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
 from windlass.engine.carding.queue import Told, failed_of, wanted
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
-from windlass.history.callouts import find_message
+from windlass.history.callouts import called_out, checked_name, find_message, mark_of
 from windlass.history.cards import cards_of, mark_cards, pin_of
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
@@ -28,9 +30,52 @@ _SUMMARY = 90
 """Characters of a summary in the table."""
 
 
+def callout_command(
+    session: Session,
+    ref: Annotated[
+        str, typer.Argument(help="A message: its id, its hash or the beginning of it, a tool.")
+    ],
+    name: Annotated[str, typer.Argument(help="The name of the callout.")],
+    *,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mark the message that `ref` names, and print it."""
+    checked = checked_name(name)
+    with open_existing(store, writing=True) as keeper:
+        keeper.start(session)  # says which sessions there are, where this is none
+        message_id = _mark(keeper, session, ref, lambda id_: mark_of(id_, checked, "user"))
+        callouts = called_out(keeper.rows(session))
+    (callout,) = [each for each in callouts if each.message_id == message_id]
+    if as_json:
+        message = callout.stored.row.message
+        print_json({"name": callout.name, "message_id": message_id, "message": message})
+        return
+    _, _, role, where, _, text = callout_row(callout)
+    out.print(f"called out as {callout.name!r}: {message_id}, {role}, {where}")
+    out.print(f"    {text}")
+    out.print(f"\nall of them: windlass show {session}")
+
+
+def _mark(keeper: Keeper, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]) -> str:
+    """Record a mark on the message that `ref` names, also on its card; the message's id."""
+    stored = find_message(list(keeper.rows(session)), ref)
+    assert stored.id is not None
+    row = _decision(
+        mark(stored.id), phase=stored.row.phase, turn=stored.row.turn, parent_id=stored.row.trace_id
+    )
+    keeper.append(Batch(session, rows=[row]))
+    mark_cards(keeper, session, time.time())
+    return stored.id
+
+
+def _decision(metadata: Mapping[str, Any], **place: Any) -> Row:
+    return Row(NodeType.DECISION, secrets.token_hex(8), time.time(), metadata=metadata, **place)
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What there is of a session: cards, messages that wait for one, and what cards lack."""
+    """The cards of a session, the messages that wait for one, and what cards lack."""
 
     cards: Mapping[str, Card]
     waiting: Sequence[str]
@@ -38,31 +83,39 @@ class _View:
 
 
 def cards_command(
-    session: str,
-    store: str | None,
+    session: Session,
     *,
-    make: bool,
-    regenerate: bool,
-    failed: bool,
-    pin: str | None,
-    unpin: str | None,
-    as_json: bool,
+    make: Annotated[
+        bool, typer.Option("--make", help="Make those that are missing or lack something.")
+    ] = False,
+    regenerate: Annotated[
+        bool, typer.Option("--regenerate", help="Make all of them anew.")
+    ] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only those that lack a summary or a vector.")
+    ] = False,
+    pin: Annotated[
+        str | None, typer.Option(help="A message (as in callout) that is always included.")
+    ] = None,
+    unpin: Annotated[
+        str | None, typer.Option(help="A message that is no longer always included.")
+    ] = None,
+    store: Store = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the cards of a session; with `make` or `regenerate` make them first."""
-    settings = Settings.read({"store": store}, environ, Path.cwd())
+    settings = read_settings(store)
     writing = make or regenerate or pin is not None or unpin is not None
-    keeper = open_marked(settings, writing=writing)
-    told: Told | None = None
-    try:
+    work: Told | None = None
+    with open_marked(settings, writing=writing) as keeper:
         keeper.start(session)  # says which sessions there are, where this is none
-        for ref, pinned in ((pin, True), (unpin, False)):
-            if ref is not None:
-                _pin(keeper, session, ref, pinned=pinned)
+        if pin is not None:
+            _mark(keeper, session, pin, partial(pin_of, pinned=True))
+        if unpin is not None:
+            _mark(keeper, session, unpin, partial(pin_of, pinned=False))
         if make or regenerate:
-            told = _make(keeper, session, settings, regenerate=regenerate, quiet=as_json)
+            work = _make(keeper, session, settings, regenerate=regenerate, quiet=as_json)
         view = _look(keeper, session)
-    finally:
-        keeper.close()
     shown = [card for card in view.cards.values() if not failed or card.id in view.failed]
     if as_json:
         print_json(
@@ -71,13 +124,13 @@ def cards_command(
                 "cards": [_plain(card, view) for card in shown],
                 "waiting": view.waiting,
                 "failed": view.failed,
-                "made": None if told is None else told.made,
-                "cost": None if told is None else _cost(told),
+                "made": None if work is None else work.made,
+                "cost": None if work is None else _cost(work),
             }
         )
         return
-    if told is not None:
-        _print_made(told)
+    if work is not None:
+        _print_work(work)
     if shown:
         _print(shown, view)
     elif failed:
@@ -93,27 +146,10 @@ def _look(keeper: Keeper, session: str) -> _View:
 
 
 def _waiting(keeper: Keeper, session: str) -> list[StoredRow]:
-    found: list[StoredRow] = []
-    while rows := keeper.without_cards(session, after=found[-1].seq if found else 0):
-        found += rows
-    return found
-
-
-def _pin(keeper: Keeper, session: str, ref: str, *, pinned: bool) -> None:
-    """Make a message an anchor, or no anchor any more, in the record and on its card."""
-    found = find_message(list(keeper.rows(session)), ref)
-    assert found.id is not None
-    mark = Row(
-        NodeType.DECISION,
-        secrets.token_hex(8),
-        time.time(),
-        phase=found.row.phase,
-        turn=found.row.turn,
-        parent_id=found.row.trace_id,
-        metadata=pin_of(found.id, pinned=pinned),
-    )
-    keeper.append(Batch(session, rows=[mark]))
-    mark_cards(keeper, session, time.time())
+    waiting: list[StoredRow] = []
+    while rows := keeper.without_cards(session, after=waiting[-1].seq if waiting else 0):
+        waiting += rows
+    return waiting
 
 
 def _make(
@@ -121,25 +157,24 @@ def _make(
 ) -> Told:
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
-    providers = Providers({}, settings, warn=_warn)
+    providers = Providers({}, settings, warn=note)
     cascade = keeper.start(session).cascade
     maker = maker_of(settings, providers.resolve, cascade)
     names = card_models(settings, cascade)
     if names and not quiet:
-        progress.print(f"models that see content: {', '.join(names)}", markup=False)
+        progress.print(f"models that see content: {', '.join(names)}")
     # What failed before is asked for again; with `regenerate` everything is.
     again = None if regenerate else list(_look(keeper, session).failed)
 
-    def new_row(told: Mapping[str, Any]) -> Row:
-        return Row(NodeType.DECISION, secrets.token_hex(8), time.time(), metadata=told)
-
     def tell(count: int) -> None:
         if not quiet and count % 500 < maker.options.batch_size:
-            progress.print(f"{count:,} cards", markup=False)
+            progress.print(f"{count:,} cards")
 
     async def work() -> Told:
         try:
-            return await make_cards(keeper, session, maker, new_row, again=again, on_progress=tell)
+            return await make_cards(
+                keeper, session, maker, _decision, again=again, on_progress=tell
+            )
         finally:
             await providers.close()
 
@@ -147,20 +182,16 @@ def _make(
         return finish(work())
 
 
-def _warn(text: str) -> None:
-    progress.print(f"note: {text}", markup=False)
+def _cost(work: Told) -> float | None:
+    dollars = [spent.dollars for spent in work.spent]
+    return None if None in dollars else sum(each for each in dollars if each is not None)
 
 
-def _cost(told: Told) -> float | None:
-    dollars = [one.dollars for one in told.spent]
-    return None if None in dollars else sum(one for one in dollars if one is not None)
-
-
-def _print_made(told: Told) -> None:
-    took = f", {money(_cost(told))}" if told.spent else ""
-    out.print(f"{told.made:,} cards made{took}", markup=False)
-    for failure in told.failures:
-        out.print(f"    {failure.text}", markup=False)
+def _print_work(work: Told) -> None:
+    cost = f", {money(_cost(work))}" if work.spent else ""
+    out.print(f"{work.made:,} cards made{cost}")
+    for failure in work.failures:
+        out.print(f"    {failure.text}")
     out.print()
 
 
@@ -187,23 +218,23 @@ def _print(cards: Sequence[Card], view: _View) -> None:
 
 
 def _marks(card: Card, *, failed: bool) -> str:
-    told = [f"called out: {card.callout}" if card.callout else "called out"] * card.is_callout
-    return ", ".join([*told, *["pinned"] * card.is_anchor, *["failed"] * failed])
+    name = [f"called out: {card.callout}" if card.callout else "called out"] * card.is_callout
+    return ", ".join([*name, *["pinned"] * card.is_anchor, *["failed"] * failed])
 
 
 def _print_rest(session: str, view: _View) -> None:
     if view.cards:
         out.print()
-    count = f"{len(view.cards):,} card{'' if len(view.cards) == 1 else 's'}"
-    out.print(f"{count}, {len(view.waiting):,} messages wait for one", markup=False)
+    cards = f"{len(view.cards):,} card{'' if len(view.cards) == 1 else 's'}"
+    out.print(f"{cards}, {len(view.waiting):,} messages wait for one")
     for why in dict.fromkeys(view.failed.values()):
-        ids = [id_ for id_, told in view.failed.items() if told == why]
-        out.print(f"{len(ids):,} lack something: {why}", markup=False)
+        count = sum(reason == why for reason in view.failed.values())
+        out.print(f"{count:,} lack something: {why}")
     if view.waiting or view.failed:
-        out.print(f"make them: windlass cards {session} --make", markup=False)
+        out.print(f"make them: windlass cards {session} --make")
 
 
 def _plain(card: Card, view: _View) -> dict[str, Any]:
-    told = asdict(card)
-    told["dimensions"] = len(told.pop("embedding"))
-    return {**told, "is_callout": card.is_callout, "failed": view.failed.get(card.id)}
+    fields = asdict(card)
+    fields["dimensions"] = len(fields.pop("embedding"))
+    return {**fields, "is_callout": card.is_callout, "failed": view.failed.get(card.id)}

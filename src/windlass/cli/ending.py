@@ -1,25 +1,40 @@
 """How the command line ends: open standard streams, signals as interruptions, no leftovers.
 
 SIGTERM and SIGHUP mean the same as Ctrl-C, unless whoever started the program ignores them (nohup
-does). Only the command line does any of this: a library does not take over its host's signals.
+does). Each of them, and a pipe whose reader goes away, cancels the work, which records that it was
+interrupted and stops what it started. A second signal waits for nothing more.
+
+Only the command line does any of this: a library does not take over its host's signals.
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
 import signal
+import stat
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
+
+from windlass.cli.output import Screen, out, progress
+from windlass.errors import Interrupted
+
+_Answer = TypeVar("_Answer")
 
 _GRACE_S = 1.0
 """Seconds that threads and child processes have to end by themselves."""
 _POLL_S = 0.02
+_SETTLE_S = 5.0
+"""Seconds that tasks which the work left behind have to end; after a second signal a fifth."""
 
 
 def open_streams() -> None:
@@ -49,11 +64,11 @@ def silence(stream: int) -> None:
         os.close(null)
 
 
-def ending_signals() -> list[signal.Signals]:
+def _ending_signals() -> list[signal.Signals]:
     """The signals that end a command in order; not those that are ignored on purpose."""
     names = ("SIGINT", "SIGTERM", "SIGHUP")
-    there = [signal.Signals[name] for name in names if hasattr(signal, name)]
-    return [one for one in there if signal.getsignal(one) != signal.SIG_IGN]
+    known = [signal.Signals[name] for name in names if hasattr(signal, name)]
+    return [each for each in known if signal.getsignal(each) != signal.SIG_IGN]
 
 
 @contextmanager
@@ -62,14 +77,14 @@ def signals_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.getsignal(one) for one in ending_signals()}
+    handlers = {number: signal.getsignal(number) for number in _ending_signals()}
     try:
-        for one in before:
-            signal.signal(one, _interrupt)
+        for number in handlers:
+            signal.signal(number, _interrupt)
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -89,10 +104,10 @@ def leave(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
         except (OSError, ValueError):
             silence(number)
     until = time.monotonic() + _GRACE_S
-    while left := [one for one in threading.enumerate() if not one.daemon and one not in threads]:
+    while left := [
+        each for each in threading.enumerate() if not each.daemon and each not in threads
+    ]:
         if time.monotonic() > until:
-            import atexit
-
             atexit._run_exitfuncs()  # what a tool registered, and the local model's own end  # noqa: SLF001
             os._exit(code)
         left[0].join(_POLL_S)
@@ -122,17 +137,15 @@ def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in _processes():
         children.setdefault(parent, []).append(pid)
-    found = list(children.get(os.getpid(), ()))
-    for pid in found:  # it grows
-        found += children.get(pid, ())
-    return found
+    descendants = list(children.get(os.getpid(), ()))
+    for pid in descendants:  # it grows
+        descendants += children.get(pid, ())
+    return descendants
 
 
 def _processes() -> Iterator[tuple[int, int]]:
     """(Process, its parent) for all that run; those that have ended and wait for us are not."""
     if not Path("/proc/self/stat").is_file():
-        import subprocess
-
         listed = subprocess.run(
             ["/bin/ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False
         )
@@ -145,9 +158,105 @@ def _processes() -> Iterator[tuple[int, int]]:
         if not entry.name.isdecimal():
             continue
         try:
-            told = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+            status = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue  # it has ended
-        state, parent = told.rpartition(")")[2].split()[:2]
+        state, parent = status.rpartition(")")[2].split()[:2]
         if state != "Z":
             yield int(entry.name), int(parent)
+
+
+# ---- work on an event loop ----------------------------------------------------------
+
+
+def finish(work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """What the work comes to on an event loop of its own.
+
+    Raises Interrupted where a signal or a closed pipe ended it. Nothing that it started is waited
+    for without a limit.
+    """
+    loop = asyncio.new_event_loop()
+    ending = _Ending()
+    with _watched(loop, ending):
+        try:
+            return loop.run_until_complete(ending.cancellable(work))
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            raise Interrupted("interrupted") from error
+        finally:
+            # Not asyncio.run: it waits without a limit, also for threads.
+            if _settled(loop, _SETTLE_S if ending.times <= 1 else _SETTLE_S / 5):
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                loop.close()
+            else:  # given up with the process; Python would tell of each when it is collected
+                loop.set_exception_handler(lambda *_: None)
+            if ending.times:
+                end_children()
+
+
+class _Ending:
+    """Cancels the work when it is called: the first time, and once more when that takes long."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self._task: asyncio.Task[Any] | None = None
+
+    async def cancellable(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+        self._task = asyncio.current_task()
+        if self.times:  # a signal came before the work began
+            work.close()
+            raise asyncio.CancelledError
+        return await work
+
+    def __call__(self) -> None:
+        self.times += 1
+        if self._task is not None and self.times <= 2:  # noqa: PLR2004 - see above
+            self._task.cancel()
+
+
+@contextmanager
+def _watched(loop: asyncio.AbstractEventLoop, ending: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile signals and closed pipes call `ending`, from the event loop.
+
+    The loop's own handlers also wake the loop. With others, a signal that comes in the moment
+    before it goes to sleep is noticed only at its next event.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in _ending_signals()}
+    for number in handlers:
+        loop.add_signal_handler(number, ending)
+    for console in (out, progress):
+        # A pipe that is written to has nothing to read: it wakes the loop when nobody reads it.
+        with suppress(OSError, ValueError):
+            pipe = console.file.fileno()
+            if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+                loop.add_reader(pipe, partial(_hung_up, loop, pipe, console, ending))
+    progress.on_closed = ending
+    try:
+        yield
+    finally:
+        progress.on_closed = None
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _hung_up(
+    loop: asyncio.AbstractEventLoop, number: int, console: Screen, ending: Callable[[], None]
+) -> None:
+    loop.remove_reader(number)
+    silence(number)
+    if console is progress:
+        progress.quiet = True
+    ending()
+
+
+def _settled(loop: asyncio.AbstractEventLoop, seconds: float) -> bool:
+    """Whether all tasks of the loop have ended after they were cancelled."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return True
+    _, left = loop.run_until_complete(asyncio.wait(tasks, timeout=seconds))
+    return not left

@@ -1,68 +1,130 @@
-"""The commands `windlass memory ...` and their flags; what they do stands in `banks.py`."""
+"""`windlass memory …`: list, show, forget, match."""
 
 from __future__ import annotations
 
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from windlass.cli.commands import Commands
+from windlass.cli.options import AsJson, Store, open_existing, read_settings
+from windlass.cli.output import indented, out, print_json, print_table, shorten
+from windlass.errors import UsageError, did_you_mean
+from windlass.memory.association import Associations
+from windlass.memory.banks import Banks, Memory
+from windlass.memory.times import told as time_text
 
-memory = Commands(
-    help="Look into the memory that sessions share: named banks of what was remembered.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_LINE = 200
+"""Characters of a text in a table."""
 
-Store = Annotated[
-    str | None,
-    typer.Option("--store", help="The history (default: WINDLASS_STORE or ./.windlass)."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Bank = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
-Key = Annotated[str, typer.Argument(help="What it is remembered under.")]
+Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
+Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
 
-@memory.command("list")
-def list_(
+@contextmanager
+def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
+    """The banks of the store. Raises UsageError where one that must exist does not."""
+    with open_existing(store) as keeper:
+        banks = Banks(keeper, time.time, lambda: secrets.token_hex(8))
+        for bank in must_exist:
+            if not banks.known(bank):
+                raise UsageError(f"there is no bank {bank!r}; {did_you_mean(bank, banks.names())}")
+        yield banks
+
+
+def list_command(
     bank: Annotated[str | None, typer.Argument(help="One bank: what it holds.")] = None,
     *,
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
     """List the banks, or what is in force in one of them."""
-    from windlass.cli.banks import bank_command, banks_command
-
     if bank is None:
-        banks_command(store, as_json=as_json)
+        _list_banks(store, as_json=as_json)
     else:
-        bank_command(bank, store, as_json=as_json)
+        _list_bank(bank, store, as_json=as_json)
 
 
-@memory.command()
-def show(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
-    """Show every version of what is remembered under a key, also what is not in force."""
-    from windlass.cli.banks import versions_command
+def _list_banks(store: str | None, *, as_json: bool) -> None:
+    """List the banks: how much is in force in each, and how old the newest is."""
+    with _banks(store) as banks:
+        held = {name: banks.memories(name) for name in banks.names()}
+    if as_json:
+        print_json({name: len(memories) for name, memories in held.items()})
+        return
+    if not held:
+        out.print("no memory banks yet: phases fill them with the tool 'remember'")
+        return
+    rows = [
+        [
+            name,
+            str(len(memories)),
+            time_text(max(each.remembered for each in memories)) if memories else "-",
+        ]
+        for name, memories in held.items()
+    ]
+    print_table("", ["bank", "memories", "newest"], rows, right=[1])
+    out.print(f"\nwindlass memory list {next(iter(held))}")
 
-    versions_command(bank, key, store, as_json=as_json)
+
+def _list_bank(bank: str, store: str | None, *, as_json: bool) -> None:
+    """List what is in force in a bank."""
+    with _banks(store, bank) as banks:
+        memories = banks.memories(bank)
+    if as_json:
+        print_json(memories)
+        return
+    if not memories:
+        out.print(f"bank {bank!r} holds nothing that is in force")
+        return
+    columns = ["key", "version", "remembered", "expires", "by", "text"]
+    print_table("", columns, map(_row, memories), right=[1])
+    out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
-@memory.command()
-def forget(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
-    """Take back what is remembered under a key: no session finds it any more.
+def show_command(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
+    """Print every version under a key. Raises UsageError where there is none."""
+    with _banks(store, bank) as banks:
+        versions = banks.versions(bank, key)
+        if not versions:
+            keys = (memory.key for memory in banks.memories(bank))
+            raise UsageError(
+                f"nothing was ever remembered under {key!r} in bank {bank!r};"
+                f" {did_you_mean(key, keys)}"
+            )
+        now = banks.clock()
+    if as_json:
+        print_json(versions)
+        return
+    for memory in versions:
+        newest = memory.version == len(versions)
+        state = "forgotten" if memory.forgotten else "in force"
+        if not memory.forgotten and not memory.holds(now):
+            state = f"expired {time_text(memory.expires or 0)}"
+        elif not memory.forgotten and not newest:
+            state = "replaced"
+        head = f"{memory.reference}: {state}, remembered {time_text(memory.remembered)}"
+        out.print(f"{head} by {memory.by}" if memory.by else head)
+        out.print(indented(memory.text))
 
-    Its versions stay readable; `windlass prune --session memory:BANK` removes a whole bank.
-    """
-    from windlass.cli.banks import forget_command
 
-    forget_command(bank, key, store, as_json=as_json)
+def forget_command(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
+    """Take back what is remembered under a key."""
+    with _banks(store) as banks:
+        forgotten = banks.forget(bank, key, by="the command line")
+    if as_json:
+        print_json(forgotten)
+        return
+    out.print(f"forgotten: {forgotten.reference}: {shorten(forgotten.text, _LINE)}")
+    out.print(f"still readable: windlass memory show {bank} {key!r}")
 
 
-@memory.command()
-def match(
-    task: Annotated[str, typer.Argument(help="What the task is.")],
+def match_command(
+    task: Annotated[str, typer.Argument(help="The task.")],
     *,
     bank: Annotated[
         list[str] | None, typer.Option("--bank", help="A bank to look in; may be repeated.")
@@ -73,7 +135,31 @@ def match(
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what of banks and folders belongs to a task, in the standard sections, unranked."""
-    from windlass.cli.banks import match_command
+    """Print the context that belongs to a task, and the matches as JSON where asked for."""
+    names, folders = bank or [], folder or []
+    if not names and not folders:
+        raise UsageError("say where to look: --bank NAME, --folder PATH")
+    settings = read_settings(store)
+    headings = settings.headings.model_dump(exclude_none=True)
+    closed = [settings.store] if isinstance(settings.store, Path) else []
+    with ExitStack() as stack:
+        banks = stack.enter_context(_banks(store, *names)) if names else None
+        associations = stack.enter_context(
+            closing(Associations(banks, names, folders, closed=closed, headings=headings))
+        )
+        matched = associations.get_relevant_context_for({"taskText": task})
+    if as_json:
+        print_json(matched)
+        return
+    out.print(matched.context)
+    count = len(matched.matches)
+    out.print(f"\n{count} match{'es' if count != 1 else ''}, in no order", style="dim")
+    for left_out in matched.unread:
+        out.print(f"not read: {left_out}", style="dim")
 
-    match_command(task, bank or [], folder or [], store, as_json=as_json)
+
+def _row(memory: Memory) -> list[str]:
+    expires = "never" if memory.expires is None else time_text(memory.expires)
+    text = shorten(" ".join(memory.text.split()), _LINE)
+    remembered = time_text(memory.remembered)
+    return [memory.key, str(memory.version), remembered, expires, memory.by, text]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from os import environ
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from windlass.caching.rates import cache_of, override, prices_of, rate, table_date
 from windlass.caching.rules import NO_CACHE, CacheRules
+from windlass.cli.options import AsJson
 from windlass.cli.output import out, print_json, print_table
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
@@ -18,8 +21,22 @@ from windlass.wire.base import SEQUENCES, SequenceRules
 _LOCAL = "in process"
 
 
-def providers_command(*, as_json: bool) -> None:
-    """Print the providers: format, address, whether the key is there. Never a key."""
+def models_command(
+    model: Annotated[
+        str | None, typer.Argument(help="provider/model: its prices, window and cache.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print the providers, or what is known of one model. Never a key."""
+    if model is None:
+        _print_providers(as_json=as_json)
+    else:
+        _print_model(model, as_json=as_json)
+
+
+def _print_providers(*, as_json: bool) -> None:
+    """Print the providers: format, address, whether the key is there."""
     table = catalog(Settings.read({}, environ, Path.cwd()).providers)
     rows = [_provider(entry) for entry in table.values()]
     if as_json:
@@ -29,7 +46,7 @@ def providers_command(*, as_json: bool) -> None:
         "",
         ["provider", "wire", "key", "base URL", "a minute"],
         [
-            [row["name"], row["wire"] or _LOCAL, _key_told(row), row["base_url"], _limits_told(row)]
+            [row["name"], row["wire"] or _LOCAL, _key_text(row), row["base_url"], _limits_text(row)]
             for row in rows
         ],
     )
@@ -55,13 +72,13 @@ def _provider(entry: ProviderEntry) -> dict[str, Any]:
 
 
 def _package() -> dict[str, Any]:
-    """What is told of a provider that a package speaks to."""
+    """The package that speaks to a provider: its version, and how to install it."""
     from windlass.providers.litellm import INSTALL, installed
 
     return {"installed": installed(), "install": INSTALL}
 
 
-def _key_told(row: dict[str, Any]) -> str:
+def _key_text(row: dict[str, Any]) -> str:
     if "install" in row and row["installed"] is None:
         return f"not installed: {row['install']}"
     if row["key_found_in"]:
@@ -71,12 +88,12 @@ def _key_told(row: dict[str, Any]) -> str:
     return f"as litellm {row['installed']} wants" if "install" in row else "not needed"
 
 
-def _limits_told(row: dict[str, Any]) -> str:
+def _limits_text(row: dict[str, Any]) -> str:
     limits = ((row["requests_per_minute"], "requests"), (row["tokens_per_minute"], "tokens"))
     return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit is not None)
 
 
-def model_command(name: str, *, as_json: bool) -> None:
+def _print_model(name: str, *, as_json: bool) -> None:
     """Print what is known of one model: prices, window, cache. Raises UsageError."""
     settings = Settings.read({}, environ, Path.cwd())
     notes: list[str] = []
@@ -84,13 +101,13 @@ def model_command(name: str, *, as_json: bool) -> None:
         _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
         price = rate(name)
         entry = find(name, catalog(settings.providers))
-        said = len(notes)  # of a model without a price enough is said already
+        count = len(notes)  # of a model without a price the notes so far are enough
         units = prices_of(name, warn=notes.append)
-        notes = notes if price is not None or info.free else notes[:said]
+        notes = notes if price is not None or info.free else notes[:count]
         cache = cache_of(name) if units.caches else NO_CACHE
     minimum = None if cache == NO_CACHE else cache.minimum_for(name)
     sequence = SEQUENCES.get(entry.wire)
-    told = {
+    facts = {
         "model": info.name,
         "window": info.window,
         "sees_pictures": info.sees_pictures,
@@ -109,18 +126,18 @@ def model_command(name: str, *, as_json: bool) -> None:
         "cache_minimum": minimum,
         "cache": None if cache == NO_CACHE else cache,
         "sequence": sequence,
-        "key": _key_told(_provider(entry)),
+        "key": _key_text(_provider(entry)),
         "table": table_date(),
         "notes": notes,
     }
     if as_json:
-        print_json(told)
+        print_json(facts)
         return
     out.print(info.name)
     if info.free:
         out.print("  price          none: it runs on this machine")
     elif price is None:
-        out.print("  price          not known; costs are told as 'no price', never as zero")
+        out.print("  price          not known; costs are shown as 'no price', never as zero")
     else:
         whose = "your own, windlass.toml" if name in settings.prices else table_date()
         out.print("  US dollars a million tokens", f"({whose})")
@@ -136,32 +153,32 @@ def model_command(name: str, *, as_json: bool) -> None:
         for above, factor in price.tiers:
             out.print(f"    input above {above:,} tokens: {factor:g} times as much")
     out.print(f"  window         {info.window:,} tokens")
-    out.print(f"  cache          {_cache_told(cache, minimum)}")
+    out.print(f"  cache          {_cache_text(cache, minimum)}")
     if units.caches:
         long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
         out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
     if sequence is not None:
-        out.print(f"  sequence       {_sequence_told(sequence)}")
+        out.print(f"  sequence       {_sequence_text(sequence)}")
     out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
-    out.print(f"  key            {told['key']}")
+    out.print(f"  key            {facts['key']}")
     for note in notes:
-        out.print(f"note: {note}", markup=False)
+        out.print(f"note: {note}")
 
 
-def _cache_told(cache: CacheRules, minimum: int | None) -> str:
+def _cache_text(cache: CacheRules, minimum: int | None) -> str:
     if minimum is None:
         return "none that is known"
-    told = f"prefixes of {minimum:,} tokens and more" if minimum else "prefixes of any length"
+    text = f"prefixes of {minimum:,} tokens and more" if minimum else "prefixes of any length"
     if cache.step > 1:
-        told += f", in steps of {cache.step}"
+        text += f", in steps of {cache.step}"
     if cache.ttl_s is not None:
-        told += f", for {cache.ttl_s / 60:g} minutes"
-    return told if cache.automatic else f"{told}; up to {cache.breakpoints} marks say where"
+        text += f", for {cache.ttl_s / 60:g} minutes"
+    return text if cache.automatic else f"{text}; up to {cache.breakpoints} marks say where"
 
 
-def _sequence_told(rules: SequenceRules) -> str:
-    """What the wire format asks of the order of messages, and Windlass keeps to."""
-    told = (
+def _sequence_text(rules: SequenceRules) -> str:
+    """What the wire format demands of the order of messages."""
+    demands = (
         (rules.first_user, "the first message is the user's"),
         (rules.alternate, "roles alternate"),
         (rules.results_together, "all results of a turn follow its calls at once"),
@@ -173,4 +190,4 @@ def _sequence_told(rules: SequenceRules) -> str:
         (rules.text_results, "results are text"),
         (rules.signed_calls, "what a model signed goes back to it as it was"),
     )
-    return "; ".join(text for holds, text in told if holds)
+    return "; ".join(text for holds, text in demands if holds)

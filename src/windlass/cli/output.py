@@ -1,24 +1,95 @@
-"""Printing: tables and JSON on standard output, progress and errors on standard error."""
+"""What the command line prints: texts, tables and JSON, and what reaches the terminal at all.
+
+A terminal acts on no text, whoever wrote it: `main` puts `Escaping` around both standard streams,
+and the consoles escape what they print and add colours of their own afterwards.
+
+Only `out` and `progress` print while a command runs. Libraries, tools and the processes that they
+start print, warn and log too, from Python and from C; one such line would break the output of
+`--json`, so it goes to a file.
+"""
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
+import io
 import json
+import os
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.terminal import escaped, escaped_json
+from windlass.errors import WindlassError
 from windlass.messages import Message, to_dict
 
+# ---- escaping -----------------------------------------------------------------------
+
+_ACTING: Final = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for newline and tab
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # marks that turn the order of characters
+    "\u2028\u2029"  # ends of lines for some, not for others
+    "\ufff9-\ufffb"  # hide what stands between them
+    "\ud800-\udfff"  # halves of characters, as in names of files that are not UTF-8
+    "]"
+)
+
+
+def escaped(text: str) -> str:
+    r"""The text with what a terminal acts on written out: `\x1b`, `\u202e`."""
+    return _ACTING.sub(_python, text)
+
+
+def escaped_json(text: str) -> str:
+    """JSON that says the same, with what a terminal acts on written out.
+
+    Such characters stand in texts only, where JSON has its own way to write them.
+    """
+    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _python(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - one byte
+
+
+class Escaping:
+    """A stream that writes to the one beneath it, escaped; all else is that one's."""
+
+    buffer = None  # whoever writes bytes would get past it
+
+    def __init__(self, beneath: TextIO) -> None:
+        self.rich_proxied_file = beneath  # where consoles of rich write, colours and all
+
+    def write(self, text: str) -> int:
+        """Write the text, escaped."""
+        self.rich_proxied_file.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write the lines, escaped."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+# ---- printing -----------------------------------------------------------------------
+
 # A pipe has no width: its tables are as wide as they need to be.
-_WIDE = None if sys.stdout.isatty() else 200
+_WIDE = None if sys.stdout is not None and sys.stdout.isatty() else 200
 
 
 class Screen(Console):
@@ -37,8 +108,8 @@ class Screen(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print texts, escaped, and tables."""
-        told = (escaped(each) if isinstance(each, str) else each for each in objects)
-        super().print(*told, **options)
+        parts = (escaped(each) if isinstance(each, str) else each for each in objects)
+        super().print(*parts, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -124,7 +195,7 @@ def print_table(
 
 
 def note(text: str) -> None:
-    """Tell something beside what was asked for."""
+    """Print a note on standard error."""
     progress.print(f"note: {text}")
 
 
@@ -147,3 +218,131 @@ def shorten(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}... [{len(text) - limit:,} more characters]"
+
+
+# ---- streams ------------------------------------------------------------------------
+
+_RESTORED: Final[set[int]] = set()
+"""Streams that lead to the terminal again because a command is over."""
+
+
+@contextmanager
+def own_streams() -> Iterator[None]:
+    """Let only `out` and `progress` reach standard output and standard error.
+
+    What anything else wrote there is in a file afterwards, which a line on `progress` names.
+    """
+    log = _log_file()
+    begin = os.fstat(log.fileno()).st_size
+    with ExitStack() as undo:
+        undo.callback(_name_log, begin)
+        _divert(out, "stdout", 1, log, undo)
+        _divert(progress, "stderr", 2, log, undo)
+        yield
+
+
+@cache
+def _log_file() -> TextIO:
+    """Where the others write. Open to the end of the process: loggers keep what they print to."""
+    lenient: Any = {"encoding": "utf-8", "errors": "backslashreplace", "buffering": 1}
+    log: TextIO
+    try:
+        log = tempfile.TemporaryFile("a+", **lenient)  # noqa: SIM115
+    except OSError:  # no folder for such files: it is lost, and nothing else
+        log = Path(os.devnull).open("a+", **lenient)  # noqa: SIM115
+    return log
+
+
+@atexit.register  # before `silence_streams`, and so after it when the process ends
+def _close() -> None:
+    if _log_file.cache_info().currsize:
+        _log_file().close()
+
+
+def _divert(console: Console, name: str, number: int, log: TextIO, undo: ExitStack) -> None:
+    stream: TextIO = getattr(sys, name)
+    own = stream
+    if _is_at(stream, number):
+        stream.flush()
+        if stream.isatty():
+            console.width = console.width  # it is asked of the streams that now lead elsewhere
+        own = _Own(
+            os.fdopen(os.dup(number), "wb"),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.isatty(),
+        )
+        undo.callback(_restore, number, os.dup(number))
+        undo.callback(own.close)
+        os.dup2(log.fileno(), number)
+    console.file = own
+    setattr(sys, name, log)
+    undo.callback(setattr, console, "file", None)  # that is: where `sys` says, from then on
+    undo.callback(setattr, sys, name, stream)
+
+
+class _Own(io.TextIOWrapper):
+    """The terminal or a pipe. Raises WindlassError where what is printed cannot be written."""
+
+    def write(self, text: str, /) -> int:
+        with _write_errors():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _write_errors():
+            super().flush()
+
+    def close(self) -> None:
+        with _write_errors():
+            super().close()
+
+
+@contextmanager
+def _write_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # who read it went away
+        raise
+    except OSError as error:
+        raise WindlassError(f"the output could not be written: {error.strerror}") from error
+
+
+def _is_at(stream: TextIO, number: int) -> bool:
+    try:
+        return stream.fileno() == number
+    except (OSError, ValueError):  # a test's, or a notebook's, that is no file of the system
+        return False
+
+
+def _restore(number: int, back: int) -> None:
+    os.dup2(back, number)
+    os.close(back)
+    _RESTORED.add(number)
+
+
+@atexit.register
+def silence_streams() -> None:
+    """Let nothing reach the terminal any more: when a process ends, libraries print, too."""
+    while _RESTORED:
+        number = _RESTORED.pop()
+        try:
+            (sys.stdout if number == 1 else sys.stderr).flush()
+        except (OSError, ValueError):  # a full disk, a closed pipe: the interpreter tells of it
+            continue
+        os.dup2(_log_file().fileno(), number)
+
+
+def _name_log(begin: int) -> None:
+    """Name the file with what others wrote from `begin` on, where they did."""
+    log = _log_file()
+    log.flush()
+    if progress.quiet or os.fstat(log.fileno()).st_size == begin:
+        return
+    try:
+        number, name = tempfile.mkstemp(prefix="windlass-", suffix=".log")
+    except OSError:
+        return
+    with os.fdopen(number, "wb") as kept:
+        log.buffer.seek(begin)
+        shutil.copyfileobj(log.buffer, kept)
+    progress.print(f"note: what tools and libraries printed is in {name}", style="dim")

@@ -25,8 +25,8 @@ from windlass.engine.events import (
 )
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
-_TOLD = 20
-"""Lines that tell of the inputs of a reduce, about."""
+_INPUT_LINES = 20
+"""About so many lines show the inputs of a reduce."""
 
 
 class Progress:
@@ -48,8 +48,8 @@ class Progress:
         match event:
             case SessionStarted(session, cascade, models):
                 self.session_id = session
-                told = at_places(models, self._addresses)
-                self._line(f"cascade {cascade}; models that will see content: {told}")
+                names = at_places(models, self._addresses)
+                self._line(f"cascade {cascade}; models that will see content: {names}")
                 self._line(f"session {session}", "dim")
             case PhaseStarted(phase, index, total, context):
                 self._line(f"\n[{index}/{total}] {phase}  ({context.rstrip('.')})", "bold")
@@ -74,8 +74,8 @@ class Progress:
             case ToolEnded(_, name, error, summary, pictures):
                 shown = f" [picture {'; '.join(pictures)}]" if pictures else ""
                 failed = "failed: " if error else ""
-                told = f"  tool {name}: {failed}{shorten(summary, 160)}{shown}"
-                self._line(told, "red" if error else "yellow")
+                line = f"  tool {name}: {failed}{shorten(summary, 160)}{shown}"
+                self._line(line, "red" if error else "yellow")
             case Validated(_, attempt, valid, reason):
                 verdict = "accepted" if valid else f"refused: {shorten(reason, 200)}"
                 self._line(f"  attempt {attempt} {verdict}", "green" if valid else "red")
@@ -92,7 +92,7 @@ class Progress:
                     f"  waiting {seconds:.0f} s: {shorten(because, 200)}{next_try}", "magenta"
                 )
             case InputEnded(phase, _, name, done, total):
-                if done % max(1, total // _TOLD) == 0 or done == total:
+                if done % max(1, total // _INPUT_LINES) == 0 or done == total:
                     self._line(f"  {phase}: {done:,} of {total:,} inputs ({name})", "green")
             case PhaseEnded(_, status, _):
                 self._line(f"  {status}", "green" if status == "completed" else "magenta")

@@ -2,44 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import environ
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from windlass.cli.look import open_marked
-from windlass.cli.output import out, print_json, print_table
-from windlass.cli.run import print_costs
-from windlass.report.costs import session_cost
+import typer
+
+from windlass.caching.rates import rate, table_date
+from windlass.cli.options import AsJson, Session, Store, open_marked, read_settings
+from windlass.cli.output import money, out, print_json, print_table
+from windlass.report.costs import SessionCost, session_cost
 from windlass.report.prefix import Prefix, prefix_of
-from windlass.settings import Settings
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 
 
-def report_command(session: str, store: str | None, *, prefix: bool, as_json: bool) -> None:
+def report_command(
+    session: Session,
+    *,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
+    ] = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
     """Print what a session cost; with `prefix` what each call shares with the one before it."""
-    settings = Settings.read({"store": store}, environ, Path.cwd())
-    keeper = open_marked(settings)
-    try:
+    settings = read_settings(store)
+    with open_marked(settings) as keeper:
         costs = None if prefix else session_cost(keeper, session, settings.price_as)
         prefixes = prefix_of(keeper, session) if prefix else ()
-    finally:
-        keeper.close()
     if as_json:
-        print_json(prefixes if prefix else costs)
-    elif costs is not None:
+        print_json(prefixes if costs is None else costs)
+    elif costs is None:
+        _print_prefixes(session, prefixes)
+    else:
         print_costs(costs)
         out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
         out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+
+
+def print_costs(costs: SessionCost) -> None:
+    """Print what each phase sent, beside what a snowball would have."""
+    money_columns = ["cost", "snowball's cost"]
+    if costs.billed:
+        money_columns = ["billed", "simulated", "snowball, simulated"]
+    print_table(
+        "",
+        [
+            "phase",
+            "calls",
+            "tokens sent",
+            "reported cached",
+            "snowball would send",
+            "out",
+            *money_columns,
+        ],
+        [
+            [
+                line.phase,
+                str(line.calls),
+                f"{line.tokens_in:,}",
+                f"{line.tokens_cached:,}",
+                f"{line.snowball:,}",
+                f"{line.tokens_out:,}",
+                money(line.dollars),
+                *([money(line.simulated_dollars)] if costs.billed else []),
+                money(line.snowball_dollars),
+            ]
+            for line in [*costs.phases, costs.total]
+        ],
+        right=range(1, 6 + len(money_columns)),
+    )
+    if costs.billed:
+        out.print(
+            "billed: the usage that was reported, at its price; simulated: these messages, and a"
+            " snowball's, by our count and with the model's prompt cache"
+            f"\n{price_text(costs.priced_as)} ({table_date()})"
+        )
     else:
-        _print(session, prefixes)
+        models = ", ".join(dict.fromkeys(costs.priced_as.values()))
+        out.print(
+            f"costs are what {models} would bill for these messages, pictures included and"
+            f" its prompt cache counted ({table_date()})"
+        )
+    if windows := costs.windows:
+        out.print(
+            f"windows: saved {money(windows['saved'])} beside the same calls without them,"
+            f" {money(windows['spent'])} spent on texts for them: net {money(windows['net'])}"
+        )
+    if (search := costs.search) is not None:
+        out.print(
+            f"beside them, searches of the web by {search.model}: {search.searches:,} searches,"
+            f" {search.tokens_in:,} tokens sent, {search.tokens_out:,} out, {money(search.dollars)}"
+        )
 
 
-def _print(session: str, prefixes: Sequence[Prefix]) -> None:
-    print_table("", _COLUMNS, [_row(one) for one in prefixes], right=range(2, 6), whole=[1, 6])
-    later = [one for one in prefixes if one.call > 1]
-    sent, shared = sum(one.sent for one in later), sum(one.shared for one in later)
-    reported = sum(one.reported for one in later)
+def price_text(names: Mapping[str, str]) -> str:
+    """Whose prices hold for each model: `local/smollm2 at the prices of openai/gpt-4o`."""
+    lines: list[str] = []
+    for model, name in names.items():
+        if rate(name) is None:
+            lines.append(f"{name} has no price")
+        elif model == name:
+            lines.append(f"{model} at its own prices")
+        else:
+            lines.append(f"{model} at the prices of {name}")
+    return "; ".join(lines)
+
+
+def _print_prefixes(session: str, prefixes: Sequence[Prefix]) -> None:
+    print_table("", _COLUMNS, [_row(each) for each in prefixes], right=range(2, 6), whole=[1, 6])
+    later = [each for each in prefixes if each.call > 1]
+    sent, shared = sum(each.sent for each in later), sum(each.shared for each in later)
+    reported = sum(each.reported for each in later)
     if sent:
         out.print(
             f"\nafter the first call: {shared / sent:.1%} of {sent:,} tokens stand as in the call"
@@ -48,18 +122,18 @@ def _print(session: str, prefixes: Sequence[Prefix]) -> None:
     out.print(f"what a call saw: windlass show {session} --call 1")
 
 
-def _row(one: Prefix) -> list[str]:
+def _row(prefix: Prefix) -> list[str]:
     place = "-"
-    if one.broken_by:
-        place = "tools" if one.message is None else f"message {one.message}"
-        place += f", character {one.character}" if one.character is not None else ""
+    if prefix.broken_by:
+        place = "tools" if prefix.message is None else f"message {prefix.message}"
+        place += f", character {prefix.character}" if prefix.character is not None else ""
     return [
-        str(one.call),
-        f"{one.phase or '-'}:{one.turn or 0}",
-        f"{one.sent:,}",
-        f"{one.shared:,}",
-        "-" if one.predicted is None else f"{one.predicted:,}",
-        f"{one.reported:,}",
+        str(prefix.call),
+        f"{prefix.phase or '-'}:{prefix.turn or 0}",
+        f"{prefix.sent:,}",
+        f"{prefix.shared:,}",
+        "-" if prefix.predicted is None else f"{prefix.predicted:,}",
+        f"{prefix.reported:,}",
         place,
-        one.broken_by or "-",
+        prefix.broken_by or "-",
     ]

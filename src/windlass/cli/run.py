@@ -1,30 +1,189 @@
-"""The command `run`: input, progress, the table at the end, and the dry run."""
+"""`windlass run` and `windlass evaluate`: input, progress, the tables at the end, the dry run."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import environ
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias, TypedDict
 
-from windlass.api import check_models, load_cascade, open_store, prepare
-from windlass.api import run as run_cascade
-from windlass.caching.rates import override, rate
+import typer
+
+from windlass.api import check_models, evaluate, load_cascade, open_store, prepare, run
+from windlass.caching.rates import override
 from windlass.cascade.source import TOO_DEEP, read_yaml
-from windlass.cli.look import open_marked
-from windlass.cli.output import money, out, plain, print_json, print_table, progress, shorten
+from windlass.cli.ending import finish
+from windlass.cli.options import AsJson, Store, Trust, open_marked
+from windlass.cli.output import money, note, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
-from windlass.cli.trusting import settings_to_run, tell_unchecked, unchecked, without_untrusted
-from windlass.cli.waiting import finish, wait_for
+from windlass.cli.report import price_text, print_costs
+from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, without_untrusted
+from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
-from windlass.errors import UsageError
+from windlass.errors import Interrupted, UsageError, WindlassError
 from windlass.providers.at_hand import Providers
-from windlass.report.costs import SessionCost, session_cost
-from windlass.report.forecast import Forecast, forecast_cost
+from windlass.report.costs import session_cost, task_costs
 from windlass.settings import Settings
 from windlass.trust import is_trusted
+
+_PARTIAL = 20
+"""Partial results that are listed where a task failed; `--json` has all."""
+
+Input: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."),
+]
+Model: TypeAlias = Annotated[
+    str | None, typer.Option("--model", "-m", help="provider/model for every call.")
+]
+Root: TypeAlias = Annotated[
+    str | None, typer.Option(help="The only folder that tools and inputs may touch (default: .).")
+]
+SearchFolder: TypeAlias = Annotated[
+    str | None, typer.Option(help="The folder of texts that the tool web_search looks in.")
+]
+SessionName: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--session", help="A name for the session (default: made of the time)."),
+]
+Auto: TypeAlias = Annotated[
+    bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
+]
+
+
+class _Flags(TypedDict):
+    """The flags that are settings, and that both ways to run take."""
+
+    model: str | None
+    store: str | None
+    root: str | None
+    search_folder: str | None
+
+
+def run_command(
+    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+    *,
+    given: Input = None,
+    model: Model = None,
+    store: Store = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    session: SessionName = None,
+    price_as: Annotated[
+        str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Send nothing: show the first request and the largest cost."
+        ),
+    ] = False,
+    auto: Auto = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run, print the output and the table, and raise what stopped the run."""
+    values = read_input(given or ())
+    flags = _Flags(model=model, store=store, root=root, search_folder=search_folder)
+    if dry_run:
+        priced = {**flags, "price_as": price_as}
+        _dry_run(cascade, values, priced, auto=auto, trust=trust, as_json=as_json)
+        return
+    settings = settings_to_run({**flags, "price_as": price_as}, trusted=trust)
+    watcher = _watcher(settings, as_json=as_json)
+    work = run(
+        cascade, values, **flags, on_event=watcher, session_id=session, auto=auto, trust=trust
+    )
+    _finish(work, watcher, settings, lambda result: _print_run(result, settings, as_json=as_json))
+
+
+def evaluate_command(
+    task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
+    *,
+    given: Input = None,
+    context: Annotated[
+        Path | None, typer.Option(help="A text file: the context that the task inherits.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="A session to take up again; what is finished is kept.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
+    ] = "local",
+    model: Model = None,
+    store: Store = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    session: SessionName = None,
+    auto: Auto = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run or resume, print the output and the table, and raise what stopped the run."""
+    values = read_input(given or ())
+    flags = _Flags(model=model, store=store, root=root, search_folder=search_folder)
+    settings = settings_to_run(flags, trusted=trust)
+    watcher = _watcher(settings, as_json=as_json)
+    work = evaluate(
+        task,
+        values,
+        context="" if context is None else _context(context),
+        resume=resume,
+        engine=engine,
+        **flags,
+        on_event=watcher,
+        session_id=session,
+        auto=auto,
+        trust=trust,
+    )
+    _finish(
+        work,
+        watcher,
+        settings,
+        lambda result: _print_task(result, settings, as_json=as_json),
+        on_interrupt="; what was finished is kept: windlass evaluate --resume {}",
+    )
+
+
+def _watcher(settings: Settings, *, as_json: bool) -> Progress:
+    progress.quiet = progress.quiet or as_json
+    return Progress(progress, settings.addresses())
+
+
+def _finish(
+    work: Coroutine[Any, Any, Result],
+    watcher: Progress,
+    settings: Settings,
+    show: Callable[[Result], None],
+    *,
+    on_interrupt: str = "",
+) -> None:
+    """Wait for a run, show its result, and raise what stopped it, with its session.
+
+    After a signal Interrupted says `on_interrupt` too, with the session in place of `{}`.
+    """
+    try:
+        result = finish(work)
+    except WindlassError as error:
+        error.session_id = watcher.session_id
+        if isinstance(error, Interrupted) and error.session_id:
+            error.args = (f"{error}{on_interrupt.format(error.session_id)}",)
+        raise
+    finally:
+        watcher.end_text()
+    try:
+        with override(settings.prices):
+            show(result)
+    except BrokenPipeError:
+        if result.error is None:
+            raise
+    if result.error is not None:
+        raise result.error
+
+
+# ---- input --------------------------------------------------------------------------
 
 
 def read_input(given: Sequence[str]) -> dict[str, Any]:
@@ -90,141 +249,91 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def run_command(
-    cascade: Path,
-    given: Sequence[str],
-    flags: Mapping[str, Any],
-    *,
-    session: str | None,
-    auto: bool,
-    trust: bool,
-    as_json: bool,
-) -> None:
-    """Run, print the output and the table, and raise what stopped the run."""
-    values = read_input(given)
-    settings = settings_to_run(flags, trusted=trust)
-    watcher = Progress(progress, settings.addresses())
-    if as_json:
-        progress.quiet = True
-    work = run_cascade(
-        cascade,
-        values,
-        model=flags.get("model"),
-        store=flags.get("store"),
-        root=settings.root,
-        search_folder=settings.search_folder,
-        on_event=watcher,
-        session_id=session,
-        auto=auto,
-        trust=trust,
-    )
-    result = wait_for(work, watcher)
+def _context(path: Path) -> str:
     try:
-        with override(settings.prices):
-            _print_result(result, settings, as_json=as_json)
-    except BrokenPipeError:
-        if result.error is None:
-            raise
-    if result.error is not None:
-        raise result.error
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--context {str(path)!r} cannot be read as text: {error}") from error
 
 
-def _print_result(result: Result, settings: Settings, *, as_json: bool) -> None:
-    keeper = open_marked(settings)
-    try:
+# ---- results ------------------------------------------------------------------------
+
+
+def _print_run(result: Result, settings: Settings, *, as_json: bool) -> None:
+    with open_marked(settings) as keeper:
         costs = session_cost(keeper, result.session_id, settings.price_as)
-    finally:
-        keeper.close()
     if as_json:
         print_json({**plain(result), "phases": costs})
         return
-    if result.output:
-        out.print()
-        out.print(shorten(result.output, 4_000), markup=False)
+    _print_output(result)
     out.print()
     print_costs(costs)
     out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
 
 
-def print_costs(costs: SessionCost) -> None:
-    """Print what each phase sent, beside what a snowball would have."""
-    from windlass.caching.rates import table_date
-
-    money_columns = ["cost", "snowball's cost"]
-    if costs.billed:
-        money_columns = ["billed", "simulated", "snowball, simulated"]
+def _print_task(result: Result, settings: Settings, *, as_json: bool) -> None:
+    with open_marked(settings) as keeper:
+        lines, total = task_costs(keeper, result.session_id, settings.price_as)
+    if as_json:
+        print_json({**plain(result), "tasks": lines})
+        return
+    _print_output(result)
+    _print_partial(result.notes.get("partialResults", ()))
+    out.print()
     print_table(
         "",
-        [
-            "phase",
-            "calls",
-            "tokens sent",
-            "reported cached",
-            "snowball would send",
-            "out",
-            *money_columns,
-        ],
+        ["task", "runs", "calls", "tokens sent", "reported cached", "out", "cost"],
         [
             [
-                line.phase,
-                str(line.calls),
+                line.task,
+                f"{line.runs:,}",
+                f"{line.calls:,}",
                 f"{line.tokens_in:,}",
                 f"{line.tokens_cached:,}",
-                f"{line.snowball:,}",
                 f"{line.tokens_out:,}",
                 money(line.dollars),
-                *([money(line.simulated_dollars)] if costs.billed else []),
-                money(line.snowball_dollars),
             ]
-            for line in [*costs.phases, costs.total]
+            for line in [*lines, total]
         ],
-        right=range(1, 6 + len(money_columns)),
+        right=range(1, 7),
     )
-    if costs.billed:
-        out.print(
-            "billed: the usage that was reported, at its price; simulated: these messages, and a"
-            " snowball's, by our count and with the model's prompt cache"
-            f"\n{_priced(costs.priced_as)} ({table_date()})"
-        )
-    else:
-        told = ", ".join(dict.fromkeys(costs.priced_as.values()))
-        out.print(
-            f"costs are what {told} would bill for these messages, pictures included and"
-            f" its prompt cache counted ({table_date()})"
-        )
-    if windows := costs.windows:
-        out.print(
-            f"windows: saved {money(windows['saved'])} beside the same calls without them,"
-            f" {money(windows['spent'])} spent on texts for them: net {money(windows['net'])}"
-        )
-    if (search := costs.search) is not None:
-        out.print(
-            f"beside them, searches of the web by {search.model}: {search.searches:,} searches,"
-            f" {search.tokens_in:,} tokens sent, {search.tokens_out:,} out, {money(search.dollars)}"
-        )
+    out.print(f"calls of a free model are priced as {settings.price_as}")
+    if result.error is not None:
+        out.print(f"\ngo on from there: windlass evaluate --resume {result.session_id}")
+    out.print(f"\nwhy each call saw what it saw: windlass explain {result.session_id} 1")
 
 
-def _priced(names: Mapping[str, str]) -> str:
-    """At whose prices each model is told: `local/smollm2 at those of openai/gpt-4o`."""
-    told: list[str] = []
-    for model, name in names.items():
-        if rate(name) is None:
-            told.append(f"{name} has no price")
-        elif model == name:
-            told.append(f"{model} at its own prices")
-        else:
-            told.append(f"{model} at the prices of {name}")
-    return "; ".join(told)
+def _print_output(result: Result) -> None:
+    if result.output:
+        out.print()
+        out.print(shorten(result.output, 4_000))
+
+
+def _print_partial(results: Sequence[Mapping[str, Any]]) -> None:
+    if not results:
+        return
+    out.print(f"\nfinished before it failed ({len(results):,}):")
+    for result in results[:_PARTIAL]:
+        name = result.get("step") or result.get("input")
+        output = json.dumps(shorten(str(result["output"]), 160), ensure_ascii=False)
+        out.print(f"  {result['index']} {name}: {output}")
+    if len(results) > _PARTIAL:
+        out.print(f"  and {len(results) - _PARTIAL:,} more (--json prints all)")
+
+
+# ---- dry run ------------------------------------------------------------------------
 
 
 def _warn(text: str) -> None:
-    told = text if text.startswith("warning: ") else f"note: {text}"
-    progress.print(told, markup=False)
+    if text.startswith("warning: "):
+        progress.print(text)
+    else:
+        note(text)
 
 
-def dry_run_command(
+def _dry_run(
     cascade: Path,
-    given: Sequence[str],
+    values: Mapping[str, Any],
     flags: Mapping[str, Any],
     *,
     auto: bool,
@@ -233,10 +342,9 @@ def dry_run_command(
 ) -> None:
     """Show the first request, its tokens and price, and the largest possible cost.
 
-    Nothing that the folder holds is run or started unless the user trusts it: what is left out
-    of the request for that is told.
+    Nothing that the folder holds is run or started unless the user trusts it; a note lists what
+    the request lacks for that.
     """
-    values = read_input(given)
     settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd(), trust=trust)
@@ -249,25 +357,23 @@ def dry_run_command(
             loaded = without_untrusted(loaded, registry, settings)
         providers = Providers({}, settings, warn=_warn, keys=None)
         check_models(loaded, settings, providers.resolve)
-        keeper = open_store(scratch)
         try:
-            run = prepare(
-                loaded,
-                values,
-                registry=registry,
-                settings=settings,
-                keeper=keeper,
-                resolve=providers.resolve,
-            )
-            with override(settings.prices):
-                forecast = finish(forecast_cost(run, settings.price_as))
+            with open_store(scratch) as keeper, override(settings.prices):
+                prepared = prepare(
+                    loaded,
+                    values,
+                    registry=registry,
+                    settings=settings,
+                    keeper=keeper,
+                    resolve=providers.resolve,
+                )
+                forecast = finish(forecast_cost(prepared, settings.price_as))
         finally:
-            keeper.close()
             finish(providers.close())
     if as_json:
         print_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})})
         return
-    tell_unchecked(left_out)
+    print_unchecked(left_out)
     with override(settings.prices):
         _print_forecast(forecast, settings.addresses())
 
@@ -280,12 +386,12 @@ def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
     )
     for message in forecast.messages:
         out.print(f"\n{message.role}:", style="bold")
-        out.print(shorten(message.text, 2_000), markup=False)
+        out.print(shorten(message.text, 2_000))
     if forecast.tools:
         out.print(f"\ntools: {', '.join(forecast.tools)}")
     out.print(
         f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)}, if every"
-        f" call filled its window\nprices: {_priced(forecast.priced_as)}"
+        f" call filled its window\nprices: {price_text(forecast.priced_as)}"
     )
     if forecast.search is not None:
         out.print(f"not counted there: searches of the web by {forecast.search}")

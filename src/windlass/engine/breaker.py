@@ -19,10 +19,8 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.engine.events import Noted
 from windlass.engine.state import Run
-from windlass.history.base import NodeType, Outcome
+from windlass.history.base import SAVINGS, NodeType, Outcome
 
-KEY: Final = "windows"
-"""Of the details of a session's outcome: what its windows saved and cost."""
 LEAST: Final = 3
 """Sessions with windows without which nothing is switched off: one may be chance."""
 _TOLERANCE: Final = 1e-6
@@ -54,7 +52,7 @@ class Tripped:
 
 def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
-    told = [one.details.get(KEY) if one else None for one in endings[:sessions]]
+    told = [one.details.get(SAVINGS) if one else None for one in endings[:sessions]]
     if _earns(told):
         return None
     lost = -sum(map(_net, filter(None, told)))
@@ -104,4 +102,4 @@ def told_of_windows(run: Run) -> dict[str, object]:
     if not net.calls:
         return {}
     told = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}
-    return {KEY: {**told, "needed": net.needed}}
+    return {SAVINGS: {**told, "needed": net.needed}}

@@ -16,7 +16,7 @@ from windlass.engine.result import Result
 from windlass.engine.state import Run
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
-from windlass.tools.mcp import Declared, Servers
+from windlass.tools.mcp import Servers
 
 
 async def run_cascade(run: Run) -> Result:
@@ -98,13 +98,7 @@ def needed_servers(run: Run) -> Servers:
     named = servers_named(run.cascade, elsewhere)
     if ({*named} - {*own}) & {*run.settings.untrusted_servers()}:
         run.settings.check_trust("mcp_servers")
-    return Servers(
-        [
-            Declared(name, tuple(said.command), said.env, said.url or "", said.headers)
-            for name in named
-            for said in (declared[name],)
-        ]
-    )
+    return Servers({name: declared[name] for name in named})
 
 
 async def add_server_tools(run: Run, servers: Servers) -> None:

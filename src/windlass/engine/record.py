@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from windlass.history.base import Batch, Keeper, NodeType, Row
+from windlass.history.base import BORN, Batch, Keeper, NodeType, Row
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
-
-BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
-"""Rows that are said in a session: what a snowball carries on. System prompts and
-injected copies are made anew for each phase."""
 
 
 class Recorder:

@@ -35,6 +35,14 @@ class NodeType(StrEnum):
     ERROR = "error"
 
 
+BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
+"""Rows that are said in a session: what a snowball carries on. System prompts and
+injected copies are made anew for each phase."""
+
+SAVINGS: Final = "windows"
+"""Of the details of a session's outcome: what its windows saved and cost."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row to append. `trace_id` is unique; `parent_id` the trace it came out of.

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.engine.record import BORN
-from windlass.engine.windows import FOLDED
-from windlass.history.base import EditRecord, Keeper, NodeType, Row, StoredRow
+from windlass.history.base import BORN, EditRecord, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
 from windlass.report.show import CallView, Seen, view_call, view_session
-from windlass.window.blocks import BECAUSE
 from windlass.window.options import Policy
 from windlass.window.originals import reference
 
@@ -27,7 +24,7 @@ Action: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MessageDecision:
     """What became of one message at a call.
 
     `action`: shown as it was said, so and with a block of injectors at its end, shortened,
@@ -65,7 +62,7 @@ class Explanation:
 
     session_id: str
     call: CallView
-    decisions: tuple[Decision, ...]
+    decisions: tuple[MessageDecision, ...]
     selection: Mapping[str, Any] = field(default_factory=dict[str, Any])
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -78,15 +75,18 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
     rows = list(keeper.rows(session_id))
     trace = keeper.calls(session_id)[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
-    beside = (stored.row for stored in rows[at:] if stored.row.parent_id == trace)
-    chosen = (row.metadata for row in beside if row.node_type == NodeType.CONTEXT_SELECTION)
-    selection = next(chosen, {})
-    # Edits that were decided after the call do not tell of it.
+    selections = (
+        stored.row.metadata
+        for stored in rows[at:]
+        if stored.row.parent_id == trace and stored.row.node_type == NodeType.CONTEXT_SELECTION
+    )
+    selection = next(selections, {})
+    # Edits that were decided after the call did not shape it.
     edits = keeper.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
         str(stored.row.metadata["text"])
         for stored in rows[:at]
-        if stored.row.phase in (None, call.phase) and _is_told(stored.row)
+        if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
     names = {one.message_id: one.name for one in called_out(rows[:at])}
     if OPERATORS in keeper.start(session_id).cascade:
@@ -104,7 +104,7 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
         decisions=decisions,
         selection=selection,
         differs=_differing(selection),
-        planner=_planned(call, decisions),
+        planner=_plan(call, decisions),
         notes=(*notes, *(f"assumed: {one}" for one in call.details.get("assumed", ()))),
     )
 
@@ -118,7 +118,7 @@ def _is_in(stored: StoredRow, call: CallView) -> bool:
     return any(one.message_id == stored.id for one in call.seen)
 
 
-_TOLD = (
+_NOTED = (
     "breaker",
     "switched_off",
     "replan",
@@ -133,11 +133,11 @@ _TOLD = (
 """The decisions, by their kind, that tell why a window is as it is."""
 
 
-def _is_told(row: Row) -> bool:
+def _is_note(row: Row) -> bool:
     """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
     if row.node_type == NodeType.CONTEXT_SELECTION:
         return row.metadata.get("selection_type") == "inter_phase"
-    return row.node_type == NodeType.DECISION and row.metadata.get("kind") in _TOLD
+    return row.node_type == NodeType.DECISION and row.metadata.get("kind") in _NOTED
 
 
 def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -148,65 +148,70 @@ def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 
-def _planned(call: CallView, decisions: Sequence[Decision]) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = call.details.get("planner", {})
-    if not told:
+def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, Any]:
+    plan: Mapping[str, Any] = call.details.get("planner", {})
+    if not plan:
         return {}
-    ids = (one.message_id for one in decisions)
-    row = next((n for n, ident in enumerate(ids) if ident == told.get("message_id")), None)
-    return {**told, "row": row}
+    ids = [decision.message_id for decision in decisions]
+    first = plan.get("message_id")
+    return {**plan, "row": ids.index(first) if first in ids else None}
 
 
 def _decisions(
     call: CallView, before: list[StoredRow], edits: Mapping[str, EditRecord]
-) -> Iterator[Decision]:
-    seen = {one.message_id: one for one in call.seen}
+) -> Iterator[MessageDecision]:
+    window = {seen.message_id: seen for seen in call.seen}
     for stored in before:
         message = stored.row.message
         if stored.id is None or message is None:
             continue
-        one = seen.get(stored.id)
-        if one is not None:
-            edit = edits.get(stored.id) if one.because else None
-            yield _shown(one, message, edit, brought_in=stored.row.node_type not in _OWN)
+        seen = window.get(stored.id)
+        if seen is not None:
+            edit = edits.get(stored.id) if seen.because else None
+            yield _shown(seen, message, edit, brought_in=stored.row.node_type not in _ORIGINALS)
         elif stored.row.node_type in BORN:
             yield _hidden(stored, stored.id, message, edits.get(stored.id))
 
 
-_OWN = BORN | {NodeType.SYSTEM}
-"""What is no copy of something that was said."""
+_ORIGINALS = BORN | {NodeType.SYSTEM}
+"""Rows that are no copies of other messages."""
 
 
-def _shown(one: Seen, original: Message, edit: EditRecord | None, *, brought_in: bool) -> Decision:
-    action: Action = "shortened" if one.because else "brought in" if brought_in else "shown"
-    if one.because == BECAUSE:
+def _shown(
+    seen: Seen, original: Message, edit: EditRecord | None, *, brought_in: bool
+) -> MessageDecision:
+    action: Action = "brought in" if brought_in else "shown"
+    if seen.edit is not None:
+        action = "shortened"
+    elif seen.has_block:
         action = "with a block"
-    return Decision(
-        message_id=one.message_id,
-        role=one.role,
-        phase=one.phase,
-        turn=one.turn,
+    return MessageDecision(
+        message_id=seen.message_id,
+        role=seen.role,
+        phase=seen.phase,
+        turn=seen.turn,
         action=action,
-        because=one.because,
-        reason=edit.reason if edit is not None else one.reason,
+        because=seen.because,
+        reason=edit.reason if edit is not None else seen.reason,
         chars_before=original.chars,
-        chars_after=one.message.chars,
-        tokens=one.tokens,
+        chars_after=seen.message.chars,
+        tokens=seen.tokens,
         reference=reference(original),
     )
 
 
 def _hidden(
     stored: StoredRow, message_id: str, message: Message, edit: EditRecord | None
-) -> Decision:
+) -> MessageDecision:
     action: Action = "not shown"
     because, reason = None, "the phase's context does not include it"
     if edit is not None and edit.kind == "drop":
         because, reason = edit.because, edit.reason
-        action = "folded" if FOLDED in reason else "not shown"
+        # What is pruned is shown nowhere; any other edit drops a message into the text of another.
+        action = "not shown" if because == "prune" else "folded"
     elif not message.parts and not message.tool_calls:
         reason = "it says nothing, and no provider takes that back"
-    return Decision(
+    return MessageDecision(
         message_id=message_id,
         role=message.role,
         phase=stored.row.phase,

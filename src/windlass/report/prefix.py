@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.history.base import Keeper
 from windlass.messages import Message, Text
 from windlass.report.show import CallView, Seen, view_session
-from windlass.window.blocks import BECAUSE
 
 _SHOWN = 40
 
@@ -49,54 +48,65 @@ def prefix_of(keeper: Keeper, session_id: str) -> tuple[Prefix, ...]:
 
 
 def _prefix(call: CallView, before: CallView | None) -> Prefix:
-    told: Mapping[str, Any] = call.details.get("prefix", {})
+    prefix: Mapping[str, Any] = call.details.get("prefix", {})
     cache: Mapping[str, Any] = call.details.get("cache", {})
-    place, where, injector, why = _broken(call, before, told.get("broken_by"))
+    broken = _Break()
+    if before is not None and prefix.get("broken_by") is not None:
+        find = _tools_break if prefix["broken_by"] == "tools" else _message_break
+        broken = find(call, before)
     return Prefix(
         call=call.number,
         phase=call.phase,
         turn=call.turn,
         sent=call.sent_tokens,
-        shared=int(told.get("shared_tokens", 0)),
+        shared=int(prefix.get("shared_tokens", 0)),
         predicted=cache.get("expected"),
         reported=call.tokens_cached,
-        message=place,
-        character=where,
-        injector=injector,
-        broken_by=why,
+        message=broken.message,
+        character=broken.character,
+        injector=broken.injector,
+        broken_by=broken.reason,
     )
 
 
-def _broken(
-    call: CallView, before: CallView | None, by: str | None
-) -> tuple[int | None, int | None, str | None, str]:
-    if before is None or by is None:
-        return None, None, None, ""
-    if by == "tools":
-        mine, theirs = call.tools, before.tools
-        changed = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
-        named = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
-        return None, None, None, f"other tools{named}"
-    at = int(by.removeprefix("message "))
-    if at >= len(call.seen):
-        return at, None, None, f"the call before had {len(before.seen) - at} messages more"
+class _Break(NamedTuple):
+    """Where a request first differs from the one before, and why; as in `Prefix`."""
+
+    message: int | None = None
+    character: int | None = None
+    injector: str | None = None
+    reason: str = ""
+
+
+def _tools_break(call: CallView, before: CallView) -> _Break:
+    mine, theirs = call.tools, before.tools
+    changed = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
+    names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
+    return _Break(reason=f"other tools{names}")
+
+
+def _message_break(call: CallView, before: CallView) -> _Break:
+    pairs = enumerate(zip(call.seen, before.seen, strict=False))
+    at = next((at for at, (now, was) in pairs if now.message.key != was.message.key), None)
+    if at is None:
+        missing = len(before.seen) - len(call.seen)
+        return _Break(len(call.seen), reason=f"the call before had {missing} messages more")
     now, was = call.seen[at], before.seen[at]
-    where = _first_difference(now.message, was.message)
-    injector = _injector_at(call, at, now.message, where) or _injector_at(
-        before, at, was.message, where
+    character = _first_difference(now.message, was.message)
+    injector = _injector_at(call, at, now.message, character) or _injector_at(
+        before, at, was.message, character
     )
-    return at, where, injector, _why(now, was, where, injector)
+    return _Break(at, character, injector, _reason(now, was, character, injector))
 
 
-def _why(now: Seen, was: Seen, where: int, injector: str | None) -> str:
-    text = now.message.text[where : where + _SHOWN]
+def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:
+    text = now.message.text[character : character + _SHOWN]
     shown = f" ({' '.join(text.split())!r})" if text.strip() else ""
     if now.message_id != was.message_id and not now.message.is_system:
         return f"another message stands there: {now.reason}"
-    because = (now.because or "").removesuffix(BECAUSE).rstrip(", ")
-    if because and because != (was.because or "").removesuffix(BECAUSE).rstrip(", "):
-        return f"it was edited: {because}"
-    if was.because and was.because.endswith(BECAUSE) and not now.because:
+    if now.edit and now.edit != was.edit:
+        return f"it was edited: {now.edit}"
+    if was.has_block and not now.because:
         return "the block at its end was taken away"
     if injector is not None:
         return f"the block of {injector} is another one{shown}"
@@ -108,22 +118,22 @@ def _first_difference(now: Message, was: Message) -> int:
     mine, theirs = now.text, was.text
     if now.role != was.role or mine == theirs:
         return 0
-    same = (at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
-    return next(same, min(len(mine), len(theirs)))
+    pairs = enumerate(zip(mine, theirs, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
 
 
-def _injector_at(call: CallView, at: int, message: Message, where: int) -> str | None:
+def _injector_at(call: CallView, at: int, message: Message, character: int) -> str | None:
     """The injector whose block holds a character of a message."""
     blocks: Sequence[Mapping[str, Any]] = (call.details.get("injectors") or {}).get("blocks", ())
-    here = [one for one in blocks if one.get("message") == at]
+    here = [block for block in blocks if block.get("message") == at]
     start = 0
     for number, part in enumerate(message.parts):
         if not isinstance(part, Text):
             continue
         end = start + len(part.text)
-        if start <= where <= end:
-            found = [one["injector"] for one in here if one.get("part") == number]
-            if found:
-                return " or ".join(found)
+        if start <= character <= end:
+            names = [block["injector"] for block in here if block.get("part") == number]
+            if names:
+                return " or ".join(names)
         start = end + 1
     return None

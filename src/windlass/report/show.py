@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.engine.record import BORN
 from windlass.errors import UsageError
-from windlass.history.base import CallRecord, Keeper, StoredRow
+from windlass.history.base import BORN, CallRecord, Keeper, StoredRow
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.messages import Message
+from windlass.window.blocks import BECAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,17 @@ class Seen:
     because: str | None = None
     original: Message | None = None
     callout: str | None = None
+
+    @property
+    def edit(self) -> str | None:
+        """The name of the edit that changed the message; None where only a block was added."""
+        names = [name for name in (self.because or "").split(", ") if name != BECAUSE]
+        return ", ".join(names) or None
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a block of injectors stands at the end of the message."""
+        return BECAUSE in (self.because or "").split(", ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +114,10 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     by_trace = {stored.row.trace_id: stored for stored in rows}
     callouts = called_out(rows)
     names = {one.message_id: one.name for one in callouts}
-    said = _Said(rows)
+    history = _History(rows)
     calls = tuple(
         _call_view(
-            keeper, number, call, by_trace[call.trace_id], said=said, by_id=by_id, names=names
+            keeper, number, call, by_trace[call.trace_id], history=history, by_id=by_id, names=names
         )
         for number, call in enumerate(keeper.calls(session_id), start=1)
     )
@@ -133,28 +144,33 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
 _NUMBERS: Final = re.compile(r"\[[\d-]+\]")
 
 
-class _Said:
-    """What was said in a session, counted by phase as it goes on; inner tasks together.
+def without_numbers(phase: str) -> str:
+    """A phase's name without the numbers of inputs: inner tasks of a reduce share it."""
+    return _NUMBERS.sub("[]", phase)
+
+
+class _History:
+    """The messages of a session, counted by phase as it goes on; inner tasks together.
 
     Counted once for all calls, because a reduce has ten thousand of them.
     """
 
     def __init__(self, rows: list[StoredRow]) -> None:
-        self._said = [
-            (stored.seq, stored.id, _NUMBERS.sub("[]", stored.row.phase or "-"))
+        self._messages = [
+            (stored.seq, stored.id, without_numbers(stored.row.phase or "-"))
             for stored in rows
             if stored.row.node_type in BORN
         ]
-        self._places = {id_: (seq, phase) for seq, id_, phase in self._said}
+        self._places = {id_: (seq, phase) for seq, id_, phase in self._messages}
         self._at = 0
         self._totals = Counter[str]()
 
     def hidden(self, before: int, visible: Collection[str]) -> dict[str, int]:
         """How many messages of each phase stand before row `before` and are not visible."""
-        if self._at and self._said[self._at - 1][0] >= before:
+        if self._at and self._messages[self._at - 1][0] >= before:
             self._at, self._totals = 0, Counter()
-        while self._at < len(self._said) and self._said[self._at][0] < before:
-            self._totals[self._said[self._at][2]] += 1
+        while self._at < len(self._messages) and self._messages[self._at][0] < before:
+            self._totals[self._messages[self._at][2]] += 1
             self._at += 1
         left = self._totals.copy()
         for id_ in visible:
@@ -191,7 +207,7 @@ def _call_view(
     call: CallRecord,
     stored: StoredRow,
     *,
-    said: _Said,
+    history: _History,
     by_id: Mapping[str, StoredRow],
     names: Mapping[str, str],
 ) -> CallView:
@@ -220,7 +236,6 @@ def _call_view(
             )
         )
     visible = {shown.message_id for shown in call.shown}
-    hidden = said.hidden(stored.seq, visible)
     return CallView(
         number=number,
         node_type=row.node_type,
@@ -238,16 +253,16 @@ def _call_view(
         tools=tuple(tool["function"]["name"] for tool in call.tools),
         seen=tuple(seen),
         reply=row.message or Message("assistant"),
-        hidden=hidden,
+        hidden=history.hidden(stored.seq, visible),
         details=call.details,
     )
 
 
 def _note_text(stored: StoredRow) -> str:
-    told = stored.row.metadata
-    if "text" in told:
-        return str(told["text"])
-    if "valid" in told:
-        verdict = "accepted" if told["valid"] else f"refused: {told['validation_reason']}"
-        return f"attempt {told['attempt']} {verdict}"
-    return ", ".join(f"{key}: {value}" for key, value in told.items())
+    metadata = stored.row.metadata
+    if "text" in metadata:
+        return str(metadata["text"])
+    if "valid" in metadata:
+        verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
+        return f"attempt {metadata['attempt']} {verdict}"
+    return ", ".join(f"{key}: {value}" for key, value in metadata.items())

@@ -69,65 +69,65 @@ def create_chart(
         y_label: The name of the y axis; the column's name if left out.
     """
     raw = kind in ("scatter", "histogram")
-    found = series(context, file, x, y, summed=not raw)
+    data = series(context, file, x, y, summed=not raw)
     if kind == "histogram":
-        found = found._replace(ys=found.ys[:1])
+        data = data._replace(ys=data.ys[:1])
     elif kind == "pie":
-        found = _slices(found)
+        data = _slices(data)
     elif kind == "bar":
-        found = _largest(found)
-    names = ", ".join(column.name for column in found.ys)
+        data = _largest(data)
+    names = ", ".join(column.name for column in data.ys)
     if kind == "histogram":
         words = _Words(title or f"Distribution of {names}", x_label or names, y_label or "rows")
     else:
         words = _Words(
-            title or f"{names} by {found.x.name}", x_label or found.x.name, y_label or names
+            title or f"{names} by {data.x.name}", x_label or data.x.name, y_label or names
         )
     words = _Words(*(_printable(each) for each in words))
-    image = picture(_draw(kind, found, words), name=f"{_slug(words.title)}.png")
-    return ToolOutput(_figures(kind, found, words.title, image.describe()), (image,))
+    image = picture(_draw(kind, data, words), name=f"{_slug(words.title)}.png")
+    return ToolOutput(_figures(kind, data, words.title, image.describe()), (image,))
 
 
-def _slices(found: Series) -> Series:
+def _slices(data: Series) -> Series:
     """One column, without parts of nothing, the smallest parts as one."""
-    column = found.ys[0]
-    parts = [(x, y) for x, y in zip(found.labels, column.values, strict=True) if y]
+    column = data.ys[0]
+    parts = [(x, y) for x, y in zip(data.labels, column.values, strict=True) if y]
     if not parts or any(y < 0 for _, y in parts):
         raise ToolError(f"a pie needs positive numbers; {column.name!r} has none or some below 0")
-    notes = list(found.notes)
+    notes = list(data.notes)
     if len(parts) > _MAX_SLICES:
         parts.sort(key=lambda part: -part[1])
         rest = parts[_MAX_SLICES - 1 :]
         parts = [*parts[: _MAX_SLICES - 1], ("other", sum(y for _, y in rest))]
         notes.append(f"the {len(rest)} smallest parts are drawn as 'other'")
     return Series(
-        Column(found.x.name, "text", [x for x, _ in parts]),
+        Column(data.x.name, "text", [x for x, _ in parts]),
         [column._replace(values=[y for _, y in parts])],
-        found.origin,
+        data.origin,
         notes,
     )
 
 
-def _largest(found: Series) -> Series:
+def _largest(data: Series) -> Series:
     """A bar for every date; of many names only the largest, or none could be read."""
-    count = len(found.x.values)
-    if found.x.kind != "text" or count <= _MAX_BARS:
-        return found
-    first = found.ys[0].values
+    count = len(data.x.values)
+    if data.x.kind != "text" or count <= _MAX_BARS:
+        return data
+    first = data.ys[0].values
     ranked = sorted(range(count), key=lambda at: -(first[at] or 0))[:_MAX_BARS]
     note = f"the {_MAX_BARS} largest of {count} are drawn"
     return Series(
-        found.x._replace(values=[found.x.values[at] for at in ranked]),
-        [column._replace(values=[column.values[at] for at in ranked]) for column in found.ys],
-        found.origin,
-        [*found.notes, note],
+        data.x._replace(values=[data.x.values[at] for at in ranked]),
+        [column._replace(values=[column.values[at] for at in ranked]) for column in data.ys],
+        data.origin,
+        [*data.notes, note],
     )
 
 
 # ---- drawing ------------------------------------------------------------------------
 
 
-def _draw(kind: ChartKind, found: Series, words: _Words) -> bytes:
+def _draw(kind: ChartKind, data: Series, words: _Words) -> bytes:
     """The PNG; equal input gives equal bytes, because it carries neither time nor version."""
     try:
         with logging_unchanged("matplotlib"):
@@ -147,34 +147,34 @@ def _draw(kind: ChartKind, found: Series, words: _Words) -> bytes:
         axes = figure.add_subplot()
         axes.set_title("\n".join(textwrap.wrap(words.title, 70)[:3]))
         if kind == "pie":
-            labels = [_printable(each) for each in found.labels]
-            axes.pie(found.ys[0].values, labels=labels, autopct="%.0f%%", startangle=90)
+            labels = [_printable(each) for each in data.labels]
+            axes.pie(data.ys[0].values, labels=labels, autopct="%.0f%%", startangle=90)
         else:
-            _plot(axes, kind, found)
+            _plot(axes, kind, data)
             axes.set_xlabel(words.x_label)
             axes.set_ylabel(words.y_label)
             axes.grid(axis="y", alpha=0.3)
             axes.set_axisbelow(True)
-            if len(found.ys) > 1:
+            if len(data.ys) > 1:
                 axes.legend()
         figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
 
-def _plot(axes: Any, kind: ChartKind, found: Series) -> None:
+def _plot(axes: Any, kind: ChartKind, data: Series) -> None:
     if kind == "histogram":
-        values = [value for value in found.ys[0].values if value is not None]
+        values = [value for value in data.ys[0].values if value is not None]
         axes.hist(values, bins=_bins(len(values)), edgecolor="white")
         return
-    places = _places(axes, kind, found)
+    places = _places(axes, kind, data)
     missing = float("nan")
-    for at, column in enumerate(found.ys):
+    for at, column in enumerate(data.ys):
         heights = [missing if value is None else value for value in column.values]
         name = _printable(column.name)
         match kind:
             case "bar":
-                width = 0.8 / len(found.ys)
-                shift = (at - (len(found.ys) - 1) / 2) * width
+                width = 0.8 / len(data.ys)
+                shift = (at - (len(data.ys) - 1) / 2) * width
                 axes.bar([place + shift for place in places], heights, width, label=name)
             case "area":
                 axes.fill_between(places, heights, alpha=0.4, label=name)
@@ -186,14 +186,14 @@ def _plot(axes: Any, kind: ChartKind, found: Series) -> None:
                 axes.plot(places, heights, marker=marker, markersize=4, label=name)
 
 
-def _places(axes: Any, kind: ChartKind, found: Series) -> list[Any]:
+def _places(axes: Any, kind: ChartKind, data: Series) -> list[Any]:
     """Where the points stand: on the axis of dates or numbers, else one after the other."""
-    if kind != "bar" and found.x.kind != "text":
-        return found.x.values
-    labels = [_printable(each) for each in found.labels]
+    if kind != "bar" and data.x.kind != "text":
+        return data.x.values
+    labels = [_printable(each) for each in data.labels]
     known: dict[str, int] = {}
     places = [known.setdefault(each, len(known)) for each in labels]
-    step = 1 if found.x.kind == "text" and len(known) <= _MAX_BARS else -(-len(known) // _MAX_TICKS)
+    step = 1 if data.x.kind == "text" and len(known) <= _MAX_BARS else -(-len(known) // _MAX_TICKS)
     shown = list(known)[::step]
     slanted = sum(len(each) for each in shown) > 70  # noqa: PLR2004 - characters in 800 pixels
     axes.set_xticks(
@@ -223,22 +223,22 @@ def _slug(title: str) -> str:
 # ---- words --------------------------------------------------------------------------
 
 
-def _figures(kind: ChartKind, found: Series, title: str, image: str) -> str:
+def _figures(kind: ChartKind, data: Series, title: str, image: str) -> str:
     """What the picture shows, for a model that cannot see it."""
-    labels = found.labels
+    labels = data.labels
     shown = title.replace(r"\$", "$")
     form = kind if kind == "histogram" else f"{kind} chart"
     lines = [f"Drew the {form} {shown!r}: {image}."]
     count = len(labels)
     extent = f"{count} points" if count > 1 else "1 point"
-    if found.x.kind != "text" and kind != "histogram":
+    if data.x.kind != "text" and kind != "histogram":
         # The points of a scatter chart stand in the order of the rows.
-        ranked = sorted(range(count), key=lambda at: order(found.x.values[at]))
+        ranked = sorted(range(count), key=lambda at: order(data.x.values[at]))
         extent += f" from {labels[ranked[0]]} to {labels[ranked[-1]]}"
-    across = "" if kind == "histogram" else f", x = {found.x.name}"
-    lines.append(f"Data: {found.origin}{across}, {extent}.")
-    lines += [_facts(column, labels, by_x=kind != "histogram") for column in found.ys]
-    lines += [f"Note: {note}." for note in found.notes]
+    across = "" if kind == "histogram" else f", x = {data.x.name}"
+    lines.append(f"Data: {data.origin}{across}, {extent}.")
+    lines += [_facts(column, labels, by_x=kind != "histogram") for column in data.ys]
+    lines += [f"Note: {note}." for note in data.notes]
     return "\n".join(lines)
 
 
@@ -251,14 +251,14 @@ def _facts(column: Column, labels: list[str], *, by_x: bool) -> str:
     least, most = min(pairs, key=lambda pair: pair[1]), max(pairs, key=lambda pair: pair[1])
     total = sum(value for _, value in pairs)
 
-    def told(pair: tuple[str, float]) -> str:
+    def text(pair: tuple[str, float]) -> str:
         return f"{number(pair[1])} ({pair[0]})" if by_x else number(pair[1])
 
     head = (
-        f"{column.name}: min {told(least)}, max {told(most)}, "
+        f"{column.name}: min {text(least)}, max {text(most)}, "
         f"mean {number(total / len(pairs))}, sum {number(total)}."
     )
     if len(pairs) <= _LISTED:
-        return f"{head} Values: {', '.join(map(told, pairs))}."
+        return f"{head} Values: {', '.join(map(text, pairs))}."
     first, last = pairs[:_EDGES], pairs[-_EDGES:]
-    return f"{head} First: {', '.join(map(told, first))}. Last: {', '.join(map(told, last))}."
+    return f"{head} First: {', '.join(map(text, first))}. Last: {', '.join(map(text, last))}."

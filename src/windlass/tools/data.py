@@ -46,7 +46,7 @@ _SQLITE: Final = frozenset({".sqlite", ".sqlite3", ".db"})
 _COPIES: Final = "_copies"
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """A table that a query may name.
 
     `name` is what SQL calls it (empty where several files share the name), `label` its
@@ -77,9 +77,9 @@ class Table(NamedTuple):
     origin: str
 
 
-def sources(context: ToolContext) -> list[Source]:
+def sources(context: ToolContext) -> list[DataSource]:
     """Every table of the allowed folder, shallow files first."""
-    found: list[Source] = []
+    tables: list[DataSource] = []
     for path in sorted(paths.walk(context.root, MAX_FILES), key=lambda each: len(each.parts)):
         # DuckDB judges a link by what it leads to.
         label, file, stem = paths.shown(context, path), path.resolve(), _identifier(path.stem)
@@ -87,31 +87,32 @@ def sources(context: ToolContext) -> list[Source]:
         if not paths.may_read(context, file):
             continue
         if suffix in _READERS:
-            found.append(Source(stem, label, file))
+            tables.append(DataSource(stem, label, file))
         elif suffix in _SQLITE:
-            found += [
-                Source(f"{stem}_{_identifier(table)}", f"{label}:{table}", file, table)
+            tables += [
+                DataSource(f"{stem}_{_identifier(table)}", f"{label}:{table}", file, table)
                 for table in _sqlite_tables(file)
             ]
-    names = [each.name.casefold() for each in found]
+    names = [each.name.casefold() for each in tables]
     return [
-        each if names.count(each.name.casefold()) == 1 else each._replace(name="") for each in found
+        each if names.count(each.name.casefold()) == 1 else each._replace(name="")
+        for each in tables
     ]
 
 
-def known(found: Sequence[Source]) -> str:
+def known_tables(tables: Sequence[DataSource]) -> str:
     """The closing words of a message: which tables there are."""
-    if not found:
+    if not tables:
         return "the allowed folder holds no CSV, Parquet, JSON or SQLite file"
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return "tables: " + ", ".join(str(each) for each in found[:_LISTED]) + more
+    more = f" and {len(tables) - _LISTED} more" if len(tables) > _LISTED else ""
+    return "tables: " + ", ".join(str(each) for each in tables[:_LISTED]) + more
 
 
 def read(context: ToolContext, file: str) -> Table:
     """The whole table of a data file; `shop.sqlite:orders` names a table of an SQLite file."""
-    found = sources(context)
-    source = _pick(context, file, found)
-    with engine(found, [source], source.label, context.cancellation) as (connection, unreadable):
+    tables = sources(context)
+    source = _pick(context, file, tables)
+    with connect(tables, [source], source.label, context.cancellation) as (connection, unreadable):
         if unreadable:
             raise ToolError(unreadable[0])
         try:
@@ -126,9 +127,9 @@ def read(context: ToolContext, file: str) -> Table:
     return Table(columns, rows, source.label)
 
 
-def _pick(context: ToolContext, file: str, found: Sequence[Source]) -> Source:
-    wanted = file.strip().removeprefix("./")
-    spellings: tuple[Callable[[Source], str], ...] = (
+def _pick(context: ToolContext, file: str, tables: Sequence[DataSource]) -> DataSource:
+    name = file.strip().removeprefix("./")
+    spellings: tuple[Callable[[DataSource], str], ...] = (
         lambda each: each.label,
         lambda each: each.name,
         lambda each: f"{each.schema}.{each.table}",
@@ -137,18 +138,18 @@ def _pick(context: ToolContext, file: str, found: Sequence[Source]) -> Source:
         lambda each: each.label.partition(":")[0],
     )
     for spelled in spellings:
-        fitting = [each for each in found if spelled(each) == wanted]
+        fitting = [each for each in tables if spelled(each) == name]
         if len(fitting) == 1:
             return fitting[0]
-    if ":" not in wanted:
+    if ":" not in name:
         # An absolute path may name a table; any other path is refused in its own words.
-        label = paths.shown(context, paths.to_read(context, wanted))
-        if label != wanted:
-            return _pick(context, label, found)
-    raise ToolError(f"{file!r} names no table, or several; {known(found)}")
+        label = paths.shown(context, paths.to_read(context, name))
+        if label != name:
+            return _pick(context, label, tables)
+    raise ToolError(f"{file!r} names no table, or several; {known_tables(tables)}")
 
 
-class Engine(NamedTuple):
+class LockedConnection(NamedTuple):
     """A locked connection, and for each source that could not be read its reason."""
 
     connection: DuckDBPyConnection
@@ -156,13 +157,16 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def engine(
-    found: Sequence[Source], wanted: Sequence[Source], text: str, cancellation: Cancellation
-) -> Iterator[Engine]:
-    """A DuckDB connection that holds the `wanted` sources and can reach nothing else.
+def connect(
+    tables: Sequence[DataSource],
+    needed: Sequence[DataSource],
+    text: str,
+    cancellation: Cancellation,
+) -> Iterator[LockedConnection]:
+    """A DuckDB connection that holds the `needed` sources and can reach nothing else.
 
     Sources have their names as views, and their paths where `text` spells them. Files
-    of `found` may also be named by absolute path. What it does is interrupted by `cancellation`.
+    of `tables` may also be named by absolute path. What it does is interrupted by `cancellation`.
     """
     duckdb = _duckdb()
     settings = {
@@ -181,21 +185,21 @@ def engine(
     ):
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"CREATE SCHEMA {_COPIES}")
-        for source in wanted:
+        for source in needed:
             try:
                 _add(connection, source, text, cancellation)
             except (duckdb.Error, sqlite3.Error, OverflowError) as problem:
                 # Told only when the query fails: it may mean another table.
                 unreadable.append(f"{source.label!r} cannot be read: {first_line(problem)}")
-        allowed = ", ".join(_literal(str(each.file)) for each in found if not each.table)
+        allowed = ", ".join(_literal(str(each.file)) for each in tables if not each.table)
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield Engine(connection, unreadable)
+        yield LockedConnection(connection, unreadable)
 
 
 def _add(
-    connection: DuckDBPyConnection, source: Source, text: str, cancellation: Cancellation
+    connection: DuckDBPyConnection, source: DataSource, text: str, cancellation: Cancellation
 ) -> None:
     spelled = [each for each in (source.label, f"./{source.label}") if each in text]
     views = [quoted(name) for name in (source.name, *spelled) if name]
@@ -269,7 +273,7 @@ def _sqlite_tables(file: Path) -> list[str]:
         return []  # `.db` is also the ending of files that are no SQLite
 
 
-def _copy_in(connection: DuckDBPyConnection, source: Source, cancellation: Cancellation) -> str:
+def _copy_in(connection: DuckDBPyConnection, source: DataSource, cancellation: Cancellation) -> str:
     """Copy one SQLite table into DuckDB, by way of a file: bound rows take 100 times as long."""
     import tempfile
 

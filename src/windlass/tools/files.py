@@ -46,10 +46,10 @@ def read_file(
     except OSError as problem:
         raise ToolError(f"cannot read {path!r}: {problem.strerror}") from problem
     try:
-        found = dataclasses.replace(picture(data), name=real.name)
+        image = dataclasses.replace(picture(data), name=real.name)
     except ValueError:
         return ToolOutput(_lines(_text(data, path), path, start_line, end_line))
-    return ToolOutput(f"picture {found.describe()}", (found,))
+    return ToolOutput(f"picture {image.describe()}", (image,))
 
 
 def _text(data: bytes, path: str) -> str:

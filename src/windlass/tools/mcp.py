@@ -14,14 +14,14 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from windlass.errors import ServerError, ToolError, UsageError
 from windlass.imports import logging_unchanged
 from windlass.messages import Picture, ToolSpec, clean_text
+from windlass.parts import McpServer
 from windlass.pictures import picture
 from windlass.redaction import HIDDEN, credentials, redacted
 from windlass.tools.base import Tool, ToolOutput
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "pip install 'windlass[mcp]'"
 START_S: Final = 60.0
-"""Seconds a server may take until it has told its tools; some are downloaded first."""
+"""Seconds a server may take until it has listed its tools; some are downloaded first."""
 
 STOP_S: Final = 10.0
 """Seconds a server is waited for at the end. The SDK asks it to go, then kills it."""
@@ -46,33 +46,19 @@ _SHORTEST_SECRET: Final = 4
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A server as it is declared: a command to run, or the URL of one that runs.
-
-    Values of `env` and `headers` may name environment variables as `${NAME}`.
-    """
-
-    name: str
-    command: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 class Servers:
-    """The MCP servers of one run: `start` answers their tools, `stop` ends them all.
+    """The MCP servers of one run, by name: `start` answers their tools, `stop` ends them all.
 
     Raises UsageError at once where the SDK, a command or a variable is missing.
     """
 
     def __init__(
-        self, declared: Sequence[Declared], environ: Mapping[str, str] | None = None
+        self, servers: Mapping[str, McpServer], environ: Mapping[str, str] | None = None
     ) -> None:
-        if declared:
+        if servers:
             _check_installed()
-        known = os.environ if environ is None else environ
-        self._servers = [_Server(each, known) for each in declared]
+        variables = os.environ if environ is None else environ
+        self._servers = [_Server(name, server, variables) for name, server in servers.items()]
 
     async def start(self) -> tuple[Tool, ...]:
         """Start all servers together; their tools. Raises ServerError where one does not start."""
@@ -91,16 +77,17 @@ class Servers:
 class _Server:
     """One server: its task, its client while it runs, and what must not be shown of it."""
 
-    def __init__(self, declared: Declared, environ: Mapping[str, str]) -> None:
-        self.name = declared.name
-        self.declared = declared
+    def __init__(self, name: str, server: McpServer, environ: Mapping[str, str]) -> None:
+        self.name = name
+        self._command = tuple(server.command)
+        self._url = server.url or ""
         self._secrets: dict[str, str] = {}
-        self._env = self._filled(declared.env, environ)
-        self._headers = self._filled(declared.headers, environ)
+        self._env = self._filled(server.env, environ)
+        self._headers = self._filled(server.headers, environ)
         # Behind the variables: what one of them holds is called by its name.
-        self._written = credentials(declared.command, declared.url)
-        if declared.command:
-            program = declared.command[0]
+        self._written = credentials(self._command, self._url)
+        if self._command:
+            program = self._command[0]
             where = self._env.get("PATH", environ.get("PATH"))
             if shutil.which(program, path=where) is None:
                 program = redacted(program)
@@ -111,13 +98,13 @@ class _Server:
         self._task: asyncio.Task[None] | None = None
         self._tools: asyncio.Future[list[Tool]]
         self._stop: asyncio.Event
-        self._said: TextIO | None = None
+        self._log: TextIO | None = None
 
     def _filled(self, values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
         """The values with their variables put in; each variable is a secret from then on."""
 
-        def value_of(found: re.Match[str]) -> str:
-            name = found[1]
+        def value_of(match: re.Match[str]) -> str:
+            name = match[1]
             if name not in environ:
                 raise UsageError(
                     f"the MCP server {self.name!r} needs the environment variable {name!r}, "
@@ -135,18 +122,18 @@ class _Server:
         self._task = asyncio.create_task(self._live(), name=f"MCP server {self.name}")
 
     async def ready(self) -> list[Tool]:
-        """The server's tools, once it has told them."""
+        """The server's tools, once it has listed them."""
         assert self._task is not None, "open comes first"
         either: set[asyncio.Future[Any]] = {self._task, self._tools}
         done, _ = await asyncio.wait(either, timeout=START_S, return_when=asyncio.FIRST_COMPLETED)
         if self._tools.done():
             return self._tools.result()
         problem = self._task.exception() if self._task in done else None
-        reason = _told(problem) if done else f"it did not answer within {START_S:g} s"
+        reason = _reason(problem) if done else f"it did not answer within {START_S:g} s"
         last = self._last_words()
         ending = f"; the last it said: {last}" if last else ""
-        told = f"the MCP server {self.name!r} did not start: {reason}{ending}"
-        raise ServerError(redacted(self._hide(told))) from problem
+        text = f"the MCP server {self.name!r} did not start: {reason}{ending}"
+        raise ServerError(redacted(self._hide(text))) from problem
 
     async def close(self) -> None:
         """Ask the server to stop and wait until it has."""
@@ -161,13 +148,13 @@ class _Server:
             await asyncio.wait(late, timeout=STOP_S)
         if self._task.done() and not self._task.cancelled():
             self._task.exception()  # looked at: what a server does while it goes is its own matter
-        if self._said is not None:
-            self._said.close()
+        if self._log is not None:
+            self._log.close()
 
     async def _live(self) -> None:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(await self._client(stack))
-            self._tools.set_result(await self._told_tools(client))
+            self._tools.set_result(await self._list_tools(client))
             await self._stop.wait()
 
     async def _client(self, stack: AsyncExitStack) -> Client:
@@ -176,31 +163,31 @@ class _Server:
         from mcp.client.stdio import stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
-        if self.declared.command:
+        if self._command:
             # A server's own words would run through the progress on the terminal.
-            self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - `close` does
-            return Client(stdio_client(self._parameters(), self._said))
+            self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - `close` does
+            return Client(stdio_client(self._parameters(), self._log))
         patience = httpx2.Timeout(_CONNECT_S, read=_READ_S)
         http = httpx2.AsyncClient(headers=self._headers, timeout=patience)
         await stack.enter_async_context(http)
-        return Client(streamable_http_client(self.declared.url, http_client=http))
+        return Client(streamable_http_client(self._url, http_client=http))
 
     def _parameters(self) -> StdioServerParameters:
         from mcp.client.stdio import StdioServerParameters
 
-        program, *arguments = self.declared.command
+        program, *arguments = self._command
         return StdioServerParameters(command=program, args=arguments, env=self._env)
 
-    async def _told_tools(self, client: Client) -> list[Tool]:
-        found: list[Tool] = []
+    async def _list_tools(self, client: Client) -> list[Tool]:
+        tools: list[Tool] = []
         cursor: str | None = None
         for _ in range(_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += [self._tool(client, each) for each in page.tools]
+            tools += [self._tool(client, each) for each in page.tools]
             cursor = page.next_cursor
             if not cursor:
                 break
-        return found
+        return tools
 
     def _tool(self, client: Client, described: Described) -> Tool:
         from mcp import MCPError
@@ -216,8 +203,8 @@ class _Server:
             except MCPError as problem:
                 if problem.code == CONNECTION_CLOSED:
                     raise ToolError(gone) from problem
-                told = f"the MCP server {self.name!r} answered with an error: {problem.message}"
-                raise ToolError(redacted(self._hide(told))) from problem
+                text = f"the MCP server {self.name!r} answered with an error: {problem.message}"
+                raise ToolError(redacted(self._hide(text))) from problem
             output = to_output(answer, described.name)
             return ToolOutput(self._hide(output.text), output.pictures, output.error)
 
@@ -242,10 +229,10 @@ class _Server:
         return text
 
     def _last_words(self) -> str:
-        if self._said is None:
+        if self._log is None:
             return ""
-        self._said.seek(0)
-        lines = [line.strip() for line in self._said if line.strip()]
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log if line.strip()]
         return lines[-1][:500] if lines else ""
 
 
@@ -257,7 +244,7 @@ def _check_installed() -> None:
         raise UsageError(f"tools of MCP servers need the package mcp: {INSTALL}") from problem
 
 
-def _told(problem: BaseException | None) -> str:
+def _reason(problem: BaseException | None) -> str:
     """The innermost reason; task groups wrap what happened in them."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
@@ -303,9 +290,9 @@ def _add_bytes(
 ) -> None:
     try:
         decoded = base64.b64decode(data, validate=True)
-        found = picture(decoded, name=f"{name}.{media_type.rpartition('/')[2]}")
+        image = picture(decoded, name=f"{name}.{media_type.rpartition('/')[2]}")
     except ValueError:
         texts.append(f"({name}: {media_type}, {len(data) * 3 // 4} bytes, not shown)")
         return
-    texts.append(f"picture {found.describe()}")
-    pictures.append(found)
+    texts.append(f"picture {image.describe()}")
+    pictures.append(image)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from itertools import pairwise
+from statistics import fmean, linear_regression
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
@@ -59,21 +60,21 @@ def forecast(
     """
     if not 1 <= periods <= _MAX_PERIODS:
         raise ToolError(f"periods must be 1 to {_MAX_PERIODS}, not {periods}")
-    found = series(context, file, x, y)
-    if found.x.kind == "text":
-        raise ToolError(f"a forecast needs dates or numbers as x; {found.x.name!r} is text")
-    column = found.ys[0]
+    data = series(context, file, x, y)
+    if data.x.kind == "text":
+        raise ToolError(f"a forecast needs dates or numbers as x; {data.x.name!r} is text")
+    column = data.ys[0]
     kept = [at for at, value in enumerate(column.values) if value is not None]
     values = [column.values[at] for at in kept]
     if len(values) < _MIN_POINTS:
         raise ToolError(f"a forecast needs at least {_MIN_POINTS} points, there are {len(values)}")
-    rhythm = _rhythm([found.x.values[at] for at in kept])
+    rhythm = _rhythm([data.x.values[at] for at in kept])
     held = min(max(periods, rhythm.season, 3), len(values) // 4 or 1)
     trials = _trials(values, held, rhythm.season)
     best = min(trials, key=lambda trial: trial.error)
-    names = _next(found, rhythm, periods)
+    names = _next(data, rhythm, periods)
     coming = list(zip(names, best.method(values, periods), strict=True))
-    return _told(found, values, trials=trials, best=best, held=held, coming=coming)
+    return _report(data, values, trials=trials, best=best, held=held, coming=coming)
 
 
 # ---- methods ------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def last_value(values: Sequence[float], ahead: int) -> list[float]:
 
 def linear_trend(values: Sequence[float], ahead: int) -> list[float]:
     """The least-squares line through all values, continued."""
-    level, slope = _line(values)
+    slope, level = linear_regression(range(len(values)), values)
     return [level + slope * (len(values) + step) for step in range(ahead)]
 
 
@@ -108,26 +109,13 @@ def seasonal_trend(season: int) -> Method:
     def method(values: Sequence[float], ahead: int) -> list[float]:
         start = len(values) % season
         whole = values[start:]
-        level, slope = _line(whole)
+        slope, level = linear_regression(range(len(whole)), whole)
         distances = [value - level - slope * at for at, value in enumerate(whole)]
-        offsets = [_mean(distances[place::season]) for place in range(season)]
+        offsets = [fmean(distances[place::season]) for place in range(season)]
         places = range(len(whole), len(whole) + ahead)
         return [level + slope * at + offsets[at % season] for at in places]
 
     return method
-
-
-def _line(values: Sequence[float]) -> tuple[float, float]:
-    """Level at the first place and slope of the least-squares line."""
-    middle = (len(values) - 1) / 2
-    mean = _mean(values)
-    spread = sum((at - middle) ** 2 for at in range(len(values)))
-    slope = sum((at - middle) * (value - mean) for at, value in enumerate(values)) / (spread or 1)
-    return mean - slope * middle, slope
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _trials(values: Sequence[float], held: int, season: int) -> list[_Trial]:
@@ -140,7 +128,7 @@ def _trials(values: Sequence[float], held: int, season: int) -> list[_Trial]:
         _Trial(
             name,
             method,
-            _mean([abs(a - b) for a, b in zip(method(known, held), hidden, strict=True)]),
+            fmean([abs(a - b) for a, b in zip(method(known, held), hidden, strict=True)]),
         )
         for name, method in methods
     ]
@@ -164,9 +152,9 @@ def _rhythm(xs: Sequence[Any]) -> _Rhythm:
     return _Rhythm()
 
 
-def _next(found: Series, rhythm: _Rhythm, periods: int) -> list[str]:
+def _next(data: Series, rhythm: _Rhythm, periods: int) -> list[str]:
     """The x of the coming points, in the form of the known ones."""
-    xs = list(found.x.values)
+    xs = list(data.x.values)
     last, known = xs[-1], len(xs)
     for step in range(1, periods + 1):
         if rhythm.months:
@@ -174,18 +162,18 @@ def _next(found: Series, rhythm: _Rhythm, periods: int) -> list[str]:
             xs.append(last.replace(year=last.year + month // 12, month=month % 12 + 1))
         elif rhythm.days:
             xs.append(last + timedelta(days=rhythm.days * step))
-        elif found.x.kind == "number" and known > 1:
+        elif data.x.kind == "number" and known > 1:
             xs.append(last + (xs[known - 1] - xs[known - 2]) * step)
         else:
             return [f"+{at}" for at in range(1, periods + 1)]
-    return found._replace(x=found.x._replace(values=xs)).labels[known:]
+    return data._replace(x=data.x._replace(values=xs)).labels[known:]
 
 
 # ---- words --------------------------------------------------------------------------
 
 
-def _told(
-    found: Series,
+def _report(
+    data: Series,
     values: Sequence[float],
     *,
     trials: Sequence[_Trial],
@@ -193,12 +181,12 @@ def _told(
     held: int,
     coming: Sequence[tuple[str, float]],
 ) -> str:
-    labels = found.labels
-    size = _mean([abs(value) for value in values[-held:]])
+    labels = data.labels
+    size = fmean([abs(value) for value in values[-held:]])
     share = f", {best.error / size:.1%} of their mean" if size else ""
     tried = ", ".join(f"{each.name} (off by {number(round(each.error, 2))})" for each in trials)
     head = (
-        f"Forecast of {found.ys[0].name} by {found.x.name} from {found.origin} "
+        f"Forecast of {data.ys[0].name} by {data.x.name} from {data.origin} "
         f"({len(values)} points, {labels[0]} to {labels[-1]})."
     )
     method = (
@@ -209,7 +197,7 @@ def _told(
     lines.append(f"Tried: {tried}.")
     if coming[0][0].startswith("+"):
         lines.append("Note: the dates are uneven; the points were taken as evenly spaced.")
-    lines += [f"Note: {note}." for note in found.notes]
+    lines += [f"Note: {note}." for note in data.notes]
     return "\n".join(lines)
 
 

@@ -213,13 +213,13 @@ class Registry:
 
     def of_tackle(self, tackle: Sequence[str]) -> tuple[Tool, ...]:
         """The tools that a phase's tackle names; `server.*` is all that server has."""
-        found: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for name in tackle:
-            inside = name.removesuffix("*")
-            every = [known for known in self.names() if known.startswith(inside)]
-            wanted = every if name.endswith(".*") else [name]
-            found.update((item.spec.name, item) for item in map(self.get, wanted))
-        return tuple(found.values())
+            prefix = name.removesuffix("*")
+            every = [each for each in self.names() if each.startswith(prefix)]
+            names = every if name.endswith(".*") else [name]
+            tools.update((item.spec.name, item) for item in map(self.get, names))
+        return tuple(tools.values())
 
     def names(self) -> tuple[str, ...]:
         """The known names, sorted."""

@@ -200,13 +200,13 @@ def to_output(result: Any, name: str) -> ToolOutput:
 
 def _from_bytes(data: bytes, name: str) -> ToolOutput:
     try:
-        found = picture(data)
+        image = picture(data)
     except ValueError:
         text = decode_text(data)
         if text is None:
             text = f"({len(data)} bytes that are neither text nor a picture, not shown)"
         return ToolOutput(text)
-    named = dataclasses.replace(found, name=f"{name}.{_EXTENSIONS[found.media_type]}")
+    named = dataclasses.replace(image, name=f"{name}.{_EXTENSIONS[image.media_type]}")
     return ToolOutput(f"picture {named.describe()}", (named,))
 
 

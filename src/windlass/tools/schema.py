@@ -21,7 +21,7 @@ from windlass.tools.base import ToolContext
 
 
 class Form(NamedTuple):
-    """What the model is told of a function, and how its arguments are read."""
+    """How a function is described to the model, and how its arguments are read."""
 
     spec: ToolSpec
     parse: Callable[[dict[str, Any]], dict[str, Any]]
@@ -35,7 +35,7 @@ class _Schema(GenerateJsonSchema):
 
 def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
     """The form of `function` as a tool called `name`; UsageError where it cannot be one."""
-    description, told = read_docstring(inspect.getdoc(function) or "")
+    description, meanings = read_docstring(inspect.getdoc(function) or "")
     context_parameter: str | None = None
     fields: dict[str, Any] = {}
     names: list[str] = []
@@ -46,7 +46,7 @@ def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
         default = ... if parameter.default is parameter.empty else parameter.default
         # Given only where there are words, or it would hide those of an annotation.
         words: dict[str, Any] = (
-            {"description": told[parameter.name]} if parameter.name in told else {}
+            {"description": meanings[parameter.name]} if parameter.name in meanings else {}
         )
         # Fields are numbered and known by alias, so that a parameter may be called
         # `schema` or `_x`, which pydantic keeps for itself.
@@ -125,8 +125,8 @@ def _complaint(problem: ValidationError, tool_name: str) -> str:
             case "extra_forbidden":
                 lines.append(f"{place!r} is unknown")
             case _:
-                said = error["msg"]
-                lines.append(f"{place!r}: {said[:1].lower()}{said[1:]}")
+                text = error["msg"]
+                lines.append(f"{place!r}: {text[:1].lower()}{text[1:]}")
     return f"wrong arguments for {tool_name!r}: " + "; ".join(lines)
 
 
@@ -201,7 +201,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
             break
         summary.append(line.strip())
     start = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
-    told: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     current: str | None = None
     indent: int | None = None
     for line in lines[start + 1 :]:
@@ -214,7 +214,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         entry = _ENTRY.match(line.strip()) if depth <= indent else None
         if entry:
             current = entry.group(1)
-            told[current] = entry.group(2).strip()
+            meanings[current] = entry.group(2).strip()
         elif current is not None:
-            told[current] = f"{told[current]} {line.strip()}".strip()
-    return " ".join(summary), told
+            meanings[current] = f"{meanings[current]} {line.strip()}".strip()
+    return " ".join(summary), meanings

@@ -85,24 +85,24 @@ async def _of_both(local: str, search: WebSearch, query: str, most: int) -> Tool
 
 
 async def _of_web(search: WebSearch, query: str, most: int) -> ToolOutput:
-    asked = f"Search of the web by {search.model}"
+    head = f"Search of the web by {search.model}"
     try:
-        found = await search.find(query, most)
+        answer = await search.find(query, most)
     except WindlassError as problem:
-        raise ToolError(f"{asked} failed: {problem}") from problem
-    spent = Spent(search.model, found.usage, found.searches, found.dollars)
-    if found.failure:
-        return ToolOutput(f"{asked} failed: {found.failure}", error=True, spent=spent)
-    return ToolOutput(f"{asked}: {_told(found, query, most)}", spent=spent)
+        raise ToolError(f"{head} failed: {problem}") from problem
+    spent = Spent(search.model, answer.usage, answer.searches, answer.dollars)
+    if answer.failure:
+        return ToolOutput(f"{head} failed: {answer.failure}", error=True, spent=spent)
+    return ToolOutput(f"{head}: {_pages_text(answer, query, most)}", spent=spent)
 
 
-def _told(found: SearchReply, query: str, most: int) -> str:
-    if not found.pages:
-        said = f"\n\nWhat the model said without one:\n{found.text}" if found.text else ""
-        return f"no page was found for {query!r}.{said}"
-    pages = found.pages[:most]
+def _pages_text(answer: SearchReply, query: str, most: int) -> str:
+    if not answer.pages:
+        words = f"\n\nWhat the model said without one:\n{answer.text}" if answer.text else ""
+        return f"no page was found for {query!r}.{words}"
+    pages = answer.pages[:most]
     blocks = [f"{len(pages)} pages for {query!r}."]
-    blocks += [found.text] if found.text else []
+    blocks += [answer.text] if answer.text else []
     for at, page in enumerate(pages, 1):
         excerpt = page.excerpt[:_EXCERPT] + ("…" if len(page.excerpt) > _EXCERPT else "")
         title = f"{at}. {page.title or page.url} ({page.url})"
@@ -118,13 +118,13 @@ def _of_folder(context: ToolContext, words: list[str], most: int) -> str:
     if folder is None or not folder.is_dir():
         raise ToolError(f"the search folder {str(folder)!r} does not exist: mend search_folder")
     documents = _load(context, folder)
-    found = _find(documents, words, most)
+    best = _find(documents, words, most)
     name = paths.shown(context, folder.resolve())
     head = f"Search of the local folder {name!r} ({len(documents)} documents), not of the web"
-    if not found:
+    if not best:
         return f"{head}: no document has any of the words {', '.join(words)}."
-    blocks = [f"{head}: {len(found)} found for {' '.join(words)!r}."]
-    blocks += [f"{at}. {each.title} ({each.path})\n{each.body}" for at, each in enumerate(found, 1)]
+    blocks = [f"{head}: {len(best)} found for {' '.join(words)!r}."]
+    blocks += [f"{at}. {each.title} ({each.path})\n{each.body}" for at, each in enumerate(best, 1)]
     return "\n\n".join(blocks)
 
 

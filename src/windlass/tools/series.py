@@ -106,7 +106,7 @@ def _table(context: ToolContext, file: str, notes: list[str]) -> files.Table:
         return files.read(context, text)
     found = files.sources(context)
     if len(found) != 1:
-        raise ToolError(f"no data: name a file; {files.known(found)}")
+        raise ToolError(f"no data: name a file; {files.known_tables(found)}")
     notes.append(f"no file was named; {found[0].label} is the only one there")
     return files.read(context, found[0].label)
 

@@ -50,19 +50,21 @@ def run_sql(context: ToolContext, query: str, max_rows: int = 100) -> str:
 
 def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = QUERY_S) -> str:
     """The answer to `query` as a compact table; interrupted after `seconds`."""
-    found = data.sources(context)
-    wanted = [each for each in found if _CATALOGUE.search(query) or _is_named(each, query)]
+    tables = data.sources(context)
+    needed = [each for each in tables if _CATALOGUE.search(query) or _is_named(each, query)]
     cancellation = context.cancellation
     timer = threading.Timer(seconds, cancellation.cancel)
     timer.daemon = True
     timer.start()
     try:
-        with data.engine(found, wanted, query, cancellation) as (connection, unreadable):
+        with data.connect(tables, needed, query, cancellation) as (connection, unreadable):
             try:
                 text = _checked(connection, query)
                 return _answer(connection, text, min(max(max_rows, 0), _MAX_ROWS), cancellation)
             except data.errors() as problem:
-                reasons = "; ".join([data.first_line(problem), *unreadable, data.known(found)])
+                reasons = "; ".join(
+                    [data.first_line(problem), *unreadable, data.known_tables(tables)]
+                )
                 raise ToolError(reasons) from problem
     except (data.errors(), ToolError) as problem:
         if cancellation.cancelled:
@@ -74,7 +76,7 @@ def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = 
         timer.cancel()
 
 
-def _is_named(source: data.Source, query: str) -> bool:
+def _is_named(source: data.DataSource, query: str) -> bool:
     names = (source.name, source.label, source.table, source.file.name)
     return any(
         name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query, re.IGNORECASE)

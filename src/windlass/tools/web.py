@@ -73,13 +73,13 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
             asyncio.timeout(FETCH_S),
             _client() as client,
         ):
-            found = await _fetch(client, url, lists)
+            page = await _fetch(client, url, lists)
     except TimeoutError as problem:
         raise ToolError(f"{url!r} did not answer within {FETCH_S:g} s") from problem
     except httpx.HTTPError as problem:
         reason = str(problem) or type(problem).__name__
         raise ToolError(f"{url!r} cannot be fetched: {reason}") from problem
-    return _shown(found, min(max(max_chars, 1), _MAX_CHARS))
+    return _shown(page, min(max(max_chars, 1), _MAX_CHARS))
 
 
 def _client() -> httpx.AsyncClient:
@@ -214,11 +214,11 @@ async def _looked_up(target: httpx.URL) -> list[str]:
     loop = asyncio.get_running_loop()
     port = target.port or _PORTS[target.scheme]
     try:
-        found = await loop.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)
+        records = await loop.getaddrinfo(target.host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise ToolError(f"the host {target.host!r} is not known: {reason}") from problem
-    return list(dict.fromkeys(str(each[4][0]) for each in found))
+    return list(dict.fromkeys(str(each[4][0]) for each in records))
 
 
 _PUBLIC: Final = IPv6Network("2000::/3")
@@ -231,14 +231,14 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 def _is_public(address: str) -> bool:
     """Whether an address is of the public network, and each IPv4 address inside it is, too."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast
-    if not all(inside.is_global and not inside.is_multicast for inside in _inside(found)):
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, IPv4Address):
+        return parsed.is_global and not parsed.is_multicast
+    if not all(inside.is_global and not inside.is_multicast for inside in _inside(parsed)):
         return False
-    if found.ipv4_mapped is not None or found in _TRANSLATED:
+    if parsed.ipv4_mapped is not None or parsed in _TRANSLATED:
         return True
-    return found in _PUBLIC and found.is_global
+    return parsed in _PUBLIC and parsed.is_global
 
 
 def _is_internal(address: str) -> bool:
@@ -246,10 +246,10 @@ def _is_internal(address: str) -> bool:
 
     Link-local ones are not: there clouds hand out keys.
     """
-    found = ipaddress.ip_address(address)
-    if found.is_link_local or found.is_unspecified or found.is_multicast or found.is_reserved:
-        return found == IPv6Address("::1")  # which Python counts as reserved
-    return isinstance(found, IPv4Address) or not any(_inside(found))
+    parsed = ipaddress.ip_address(address)
+    if parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast or parsed.is_reserved:
+        return parsed == IPv6Address("::1")  # which Python counts as reserved
+    return isinstance(parsed, IPv4Address) or not any(_inside(parsed))
 
 
 def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
@@ -270,24 +270,24 @@ def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
 # ---- what is shown ------------------------------------------------------------------
 
 
-def _shown(found: _Fetched, most: int) -> ToolOutput:
-    text = _decoded(found)
+def _shown(page: _Fetched, most: int) -> ToolOutput:
+    text = _decoded(page)
     if text is None:
         raise ToolError(
-            f"{found.url} is no text ({found.media_type or 'no type'}, {len(found.data)} bytes)"
+            f"{page.url} is no text ({page.media_type or 'no type'}, {len(page.data)} bytes)"
         )
-    head = f"{found.url}: status {found.status}, {found.media_type or 'no type'}"
+    head = f"{page.url}: status {page.status}, {page.media_type or 'no type'}"
     end = ""
-    if len(text) > most or found.cut:
-        more = f"more than {MAX_BYTES} bytes" if found.cut else f"{len(text)} characters"
+    if len(text) > most or page.cut:
+        more = f"more than {MAX_BYTES} bytes" if page.cut else f"{len(text)} characters"
         end = f"\n({more}, the first {min(most, len(text))} characters shown)"
-    return ToolOutput(f"{head}\n\n{text[:most]}{end}", error=found.status >= _OK)
+    return ToolOutput(f"{head}\n\n{text[:most]}{end}", error=page.status >= _OK)
 
 
-def _decoded(found: _Fetched) -> str | None:
+def _decoded(page: _Fetched) -> str | None:
     try:
-        if found.charset is not None:
-            return found.data.decode(found.charset, "replace")
+        if page.charset is not None:
+            return page.data.decode(page.charset, "replace")
     except LookupError:
         pass  # a name that Python does not know; most pages are UTF-8 anyway
-    return None if b"\0" in found.data else decode_text(found.data)
+    return None if b"\0" in page.data else decode_text(page.data)

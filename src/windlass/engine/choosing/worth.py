@@ -19,9 +19,8 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.engine.meters import cache_of
-from windlass.engine.record import BORN
 from windlass.engine.state import PhaseRun, Run
-from windlass.history.base import NodeType
+from windlass.history.base import BORN, NodeType
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.window.planner import Planner

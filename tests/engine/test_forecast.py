@@ -11,10 +11,10 @@ from tests.engine.harness import House, cascade, phase
 from tests.report.test_costs import Hosted
 from windlass.api import load_cascade, prepare
 from windlass.caching.rates import cost, override
+from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.history.sqlite import SqliteKeeper
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
-from windlass.report.forecast import Forecast, forecast_cost
 from windlass.settings import PriceSettings, Settings
 
 PRICED = "anthropic/claude-sonnet-4-5"

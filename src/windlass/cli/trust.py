@@ -6,9 +6,12 @@ import sys
 from collections.abc import Mapping
 from os import environ
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from windlass.cascade.model import Cascade, Phase, servers_named
+from windlass.cli.options import AsJson
 from windlass.cli.output import out, print_json, progress
 from windlass.errors import UsageError, WindlassError
 from windlass.settings import Settings
@@ -16,7 +19,14 @@ from windlass.tools.registry import Registry
 from windlass.trust import distrust, trust, trusted_folders
 
 
-def trust_command(folder: Path | None, *, remove: bool, as_json: bool) -> None:
+def trust_command(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder (none: list the trusted ones).")
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the mark away.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Mark a folder as trusted, take the mark away, or list the marks."""
     if folder is None:
         if remove:
@@ -25,7 +35,7 @@ def trust_command(folder: Path | None, *, remove: bool, as_json: bool) -> None:
         if as_json:
             print_json({"trusted": marks})
         elif marks:
-            out.print("\n".join(marks), markup=False)
+            out.print("\n".join(marks))
         else:
             out.print("no folder is trusted; mark one: windlass trust FOLDER")
         return
@@ -40,7 +50,7 @@ def trust_command(folder: Path | None, *, remove: bool, as_json: bool) -> None:
         print_json({"folder": str(folder.resolve()), "trusted": not remove})
         return
     done = "no longer trusted" if remove else "trusted, with the folders below it"
-    out.print(f"{folder.resolve()}: {done}", markup=False)
+    out.print(f"{folder.resolve()}: {done}")
 
 
 def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
@@ -55,8 +65,8 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
     except UsageError as refusal:
         if not (sys.stdin.isatty() and progress.file.isatty()):
             raise
-        progress.print(str(refusal), markup=False)
-        progress.print("Trust this folder from now on? [y/N] ", end="", markup=False)
+        progress.print(str(refusal))
+        progress.print("Trust this folder from now on? [y/N] ", end="")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise
         trust(settings.folder)
@@ -65,25 +75,23 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
 
 
 def unchecked(settings: Settings, registry: Registry, left_out: Cascade | None = None) -> list[str]:
-    """What was not looked at because its folder is not trusted, in words.
+    """The names of what was left unchecked because its folder is not trusted.
 
     `left_out`: the cascade whose own MCP servers were not started either.
     """
-    said = [f"module {name}" for name in registry.modules.unchecked]
-    said += [f"{name} of {one.origin}" for name, one in settings.untrusted.items()]
+    names = [f"module {name}" for name in registry.modules.unchecked]
+    names += [f"{name} of {setting.origin}" for name, setting in settings.untrusted.items()]
     for name in servers_named(left_out) if left_out else ():
-        said.append(f"MCP server {name}")
-    return said
+        names.append(f"MCP server {name}")
+    return names
 
 
-def tell_unchecked(said: list[str]) -> None:
+def print_unchecked(names: list[str]) -> None:
     """Print what was left unchecked, and how it is checked."""
-    if said:
-        told = ", ".join(said)
+    if names:
         progress.print(
-            f"left unchecked, because the folder is not trusted: {told}; --trust checks it,"
-            " windlass trust FOLDER marks a folder",
-            markup=False,
+            f"left unchecked, because the folder is not trusted: {', '.join(names)};"
+            " --trust checks it, windlass trust FOLDER marks a folder",
         )
 
 

@@ -1,53 +1,36 @@
-"""Commands that look into the history: sessions, show, query."""
+"""What the history holds: `windlass sessions`, `windlass show`, `windlass query`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from windlass.api import open_store
-from windlass.cli.blocks import print_blocks
-from windlass.cli.output import indented, money, note, out, print_json, print_table, shorten
-from windlass.history.base import BANK, SessionInfo
+import typer
+
+from windlass.cli.options import AsJson, Session, Store, open_existing
+from windlass.cli.output import indented, money, out, print_json, print_table, shorten
+from windlass.history.base import BANK, Keeper, SessionInfo
+from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
-from windlass.settings import Settings
-
-if TYPE_CHECKING:
-    from windlass.history.base import Keeper
-    from windlass.history.callouts import Callout
 
 _PREVIEW = 600
 _BEGINNING = 80
 
 
-def open_existing(store: str | None, *, writing: bool = False) -> Keeper:
-    """The store that the flag, the variable or the file names. Raises UsageError: none there.
-
-    Raises StoreError where it cannot be written and `writing` is meant.
-    """
-    return open_marked(Settings.read({"store": store}, environ, Path.cwd()), writing=writing)
-
-
-def open_marked(settings: Settings, *, writing: bool = False) -> Keeper:
-    """A store to look into: a message that is lost hides itself, and is named."""
-    keeper = open_store(settings, existing=True, writing=writing)
-    keeper.mark_lost(note)
-    return keeper
-
-
-def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
+def sessions_command(
+    *,
+    store: Store = None,
+    limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
+    as_json: AsJson = False,
+) -> None:
     """List sessions, newest first."""
-    keeper = open_existing(store)
-    try:
-        found = _runs(keeper, limit)
-    finally:
-        keeper.close()
+    with open_existing(store) as keeper:
+        sessions = _runs(keeper, limit)
     if as_json:
-        print_json(found)
+        print_json(sessions)
         return
     print_table(
         "",
@@ -63,36 +46,40 @@ def sessions_command(store: str | None, *, limit: int, as_json: bool) -> None:
                 f"{info.tokens_cached:,}",
                 f"{info.tokens_out:,}",
             ]
-            for info in found
+            for info in sessions
         ],
         right=range(4, 8),
     )
-    if found:
-        out.print(f"\nwindlass show {found[0].session_id}")
+    if sessions:
+        out.print(f"\nwindlass show {sessions[0].session_id}")
     else:
         out.print("no sessions yet")
 
 
 def _runs(keeper: Keeper, limit: int) -> list[SessionInfo]:
     """The newest sessions that are runs of cascades and not memory banks."""
-    wanted = limit
+    size = limit
     while True:
-        listed = keeper.sessions(limit=wanted)
-        found = [one for one in listed if not one.session_id.startswith(BANK)]
-        if len(found) >= limit or len(listed) < wanted:
-            return found[:limit]
-        wanted += limit
+        listed = keeper.sessions(limit=size)
+        runs = [info for info in listed if not info.session_id.startswith(BANK)]
+        if len(runs) >= limit or len(listed) < size:
+            return runs[:limit]
+        size += limit
 
 
 def show_command(
-    session: str, call: int | None, store: str | None, *, full: bool, as_json: bool
+    session: Session,
+    *,
+    call: Annotated[
+        int | None, typer.Option("--call", help="The number of one call, from 1.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
+    store: Store = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a session's calls, or what one call saw."""
-    keeper = open_existing(store)
-    try:
+    with open_existing(store) as keeper:
         view = view_session(keeper, session)
-    finally:
-        keeper.close()
     if as_json:
         print_json(view if call is None else view_call(view, call))
     elif call is None:
@@ -143,21 +130,22 @@ def _print_session(view: SessionView) -> None:
         print_table(
             "\ncallouts",
             ["name", "message", "role", "said in", "by", "text"],
-            [callout_row(one) for one in view.callouts],
+            [callout_row(callout) for callout in view.callouts],
             whole=[1],
         )
-    for one in view.notes:
-        out.print(f"{one.node_type}: {one.phase or '-'}: {one.text}", style="dim")
+    for note in view.notes:
+        out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
 
 
-def callout_row(one: Callout) -> list[str]:
+def callout_row(callout: Callout) -> list[str]:
     """A callout as a row: its name, the message's id, role, place, who marked it, its beginning."""
-    row, message = one.stored.row, one.stored.row.message
+    row, message = callout.stored.row, callout.stored.row.message
     text = " ".join(message.text.split())[:_BEGINNING] if message else ""
     where = f"{row.phase or '-'}:{row.turn or 0}"
-    return [one.name, one.message_id, message.role if message else "", where, one.by, text]
+    role = message.role if message else ""
+    return [callout.name, callout.message_id, role, where, callout.by, text]
 
 
 def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
@@ -188,19 +176,66 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     out.print(f"\nreply  {call.reply.content_hash}", style="bold green")
     _print_body(call.reply, limit, view.pictures)
     if call.hidden:
-        told = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
-        out.print(f"\nnot shown: {told}", style="dim")
-    if told := cache_text(call.details):
-        out.print(told, style="dim")
-    prefix = call.details.get("prefix")
-    if prefix:
-        broken = prefix["broken_by"]
-        told = "nothing" if broken is None else broken
+        counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
+        out.print(f"\nnot shown: {counts}", style="dim")
+    if cache := cache_text(call.details):
+        out.print(cache, style="dim")
+    if prefix := call.details.get("prefix"):
         out.print(
             f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call before;"
-            f" broken by {told}",
+            f" broken by {prefix['broken_by'] or 'nothing'}",
             style="dim",
         )
+
+
+_BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
+
+
+def print_blocks(details: Mapping[str, Any]) -> None:
+    """Print a call's blocks as a table, and what older ones cost; nothing where it has none.
+
+    `details` are those of the call's record.
+    """
+    injectors = details.get("injectors")
+    if not injectors:
+        return
+    if rows := [_block_row(block) for block in injectors["blocks"]]:
+        print_table("\nblocks of injectors", _BLOCK_COLUMNS, rows, right=[3, 4], whole=[0, 1, 6])
+    if line := _blocks_text(details):
+        out.print(line, style="dim")
+
+
+def _blocks_text(details: Mapping[str, Any]) -> str:
+    """What became of the blocks of earlier calls, and the bill of both ways so far."""
+    bill = details.get("blocks_bill")
+    old = (details.get("injectors") or {}).get("old") or {}
+    lines = []
+    if old.get("blocks") or old.get("gone"):
+        gone = f", {old['gone']} taken away because {old['because']}" if old["gone"] else ""
+        lines.append(f"blocks of earlier calls: {old['blocks']} stand as they were{gone}")
+    if bill and bill["kept"] != bill["dropped"]:
+        lines.append(
+            f"this call's input, in fresh tokens' worth: {bill['kept']:,.0f} as sent,"
+            f" {bill['dropped']:,.0f} without blocks of earlier calls"
+        )
+    return "\n".join(lines)
+
+
+def _block_row(block: Mapping[str, Any]) -> list[str]:
+    cap = f"{block['cap']:,}"
+    cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
+    place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
+    place = "tools" if block["injector"] == "tools" else place
+    return [
+        block["injector"],
+        block["tier"],
+        block["version"],
+        f"{block['tokens']:,}",
+        cap,
+        place,
+        block["id"] or "-",
+        ", ".join(block["cut"]) or "-",
+    ]
 
 
 def cache_text(details: Mapping[str, Any]) -> str:
@@ -216,17 +251,17 @@ def cache_text(details: Mapping[str, Any]) -> str:
         )
     if marks := details.get("marks"):
         places = ", ".join(f"{at}.{part}" for at, part in marks["places"])
-        told = f"cache marks (message.part; -1 is the tools): {places}"
+        line = f"cache marks (message.part; -1 is the tools): {places}"
         if marks["long"]:
-            kept = marks["lifetime"]
-            told += (
+            lifetime = marks["lifetime"]
+            line += (
                 f"; {', '.join(f'{at}.{part}' for at, part in marks['long'])} for an hour,"
-                f" because after {kept['pauses']} long pauses in {kept['calls']} calls"
-                f" {kept['to_come']:g} more are expected"
+                f" because after {lifetime['pauses']} long pauses in {lifetime['calls']} calls"
+                f" {lifetime['to_come']:g} more are expected"
             )
-        lines.append(told)
+        lines.append(line)
         if tiers := marks.get("tiers"):
-            kept = (f"{tier} {one['kept'] or 'not'}" for tier, one in tiers.items())
+            kept = (f"{name} {tier['kept'] or 'not'}" for name, tier in tiers.items())
             lines.append(f"tiers, cached for the short or the long time: {', '.join(kept)}")
     return "\n".join(lines)
 
@@ -243,25 +278,27 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
     for part in message.parts:
         match part:
             case Text(text):
-                told = shorten(text, limit)
+                body = shorten(text, limit)
             case Picture():
-                told = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
+                body = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
                 if part.sha256 in files:
-                    told += f" {files[part.sha256]}"
+                    body += f" {files[part.sha256]}"
             case _:
-                told = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
-        out.print(indented(told))
+                body = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
+        out.print(indented(body))
     for call in message.tool_calls:
         out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
 
 
-def query_command(sql: str, store: str | None, *, as_json: bool) -> None:
+def query_command(
+    sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
+    *,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
     """Run one SELECT and print its rows."""
-    keeper = open_existing(store)
-    try:
+    with open_existing(store) as keeper:
         rows = keeper.query(sql)
-    finally:
-        keeper.close()
     if as_json:
         print_json(rows)
         return

@@ -1,0 +1,130 @@
+"""What holds before any session: `windlass config`, `windlass policies`, `windlass schema`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cascade.options import first_paragraph, meanings_of
+from windlass.cascade.schema import json_schema
+from windlass.cli.options import AsJson, Store, read_settings
+from windlass.cli.output import out, print_json, print_table
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.clickhouse.tables import TableOptions, script
+from windlass.operators.reading import relax_ng
+from windlass.window.options import OPTIONS, Policy
+from windlass.window.profiles import ABOUT, PROFILES, RARE
+
+
+def config_command(*, store: Store = None, as_json: AsJson = False) -> None:
+    """Print each setting with its value and origin."""
+    rows = read_settings(store).rows()
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        "",
+        ["setting", "value", "origin", "meaning"],
+        [[row.name, str(row.value), row.origin, row.help] for row in rows],
+    )
+
+
+def policies_command(
+    name: Annotated[str | None, typer.Argument(help="A profile: its options.")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Also options that are rarely on.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the profiles, or the options of one with what they mean."""
+    if name is None:
+        _print_profiles(as_json=as_json)
+        return
+    if name not in PROFILES:
+        raise UsageError(f"there is no profile {name!r}; {did_you_mean(name, PROFILES)}")
+    settings = Policy.of(name).settings()
+    if as_json:
+        print_json(settings)
+        return
+    hidden = frozenset() if every or name == "spec" else RARE
+    for line in _yaml(settings, Policy, hidden):
+        out.print(line)
+    if hidden:
+        out.print("# windlass policies NAME --all also prints options that are rarely on")
+
+
+def _print_profiles(*, as_json: bool) -> None:
+    """Print what each profile is for, and where it differs from the default."""
+    settings = {name: Policy.of(name).settings() for name in PROFILES}
+    if as_json:
+        print_json(settings)
+        return
+    rows = [
+        [name, ABOUT[name], ", ".join(_other(options, settings["default"])) or "-"]
+        for name, options in settings.items()
+    ]
+    print_table("", ["profile", "what it is for", "other than the default"], rows)
+    out.print("\nwindlass policies NAME prints the options of one")
+
+
+def _other(options: Mapping[str, Any], default: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    for key, value in options.items():
+        held = default.get(key)
+        if isinstance(value, dict) and isinstance(held, dict):
+            yield from _other(value, held, f"{at}{key}.")
+        elif key != "profile" and value != held:
+            yield f"{at}{key} {json.dumps(value)}"
+
+
+def _yaml(
+    settings: Mapping[str, Any], options: type, hidden: Container[str], inside: str = ""
+) -> Iterator[str]:
+    """The options as YAML that a cascade can take over, each with its meaning."""
+    indent = "  " if inside else ""
+    for name, meaning in meanings_of(options).items():
+        value = settings[name]
+        if f"{inside}{name}" in hidden:
+            continue
+        comment = f"# {first_paragraph(meaning)}"
+        if isinstance(value, dict):
+            yield f"{indent}{name}:  {comment}"
+            yield from _yaml(value, OPTIONS[name].kind, hidden, f"{name}.")
+        else:
+            yield f"{f'{indent}{name}: {json.dumps(value)}':<32}  {comment}"
+
+
+def schema_command(
+    of: Annotated[
+        str, typer.Argument(help="cascade (JSON Schema), operators (RELAX NG) or clickhouse (SQL).")
+    ] = "cascade",
+    *,
+    cluster: Annotated[
+        str | None, typer.Option(help="clickhouse: Replicated and Distributed tables on it.")
+    ] = None,
+    ttl_days: Annotated[
+        int | None, typer.Option(help="clickhouse: sessions expire so many days after they began.")
+    ] = None,
+    vectors: Annotated[
+        int | None, typer.Option(help="clickhouse: index embeddings of so many dimensions.")
+    ] = None,
+) -> None:
+    """Print the schema of cascades or tasks, or the statements that make a store."""
+    if of == "clickhouse":
+        for name, value in (("--ttl-days", ttl_days), ("--vectors", vectors)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be a whole number from 1, not {value}")
+        options = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
+        out.print(script(options), end="")
+    elif of not in ("cascade", "operators"):
+        known = ("cascade", "clickhouse", "operators")
+        raise UsageError(f"no schema of {of!r}: {did_you_mean(of, known)}")
+    elif cluster is not None or ttl_days is not None or vectors is not None:
+        raise UsageError(
+            "--cluster, --ttl-days and --vectors are for tables: windlass schema clickhouse"
+        )
+    elif of == "operators":
+        out.print(relax_ng(), end="")
+    else:
+        print_json(json_schema())
