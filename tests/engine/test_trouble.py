@@ -384,12 +384,13 @@ class TestCancelling:
     ) -> None:
         draining = asyncio.Event()
 
-        async def drain(run: object) -> None:
+        async def drain(cards: object) -> None:
             draining.set()
             await asyncio.sleep(60)
 
-        monkeypatch.setattr("windlass.engine.cascade.drain_cards", drain)
-        running = asyncio.ensure_future(house.run(cascade(phase("a")), session_id="s1"))
+        monkeypatch.setattr("windlass.engine.carding.beside.Beside.drain", drain)
+        given = cascade(phase("a"), auto_context={})
+        running = asyncio.ensure_future(house.run(given, session_id="s1"))
         await asyncio.wait_for(draining.wait(), 30)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

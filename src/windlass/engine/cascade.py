@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.carding.beside import drain_cards, models_beside, start_cards, stop_cards
+from windlass.engine.carding.beside import models_beside, start_cards
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase
@@ -29,19 +29,19 @@ async def run_cascade(run: Run) -> Result:
     stopped however the run ends.
     """
     servers = needed_servers(run)
-    try:
-        return await _run_phases(run, servers)
-    finally:
-        await stop_cards(run)
-        await servers.stop()
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(servers.stop)
+        return await _run_phases(run, servers, closing)
 
 
-async def _run_phases(run: Run, servers: Servers) -> Result:
+async def _run_phases(run: Run, servers: Servers, closing: AsyncExitStack) -> Result:
     record, cascade = run.record, run.cascade
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
     run = check_breaker(run)
-    start_cards(run)
+    cards = start_cards(run)
+    if cards is not None:
+        closing.push_async_callback(cards.stop)
 
     error: WindlassError | None = None
     status: Status = "completed"
@@ -59,7 +59,8 @@ async def _run_phases(run: Run, servers: Servers) -> Result:
         except WindlassError as failure:
             status, error = "failed", failure
             error.session_id = record.session_id
-        await drain_cards(run)
+        if cards is not None:
+            await cards.drain()
     except StoreError as failure:
         failure.session_id = record.session_id
         with suppress(StoreError):  # perhaps it takes this much; if not, the first failure is told

@@ -11,7 +11,7 @@ from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from windlass.caching.breakpoints import Sent
 from windlass.caching.rates import cost, search_fee
@@ -35,11 +35,6 @@ from windlass.window.course import Course
 from windlass.window.entries import Edit, Entry, Item
 from windlass.window.planner import Planner
 from windlass.wire.base import Usage
-
-if TYPE_CHECKING:
-    from windlass.engine.carding.beside import Beside
-    from windlass.engine.choosing.known import Known
-    from windlass.selection.embeddings import Embedder
 
 
 class StateCopy(UserDict[str, Any]):
@@ -101,12 +96,8 @@ class RunProgress:
     """The last request with its cache marks (None: none was sent)."""
     assumed: set[str] = field(default_factory=set[str])
     """Models of whose cache something is assumed, and the user was told."""
-    known: dict[str, Known] = field(default_factory=dict)
-    """The session's index, by the model that counts its tokens."""
-    embedder: Embedder | None = None
-    """What makes vectors for choosing (None: not asked for yet, or none)."""
-    cards: Beside | None = None
-    """What makes cards beside the run (None: nothing does)."""
+    choosing: object | None = None
+    """What choosing keeps of the session; `choosing/known.py` makes it and knows its type."""
     last: PhaseRun | None = None
     """The phase before the one that runs (None: there was none)."""
     calls: int = 0

@@ -331,32 +331,21 @@ def _nothing() -> None:
     """Nobody is to be woken."""
 
 
-def start_cards(run: Run) -> None:
+def start_cards(run: Run) -> Beside | None:
     """Make cards beside the run from now on, where it wants them; a switch is told."""
     cascade = _as_json(run.cascade)
     if not wants_cards(cascade, run.settings):
-        return
+        return None
     if not run.settings.auto_context_cards_enabled:
         origin = run.settings[FLAG].origin
         text = f"no context cards are made, because {origin} switches them off"
         told = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
         run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
         run.emit(Noted("", text))
-        return
-    run.progress.cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
-    run.progress.cards.start()
-
-
-async def drain_cards(run: Run) -> None:
-    """Give the cards of a run a short time to be made."""
-    if run.progress.cards is not None:
-        await run.progress.cards.drain()
-
-
-async def stop_cards(run: Run) -> None:
-    """Make no more cards beside the run."""
-    if run.progress.cards is not None:
-        await run.progress.cards.stop()
+        return None
+    cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
+    cards.start()
+    return cards
 
 
 async def make_cards(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -73,9 +74,26 @@ class Known:
         return bool(names) and names <= REPEATING
 
 
+@dataclass(slots=True)
+class ChoosingMemory:
+    """What choosing keeps of a session, from phase to phase."""
+
+    known: dict[str, Known] = field(default_factory=dict[str, Known])
+    """The session's index, by the model that counts its tokens."""
+    embedder: Embedder | None = None
+    """What makes its vectors (None: not asked for yet, or none)."""
+
+
+def _memory(run: Run) -> ChoosingMemory:
+    memory = run.progress.choosing
+    if not isinstance(memory, ChoosingMemory):
+        run.progress.choosing = memory = ChoosingMemory()
+    return memory
+
+
 async def known_beside(run: Run, info: ModelInfo) -> Known:
     """The same as `known_of`; long messages are taken in beside the event loop."""
-    known = run.progress.known.setdefault(info.name, Known(info.counter.message))
+    known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
     record = run.record
     born = list(record.born)
     if sum(item.message.chars for item in born[len(known.index) :]) > _AT_ONCE:
@@ -86,9 +104,7 @@ async def known_beside(run: Run, info: ModelInfo) -> Known:
 
 def known_of(run: Run, info: ModelInfo) -> Known:
     """The run's session as far as it was said, with tokens as the model counts them."""
-    known = run.progress.known.get(info.name)
-    if known is None:
-        known = run.progress.known[info.name] = Known(info.counter.message)
+    known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
     record = run.record
     known.grow(record.born, lambda: cards_of(record.keeper, record.session_id))
     return known
@@ -99,11 +115,12 @@ def embedder_for(run: Run) -> Embedder | None:
 
     Raises UsageError for one that is not there.
     """
-    if run.progress.embedder is None:
+    memory = _memory(run)
+    if memory.embedder is None:
         make = embedder_of(run.settings)
         made = None if make is None else make()
-        run.progress.embedder = Remembering(made) if made is not None and is_remote(made) else made
-    return run.progress.embedder
+        memory.embedder = Remembering(made) if made is not None and is_remote(made) else made
+    return memory.embedder
 
 
 class Remembering:
