@@ -16,7 +16,7 @@ from windlass.caching.meter import Weighed, pieces, weigh
 from windlass.caching.trust import Trust
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.meters import ModelCache, cache_of
+from windlass.engine.meters import ModelCache
 from windlass.engine.plan import Plan
 from windlass.engine.state import PhaseRun, Run
 from windlass.tokens import Reading
@@ -31,7 +31,7 @@ def count_on(run: Run, phase_run: PhaseRun) -> None:
     """Let the phase's next call be planned by what the provider reported of its cache."""
     if phase_run.progress.course is None or phase_run.progress.planner is None:
         return
-    trust = cache_of(run, phase_run.info).trust
+    trust = run.cache_of(phase_run.info).trust
     phase_run.progress.course.planner = (
         phase_run.progress.planner.without_cache() if trust.absent else phase_run.progress.planner
     )
@@ -41,7 +41,7 @@ def count_on(run: Run, phase_run: PhaseRun) -> None:
 
 def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
     """Decide, at the time of a call, how long its head is to be cached."""
-    cache = cache_of(run, phase_run.info)
+    cache = run.cache_of(phase_run.info)
     cache.pauses.said(at, answer=False)
     provider, _, model = phase_run.info.name.partition("/")
     rules = mark_rules(provider, model)
@@ -65,7 +65,7 @@ def take_report(
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
-    cache = cache_of(run, phase_run.info)
+    cache = run.cache_of(phase_run.info)
     run.progress.calls += 1
     cache.calls += 1
     trust = (

@@ -15,7 +15,6 @@ from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_o
 from windlass.caching.trust import Trust
 
 if TYPE_CHECKING:
-    from windlass.engine.state import Run
     from windlass.providers.base import ModelInfo
     from windlass.wire.base import Usage
 
@@ -107,16 +106,14 @@ class Net:
         return self.saved - self.spent
 
 
-def cache_of(run: Run, info: ModelInfo) -> ModelCache:
-    """What the run knows of the cache of a model."""
+def cache_of_model(info: ModelInfo) -> ModelCache:
+    """What is known of the cache of a model before its first call."""
     name = info.name
-    if name not in run.caches:
-        told: list[str] = []
-        found = rate(name)
-        if info.free and found is None and not is_local(name):
-            prices = UNCACHED  # nobody bills it: fewer tokens are all that counts
-        else:
-            prices = prices_of(name, warn=told.append)
-        paid = None if info.free else found
-        run.caches[name] = ModelCache(prices, told[0] if told else "", paid)
-    return run.caches[name]
+    told: list[str] = []
+    found = rate(name)
+    if info.free and found is None and not is_local(name):
+        prices = UNCACHED  # nobody bills it: fewer tokens are all that counts
+    else:
+        prices = prices_of(name, warn=told.append)
+    paid = None if info.free else found
+    return ModelCache(prices, told[0] if told else "", paid)

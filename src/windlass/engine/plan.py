@@ -10,7 +10,6 @@ from windlass.caching.breakpoints import cache_key, mark
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine.check import check_budget, check_fits
 from windlass.engine.injecting.blocks import WithBlocks, attach_blocks
-from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
@@ -101,7 +100,7 @@ def entries_of(
 def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
-    long = cache_of(run, phase_run.info).lifetime.long
+    long = run.cache_of(phase_run.info).lifetime.long
     blocks, held = phase_run.progress.blocks, phase_run.injection
     run.progress.sent = mark(
         run.progress.sent,

@@ -18,7 +18,7 @@ from windlass.caching.rates import cost, search_fee
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
 from windlass.engine.injecting.injected import Injected, PhaseInjected
-from windlass.engine.meters import ModelCache, Net
+from windlass.engine.meters import ModelCache, Net, cache_of_model
 from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
@@ -149,6 +149,12 @@ class Run:
         """The tools a request must define: those it allows, and those its messages call."""
         known = {name: self.registry.get(name).spec for name in self.registry.names()}
         return tools_needed(allowed, messages, known)
+
+    def cache_of(self, info: ModelInfo) -> ModelCache:
+        """What the run knows of the prompt cache of a model."""
+        if info.name not in self.caches:
+            self.caches[info.name] = cache_of_model(info)
+        return self.caches[info.name]
 
     def recall(self, ref: str) -> str:
         """The original text behind a reference of this session. Raises KeyError."""

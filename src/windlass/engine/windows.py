@@ -18,7 +18,6 @@ from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import Message, ToolSpec
@@ -99,7 +98,7 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
 
 def _prices(run: Run, phase_run: PhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
-    name, cache = phase_run.info.name, cache_of(run, phase_run.info)
+    name, cache = phase_run.info.name, run.cache_of(phase_run.info)
     if cache.assumed and name not in run.progress.assumed:
         run.progress.assumed.add(name)
         run.emit(Noted(phase_run.phase.name, cache.assumed))
@@ -120,7 +119,7 @@ def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    known = cache_of(run, phase_run.info).sent.expect(request, run.record.clock())
+    known = run.cache_of(phase_run.info).sent.expect(request, run.record.clock())
     sent = [one.message for one in course.entries[: course.sent] if one is not None]
     return known.cached >= SHARE * sum(map(counter.message, sent))
 

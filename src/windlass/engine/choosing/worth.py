@@ -18,7 +18,6 @@ from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
-from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import BORN, NodeType
 from windlass.messages import Message
@@ -97,7 +96,7 @@ class Ways:
 
 def worth_of(run: Run, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
-    cache = cache_of(run, phase_run.info)
+    cache = run.cache_of(phase_run.info)
     calls, later = calls_expected(run, phase_run.phase), _later_calls(run, phase_run)
 
     def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> Bill:

@@ -17,7 +17,6 @@ from windlass.cascade.model import Phase, memory_of
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.injecting.injected import PhaseInjected, Told, UserContext
-from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
@@ -114,7 +113,7 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
     goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
-    if last is None or not goes_on or not cache_of(run, phase_run.info).prices.caches:
+    if last is None or not goes_on or not run.cache_of(phase_run.info).prices.caches:
         run.injected.context = last = new_context(run, phase_run, blocks, head)
     else:
         tell_changes(run, phase_run, held, blocks)
@@ -166,7 +165,7 @@ def tell_changes(
     held.changes = "\n".join(filter(None, (held.changes, changes)))
     told = phase_run.info.counter.text(changes)
     prices, behind = (
-        cache_of(run, phase_run.info).prices,
+        run.cache_of(phase_run.info).prices,
         sum(tokens for _, tokens in run.progress.previous),
     )
     rewrite = round((prices.write - prices.read) * behind)
@@ -376,7 +375,7 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, said: str, where: str) 
 
 def price_of_change(run: Run, info: ModelInfo, text: str, at: int) -> str:
     """What it costs that a text is new from a character on: tokens, and dollars where known."""
-    cache = cache_of(run, info)
+    cache = run.cache_of(info)
     tokens = info.counter.text(text[at:])
     told = f"{tokens:,} tokens written anew"
     if cache.paid is None:

@@ -24,7 +24,6 @@ from windlass.engine.injecting.begin import (
 )
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.keepsakes import keepsakes
-from windlass.engine.meters import cache_of
 from windlass.engine.state import PhaseRun, Run
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
@@ -233,7 +232,7 @@ def _free_from(
     run: Run, phase_run: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> tuple[int, str]:
     """The position from which on everything is written anew in any case, and why."""
-    cache = cache_of(run, phase_run.info)
+    cache = run.cache_of(phase_run.info)
     if not cache.prices.caches:
         return 0, "nothing is cached"
     if cache.trust.absent:
@@ -337,7 +336,7 @@ def note_sent(
     state.sent, state.sent_to = messages, _address(phase_run, tools)
     if phase_run.injection is None and not state.attached:
         return {}
-    prices = cache_of(run, info).prices
+    prices = run.cache_of(info).prices
     bills: dict[str, float] = {}
     short = [one.message for one in (entries[0], *bare[1:-1], entries[-1])][-len(bare) :]
     for name, meters, request in (
