@@ -109,20 +109,6 @@ REPEATED_NAMES = {
 """Public class names that stand twice. The list only shrinks."""
 
 CIRCULAR = {
-    "windlass.engine.carding.beside",
-    "windlass.engine.choosing.known",
-    "windlass.engine.meters",
-    "windlass.engine.operators.reduce",
-    "windlass.engine.operators.tasks",
-    "windlass.engine.state",
-    "windlass.loop.chats",
-    "windlass.loop.context",
-    "windlass.loop.window",
-    "windlass.window.course",
-    "windlass.window.decision",
-    "windlass.window.draft",
-    "windlass.window.planner",
-    "windlass.window.proposals",
 }
 """Modules that lie in a circle of imports, those for types included. The list only shrinks."""
 

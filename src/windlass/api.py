@@ -247,7 +247,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         from windlass.cluster import WorkerReply
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.operators.job import Job
-        from windlass.engine.operators.reduce import Inner, run_one
+        from windlass.engine.operators.tasks import Inner, run_one
         from windlass.operators.reading import read_task
 
         settings, at_hand, closing = resources

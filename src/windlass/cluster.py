@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from windlass.engine.operators.frame import Frame
 from windlass.engine.operators.inputs import Given
 from windlass.engine.operators.job import Done
-from windlass.engine.operators.reduce import Inner
-from windlass.engine.operators.tasks import finished_before
+from windlass.engine.operators.tasks import Inner, finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.imports import logging_unchanged
 from windlass.wire.base import Usage

@@ -14,7 +14,7 @@ import windlass
 from tests.operators.conftest import TaskHouse, asked, inputs
 from tests.operators.making import atomic, block, reduce, sequential
 from windlass.engine.events import InputEnded
-from windlass.engine.operators.reduce import grouped
+from windlass.engine.operators.tasks import grouped
 from windlass.errors import (
     BadRequest,
     ContextError,

@@ -15,9 +15,8 @@ from tests.window.test_windows_properties import items, problems, signed, walked
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.tokens import size
 from windlass.window.course import Course
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
-from windlass.window.proposals import Proposal
 from windlass.wire.openai import check_sequence
 
 CALL = ToolCall("c1", "look", "{}")

@@ -25,10 +25,9 @@ from windlass.caching.prices import Prices
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.course import Course, Window
 from windlass.window.decision import Decision, Offer
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
 from windlass.window.planner import Planner, Planning
-from windlass.window.proposals import Proposal
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)

@@ -282,6 +282,10 @@ class Context:
         """The same by the count that the course plans with."""
         return round(self._counter.message(message) * self._scale)
 
+    def ident_at(self, position: int) -> str:
+        """The id of the message at a position of the conversation."""
+        return self.course.items[position].id
+
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
         known = self._places.keys()

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import Asked
-from windlass.messages import ToolSpec
+from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
 from windlass.window.entries import Edit, Entry, Fold
@@ -24,9 +24,6 @@ from windlass.window.proposals import Want
 from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
 from windlass.wire.marks import in_chat
-
-if TYPE_CHECKING:
-    from windlass.loop.context import Context
 
 Chat: TypeAlias = Mapping[str, Any]
 """A message, or a tool, in OpenAI's chat form."""
@@ -115,10 +112,40 @@ class Made:
         return self.standing.edits_at(self.moment, self.edits_ahead)
 
 
+class Counts(Protocol):
+    """What a window asks of the context that made it."""
+
+    model: str
+    tools: list[dict[str, Any]]
+    keyed: bool
+
+    def counted(self, messages: Sequence[Message]) -> int:
+        """Tokens of a request of these messages and the tools, before any correction."""
+        ...
+
+    def corrected(self, tokens: int) -> int:
+        """A count corrected by what the provider reported."""
+        ...
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of one message, by the corrected count."""
+        ...
+
+    def ident_at(self, position: int) -> str:
+        """The id of the message at a position of the conversation."""
+        ...
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference, or the part of it that is asked for."""
+        ...
+
+
 class ChatWindow:
     """What the next call should see. `messages` and `tools` go to the provider as they are."""
 
-    def __init__(self, context: Context, made: Made, messages: list[dict[str, Any]]) -> None:
+    def __init__(self, context: Counts, made: Made, messages: list[dict[str, Any]]) -> None:
         self._context = context
         self._made = made
         self.messages = messages
@@ -241,10 +268,10 @@ class ChatWindow:
         return self._context.recall(ref, grep, lines, path, part)
 
 
-def _told(context: Context, made: Made) -> Iterator[Shown]:
+def _told(context: Counts, made: Made) -> Iterator[Shown]:
     """What became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in made.entries}
-    known = {context.course.items[at].id: edit for at, edit in made.edits.items()}
+    known = {context.ident_at(at): edit for at, edit in made.edits.items()}
     for taken in made.taken:
         ident, message = taken.item.id, taken.item.message
         entry, edit = shown.pop(ident, None), known.get(ident)

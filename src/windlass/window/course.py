@@ -9,21 +9,19 @@ length of the course.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from windlass.messages import Message, ToolCall
-from windlass.tokens import size
+from windlass.messages import Message
 from windlass.window.decision import Decision, Ledger
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.holders import Holders, ShownNames
+from windlass.window.holders import ShownNames
 from windlass.window.laid import NOTHING, Laid
-from windlass.window.originals import RECALL, reference
 from windlass.window.planner import Planner, Planning, carry_out
-from windlass.window.proposals import Facts, Proposal, Want
-from windlass.window.standing import Standing
+from windlass.window.proposals import Want
+from windlass.window.transcript import Transcript
 
 
 class WindowPolicy(Protocol):
@@ -67,51 +65,23 @@ class Window:
 
 
 @dataclass
-class Course:
+class Course(Transcript):
     """Messages as they come, and what each call sees of them.
 
     Args:
         policies: Who proposes edits, in order.
-        count: Tokens of a message; default the neutral count.
-        facts: What is declared of tools, by name.
-        back: How the original of a message is got back, in words for a placeholder.
-        uses_names: Whether any policy asks `Draft.left`.
         kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
         laid: The blocks of injectors in the last request; to be set anew for each call.
     """
 
     policies: Sequence[WindowPolicy] = ()
-    count: Callable[[Message], int] = size
-    facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
-    back: Callable[[Message], str] = reference
-    uses_names: bool = True
     kept: Container[str] = ()
     planner: Planner | None = None
     laid: Laid = NOTHING
 
     def __post_init__(self) -> None:
-        self.items: list[Item] = []
-        self.standing = Standing()
-        self.entries = self.standing.now
-        self.births: list[int] = []
-        self.edits, self.changes = self.standing.edits, self.standing.changes
-        self.pins: dict[int, float] = {}
-        self.looks: dict[int, dict[str, list[int]]] = {}
-        self.supplied: dict[str, str] = {}
-        self.derived: dict[type, Any] = {}
-        self.names = Holders()
-        self.call_of: dict[int, ToolCall] = {}
-        self.caller_of: dict[int, int] = {}
-        self.results_of: dict[int, list[int]] = {}
-        self.calls = 0
-        self.first_user = self.last_user = -1
-        self.pictured: list[int] = []
-        self.saved = 0
-        self._came: list[Message] = []
-        self._came_tokens = self._counted = 0
-        self._starts = [0]
-        self._open: dict[str, tuple[int, ToolCall]] = {}
+        super().__post_init__()
         self.ledger = Ledger()
         self._draft: Draft | None = None
         self._plan: Planning | None = None
@@ -120,11 +90,6 @@ class Course:
         self._now: float | None = None
         self._called: float | None = None
         self._resized = 0
-
-    @property
-    def sent(self) -> int:
-        """The position of the first message that no call has seen."""
-        return self._starts[-1]
 
     @property
     def pending(self) -> Mapping[int, Edit]:
@@ -145,12 +110,6 @@ class Course:
     def pending_inserts(self) -> Sequence[Insert]:
         """What the next call would be shown behind all that was said."""
         return self._step().inserts
-
-    def results_in(self, turn: int) -> range:
-        """The positions of what was said in a turn from its first tool result on."""
-        born = self.born(turn)
-        first = next((at for at in born if at in self.call_of), born.stop)
-        return range(first, born.stop)
 
     def edited_soon(self, calls: int) -> list[int]:
         """Where each of so many calls after the next may begin to differ, as far as is known.
@@ -174,12 +133,12 @@ class Course:
             soon += [results.start for results in later if results]
         return soon
 
-    def born(self, turn: int) -> range:
-        """The positions of what was said in a turn: after call `turn` and before the next."""
-        if not 0 <= turn < len(self._starts):
-            return range(0)
-        end = self._starts[turn + 1] if turn + 1 < len(self._starts) else len(self.items)
-        return range(self._starts[turn], end)
+    def place(self, entry: Entry) -> None:
+        """Add a message that is shown as `entry` says; the next call is planned anew."""
+        if entry.item.id in self.kept:
+            self.pins[len(self.items)] = float("inf")
+        super().place(entry)
+        self._draft = None
 
     def append(self, item: Item, reason: str = "said before", *, at: float | None = None) -> None:
         """Add the next message, said at `at` seconds (None: it is not known when).
@@ -196,39 +155,7 @@ class Course:
             self._called = at
         elif at is not None:
             self._now = at
-        self._place(entry)
-
-    def _place(self, entry: Entry) -> None:
-        item, message = entry.item, entry.message
-        at = len(self.items)
-        self.items.append(item)
-        self.entries.append(entry)
-        self._came.append(entry.message)
-        self.births.append(self.calls)
-        if item.id in self.kept:
-            self.pins[at] = float("inf")
-        self._draft = None
-        if message.role == "assistant":
-            self._open = {call.id: (at, call) for call in message.tool_calls}
-        elif message.role == "tool" and message.tool_call_id in self._open:
-            caller, call = self._open[message.tool_call_id]
-            self.call_of[at], self.caller_of[at] = call, caller
-            self.results_of.setdefault(caller, []).append(at)
-            if call.name == RECALL.name:
-                self.pins[at] = float("inf")  # what was asked back is not taken away again
-        elif message.role == "user":
-            self.last_user = at
-            if self.first_user < 0:
-                self.first_user = at
-        if message.pictures:
-            self.pictured.append(at)
-
-    def came_tokens(self) -> int:
-        """Tokens of all messages as they came; counts only what is new since it was asked."""
-        for message in self._came[self._counted :]:
-            self._came_tokens += self.count(message)
-        self._counted = len(self._came)
-        return self._came_tokens
+        self.place(entry)
 
     def pin(self, ident: str, until: float = float("inf")) -> None:
         """Keep the message with this id as it was said, up to and with the call `until`."""
@@ -253,7 +180,7 @@ class Course:
 
     def recount(self) -> None:
         """Count all anew: tokens are counted differently from now on."""
-        self._came_tokens = self._counted = 0
+        self.forget_counts()
         shown = [entry.message for entry in self.entries if entry is not None]
         self.saved = self.came_tokens() - sum(map(self.count, shown))
         self._draft = None
@@ -341,7 +268,7 @@ class Course:
         self.saved += draft.saved
         spoke = self.first_user, self.last_user
         for one in draft.inserts:
-            self._place(one.entry)
+            self.place(one.entry)
             self.first_user, self.last_user = spoke  # nobody said it
             if self.uses_names:
                 self.names.put({len(self.items) - 1: ShownNames(one.item.message)})

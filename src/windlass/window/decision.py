@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from windlass.window.draft import Proposal
 from windlass.window.entries import Entry
-from windlass.window.proposals import Proposal
 
 Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
 """What became of what is not free: made because it pays, left because it does not yet, made

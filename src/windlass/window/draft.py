@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
 from windlass.window.holders import NONE, ShownNames
 from windlass.window.proposals import Facts, Want
-
-if TYPE_CHECKING:
-    from windlass.window.course import Course
-
+from windlass.window.transcript import Transcript
 
 Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
@@ -39,7 +37,7 @@ class Draft:
     what no call has seen yet.
     """
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Transcript) -> None:
         self._course = course
         self._entries: dict[int, Entry | None] = {}
         self._said: dict[int, ShownNames] = {}
@@ -346,3 +344,21 @@ def _signed(message: Message) -> tuple[Opaque, ...]:
             and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
         ]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One change that a policy would make.
+
+    `span` are positions: one, which `write` gives the new message of, or a span to fold
+    into the message that `write` gives. `write` is called when the change is made, with
+    what is visible then; None: nothing is to be gained any more. With `write` None the
+    span is dropped. `must`: the user's settings ask for it, whatever it costs.
+    """
+
+    span: tuple[int, ...]
+    because: Because
+    reason: str
+    write: Callable[[Draft], Message | None] | None
+    folds: bool = False
+    must: bool = False

@@ -39,10 +39,9 @@ from typing import NamedTuple
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.messages import Message
 from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Entry
 from windlass.window.laid import NOTHING, Laid
-from windlass.window.proposals import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from windlass.messages import Message
-from windlass.window.entries import Because
-
-if TYPE_CHECKING:
-    from windlass.window.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +32,3 @@ class Want:
     purpose: str
     messages: tuple[Message, ...]
     max_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """One change that a policy would make.
-
-    `span` are positions: one, which `write` gives the new message of, or a span to fold
-    into the message that `write` gives. `write` is called when the change is made, with
-    what is visible then; None: nothing is to be gained any more. With `write` None the
-    span is dropped. `must`: the user's settings ask for it, whatever it costs.
-    """
-
-    span: tuple[int, ...]
-    because: Because
-    reason: str
-    write: Callable[[Draft], Message | None] | None
-    folds: bool = False
-    must: bool = False

@@ -1,23 +1,32 @@
-"""Running a task of any kind, and steps in their order: what failed and what is kept."""
+"""Running a task of any kind: steps in their order, inputs side by side, their reduction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from windlass.engine.check import input_room
-from windlass.engine.events import Noted, PhaseStarted
-from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
-from windlass.engine.operators.frame import Frame, Piece, assemble
-from windlass.engine.operators.inputs import Given, digest
+from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
+from windlass.engine.operators.atomic import described, run_atomic, tell_fresh, values_of
+from windlass.engine.operators.frame import FRESH_TOKENS, Frame, Piece, assemble
+from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job, add_up, carried
 from windlass.engine.operators.notes import write_notes
-from windlass.errors import StepFailed, StoreError, TaskError, WindlassError
+from windlass.errors import (
+    ContextTooLong,
+    InputFailed,
+    StepFailed,
+    StoreError,
+    TaskError,
+    WindlassError,
+)
 from windlass.history.base import Outcome, Status
 from windlass.operators.model import Task
 from windlass.templates import PhaseOutput
+from windlass.tokens import request_tokens
 
 
 async def run_task(
@@ -46,8 +55,6 @@ async def run_task(
     if task.kind == "sequential":
         done = await _run_steps(job, task, parent, previous, path=path, item=item)
     else:
-        from windlass.engine.operators.reduce import run_reduce
-
         done = await run_reduce(job, task, parent, previous, path=path)
     of_input = digest(item.read()) if item is not None else ""
     done = Done(path, done.status, done.key, done.tokens, of_input)
@@ -162,3 +169,240 @@ def texts_of(
         for index, one in enumerate(results)
         if one is not None
     ]
+
+
+PIECE_TOKENS: Final = 24
+"""What stands round a result beside its own tokens, at most."""
+MARGIN_TOKENS: Final = 64
+"""What stands round the sections of a request, at most."""
+
+
+async def run_reduce(
+    job: Job, task: Task, parent: Frame, previous: tuple[Piece, ...], *, path: str
+) -> Done:
+    """Run the inner task on every input, then the reduction on what they gave.
+
+    Raises InputFailed naming the input, StepFailed where the reduction fails; both keep all
+    inner results that were there.
+    """
+    assert task.inner is not None
+    assert task.reduction is not None
+    root = task is job.program.task
+    frame = framed(job, task, parent, previous)
+    values = values_of(job)
+    file = job.program.source.file
+    given = given_by(task.inputs, job.run.settings.root, values=values, file=file, apart=True)
+    names = [one.name for one in given]
+    of_inner = joined(path, task.inner.name, root=root)
+    one: Callable[[int, Given], Awaitable[Done]]
+    one = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
+    results, failed = await side_by_side(given, one, task.parallel, _watcher(job, of_inner, names))
+    if failed:
+        kept = texts_of(job, results, names)
+        index, error = failed[0]
+        told = (
+            f"input {index} ({names[index]}) of {path!r} failed: {error};"
+            f" {len(kept)} of {len(given)} results are kept, nothing was tried again"
+        )
+        also = [{"index": n, "input": names[n], **failure(why)} for n, why in failed]
+        notes = {"partialResults": kept, "failed": also}
+        raise InputFailed(told, input=names[index], index=index, notes=notes) from error
+    finished = [one for one in results if one is not None]
+    try:
+        return await _reduced(job, task, frame, finished, names, path=path, root=root)
+    except StoreError:
+        raise
+    except WindlassError as error:
+        notes = {"partialResults": texts_of(job, results, names), "failed": failure(error)}
+        told = f"the reduction of {path!r} failed: {error}; all {len(given)} results are kept"
+        raise StepFailed(told, step=task.reduction.name, index=1, notes=notes) from error
+
+
+async def side_by_side(
+    given: Sequence[Given],
+    one: Callable[[int, Given], Awaitable[Done]],
+    limit: int,
+    ended: Callable[[int], None],
+) -> tuple[list[Done | None], list[tuple[int, WindlassError]]]:
+    """Run `one` on every input, at most `limit` at a time, begun in order.
+
+    Returns the results in the order of the inputs, and what failed with its index. After a
+    failure nothing new is begun; what is in flight is awaited. A StoreError stops everything.
+    """
+    results: list[Done | None] = [None] * len(given)
+    failed: list[tuple[int, WindlassError]] = []
+    todo = iter(range(len(given)))
+
+    async def worker() -> None:
+        for index in todo:
+            if failed:
+                return
+            try:
+                results[index] = await one(index, given[index])
+            except StoreError:
+                raise
+            except WindlassError as error:
+                failed.append((index, error))
+            ended(index)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(limit, len(given))):
+                group.create_task(worker())
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from several
+    return results, failed
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What the inner tasks of a reduce share: the task, its parent's context, its path."""
+
+    job: Job
+    task: Task
+    frame: Frame
+    path: str
+
+
+async def run_one(inner: Inner, index: int, item: Given) -> Done:
+    """One inner task, with its own state and its own part of the record."""
+    job = inner.job
+    value = item.value if item.value is not None else item.read()
+    values = {**job.run.input, "item": value, "index": index}
+    own = job.under(job.run, aside=True, input=values, emit=partial(_quiet, job.run.emit))
+    try:
+        of_it = f"{inner.path}[{index}]"
+        return await run_task(own, inner.task, inner.frame, path=of_it, item=item)
+    finally:
+        add_up(job.run, own.run)
+
+
+def _quiet(emit: Callable[[Event], None], event: Event) -> None:
+    """Of ten thousand tasks side by side only what is out of the ordinary is told."""
+    if isinstance(event, Noted | Waiting):
+        emit(event)
+
+
+def _watcher(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
+    count = 0
+
+    def ended(index: int) -> None:
+        nonlocal count
+        count += 1
+        job.run.emit(InputEnded(path, index, names[index], count, len(names)))
+
+    return ended
+
+
+# ---- the reduction -------------------------------------------------------------------
+
+
+async def _reduced(
+    job: Job,
+    task: Task,
+    frame: Frame,
+    results: Sequence[Done],
+    names: Sequence[str],
+    *,
+    path: str,
+    root: bool,
+) -> Done:
+    """The results made one, by tree where they do not fit one request."""
+    reduction = task.reduction
+    assert reduction is not None
+    of_it = joined(path, reduction.name, root=root)
+    room = _room(job, reduction, frame)
+    level, called, depth = list(results), list(names), 0
+    while True:
+        groups = list(grouped([one.tokens + PIECE_TOKENS for one in level], room))
+        if len(groups) == 1:
+            pieces = _pieces(job, level, called, 0)
+            done = await run_task(job, reduction, frame, pieces, path=of_it)
+            job.run.progress.outputs[reduction.path] = output_of(job, done)
+            return replace(done, status=status_of([*results, done]))
+        largest = max(one.tokens for one in level)
+        if len(groups) == len(level) or largest > room:
+            raise ContextTooLong(
+                f"{of_it!r}: {len(level)} results of up to {largest:,} tokens cannot be reduced"
+                f" in groups: a request has room for {room:,} tokens of them. Have the inner task"
+                " answer shorter, or take a model with a larger window"
+            )
+        text = f"{of_it}: {len(level):,} results exceed the window; reduced in {len(groups)} groups"
+        job.run.record.decide(of_it, text, kind="tree", level=depth, groups=len(groups), room=room)
+        job.run.emit(Noted(of_it, text))
+        parts = [
+            partial(_pieces, job, level[first:last], called[first:last], first)
+            for first, last in groups
+        ]
+        inner = Inner(job, reduction, frame, f"{of_it}[{depth}")
+        level = await _level(inner, parts, task.parallel)
+        called = [f"{called[first]} to {called[last - 1]}" for first, last in groups]
+        depth += 1
+
+
+async def _level(
+    inner: Inner, groups: Sequence[Callable[[], tuple[Piece, ...]]], parallel: int
+) -> list[Done]:
+    """The reduction of each group, side by side."""
+    job = inner.job
+
+    async def one(index: int, _: Given) -> Done:
+        own = job.under(job.run, aside=True, emit=partial(_quiet, job.run.emit))
+        try:
+            of_it = f"{inner.path}-{index}]"
+            return await run_task(own, inner.task, inner.frame, groups[index](), path=of_it)
+        finally:
+            add_up(job.run, own.run)
+
+    given = [Given(f"group {number}", "") for number in range(len(groups))]
+    results, failed = await side_by_side(given, one, parallel, lambda _: None)
+    if failed:
+        raise failed[0][1]
+    return [one for one in results if one is not None]
+
+
+def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Neighbours in as few groups as fit `room` each, as (first, behind the last).
+
+    Groups are of about the same size, so that no result is weighed against many alone. What is
+    larger than the room makes a group by itself.
+
+    >>> list(grouped([5, 5, 5, 5], 12))
+    [(0, 2), (2, 4)]
+    """
+    total = sum(sizes)
+    fair = total / max(1, -(-total // max(1, room)))
+    first = held = 0
+    for index, size in enumerate(sizes):
+        if index > first and (held + size > room or held + size / 2 > fair):
+            yield first, index
+            first, held = index, 0
+        held += size
+    yield first, len(sizes)
+
+
+def _pieces(job: Job, level: Sequence[Done], names: Sequence[str], first: int) -> tuple[Piece, ...]:
+    return tuple(
+        Piece(f"result {number}: {name}", job.text(one))
+        for number, (one, name) in enumerate(zip(level, names, strict=True), start=first)
+    )
+
+
+def _room(job: Job, reduction: Task, frame: Frame) -> int:
+    """The tokens of results that one request of the reduction has room for."""
+    info, reply = job.info(reduction)
+    leaf = reduction.first_leaf.leaf
+    assert leaf is not None
+    phase = job.program.cascade.phases[leaf]
+    budget = job.program.rule(reduction.first_leaf, job.run.settings).budget.limit
+    room = input_room(info, reply)
+    limit = min(room, budget or room)
+    specs = () if isinstance(phase.tackle, str) else phase.tackle
+    tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]
+    said = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
+    if reduction.context.inherit_context != "none":
+        said += [piece.text for piece in frame.whole]
+    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, said))
+    looked = reduction.context.fresh_context and (reduction.banks or reduction.folders)
+    fresh = min(FRESH_TOKENS, room // 4) if looked else 0
+    return max(1, limit - fixed - fresh - MARGIN_TOKENS - PIECE_TOKENS * len(frame.whole))

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from windlass.messages import Message, Opaque
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.policies.shared import SharedOptions
-from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, head_tail, with_texts
 
 

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from windlass.messages import Message, Text
 from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft
-from windlass.window.proposals import Proposal, Want
+from windlass.window.draft import Draft, Proposal
+from windlass.window.proposals import Want
 from windlass.window.survive import exchange, outcome, summary_of, why_refused
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]

@@ -15,14 +15,13 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.encode import forms
 from windlass.window.encode.forms import cut
 from windlass.window.encode.output import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.originals import reference
 from windlass.window.policies.shared import Count, CountOrZero
-from windlass.window.proposals import Proposal
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5

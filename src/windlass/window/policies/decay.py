@@ -17,10 +17,10 @@ from typing import Final
 from windlass.messages import Message
 from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Proposal, Want
+from windlass.window.proposals import Want
 from windlass.window.survive import (
     exchange,
     head_tail,

@@ -22,11 +22,10 @@ from windlass.window.digest import (
     kind_of_name,
     words_of,
 )
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
-from windlass.window.proposals import Proposal
 
 HEAD: Final = "[{chars} chars: {back}]"
 """The line before a digest: the size of the result, and how to get it back.

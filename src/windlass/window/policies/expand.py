@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
 from windlass.window.names import whole_names
-from windlass.window.proposals import Proposal
 
 MOST_NAMES: Final = 5
 """Names of the newest messages that are looked for; each is a search in the shortened ones."""

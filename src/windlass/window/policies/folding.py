@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     ALSO,
     aged,

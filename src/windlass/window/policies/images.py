@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Opaque, Part, Picture, Text
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
 from windlass.window.policies.shared import Count, CountOrZero
-from windlass.window.proposals import Proposal
 from windlass.window.survive import first_sentence, said_at
 
 DESCRIPTION_CHARS: Final = 120

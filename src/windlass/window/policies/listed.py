@@ -16,10 +16,9 @@ from typing import Final
 
 from windlass.messages import Message
 from windlass.window.digest import chars_of
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Entry, Fold, Replace
 from windlass.window.names import whole_names
-from windlass.window.proposals import Proposal
 from windlass.window.survive import ALSO, exchange, with_text
 
 _LESS: Final = ", less names that a newer message says"

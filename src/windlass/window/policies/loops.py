@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Proposal
 from windlass.window.survive import (
     ALSO,
     call_text,

@@ -14,13 +14,13 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind, kind_of
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Facts, Proposal
+from windlass.window.proposals import Facts
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
 _NEAR_TURNS: Final = 12

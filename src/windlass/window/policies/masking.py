@@ -9,10 +9,9 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.digest import error_lines
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import look_of
 from windlass.window.policies.shared import Count, SharedOptions
-from windlass.window.proposals import Proposal
 
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {back}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
-from windlass.window.proposals import Proposal
 from windlass.window.survive import aged, to_sentence_end, with_text
 
 MARKER: Final = "[... truncated for context efficiency ...]"

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.index import RUN, LineIndex, LineRun
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
-from windlass.window.proposals import Proposal
 from windlass.window.references import REFERENCE, SAME, may_refer
 
 _SHORT: Final = 6

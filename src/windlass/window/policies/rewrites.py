@@ -13,10 +13,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from windlass.messages import Message, Opaque, ToolCall
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
 from windlass.window.kinds import arguments_of, is_command, touched
-from windlass.window.proposals import Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 

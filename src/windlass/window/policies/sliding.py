@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.policies.shared import CountOrZero
-from windlass.window.proposals import Proposal
 from windlass.window.survive import exchange
 
 

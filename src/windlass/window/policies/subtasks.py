@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import arguments_of
-from windlass.window.proposals import Proposal
 from windlass.window.survive import ALSO, call_text, exchange, exchange_lines, lost_names
 
 PLAN_TOOLS: Final = (

@@ -11,10 +11,9 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft
+from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
 from windlass.window.kinds import END, Lines, touched
-from windlass.window.proposals import Proposal
 
 _SAME: Final = 0.6
 """The share of an earlier read's lines that the later must show, or it is another text: cut
