@@ -338,7 +338,7 @@ async def test_names_that_would_be_sent_alike_are_refused(house: House, pid_file
 
 
 async def test_a_scripted_provider_sees_the_same_message_when_nothing_is_renamed() -> None:
-    from windlass.engine.names import with_own_names, with_sent_names
+    from windlass.engine.send import with_own_names, with_sent_names
     from windlass.wire.base import Reply, Usage
 
     plain = Request("m", (user("x"),), 1, tools=(ToolSpec("f", "", {}),))

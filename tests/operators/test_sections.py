@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.operators.conftest import TaskHouse
 from tests.operators.making import atomic, block, reduce, sequential
 from windlass.engine.events import SessionStarted
-from windlass.engine.operators.frame import Piece, subset
+from windlass.engine.operators.frame import ContextPiece, subset
 from windlass.engine.operators.job import NOTES_TOKENS, declared_notes, notes_of
 from windlass.errors import MatchingFailed, ProviderError
 from windlass.history.base import NodeType
@@ -66,18 +66,18 @@ class TestInheritance:
             return real(task, texts)  # type: ignore[arg-type]
 
         monkeypatch.setattr(frame, "match_texts", failing)
-        assert subset("cat", [Piece("x", "The cat.")]) == (Piece("x", "The cat."),)
+        assert subset("cat", [ContextPiece("x", "The cat.")]) == (ContextPiece("x", "The cat."),)
 
         def broken(task: str, texts: object) -> object:
             raise sqlite3.OperationalError("disk I/O error")
 
         monkeypatch.setattr(frame, "match_texts", broken)
         with pytest.raises(MatchingFailed, match="not twice: disk I/O error"):
-            subset("cat", [Piece("x", "The cat.")])
+            subset("cat", [ContextPiece("x", "The cat.")])
 
     @given(st.lists(st.text(min_size=1, max_size=200), max_size=6), st.text(max_size=50))
     def test_a_subset_brings_nothing_that_was_not_there(self, texts: list[str], task: str) -> None:
-        pieces = [Piece(str(n), text) for n, text in enumerate(texts)]
+        pieces = [ContextPiece(str(n), text) for n, text in enumerate(texts)]
         whole = {piece.source: piece.text.split() for piece in pieces}
         for piece in subset(task, pieces):
             words = iter(whole[piece.source])

@@ -17,7 +17,7 @@ from windlass.cli.options import AsJson, Session, Store, open_existing, open_mar
 from windlass.cli.output import money, note, out, print_json, print_table, progress
 from windlass.cli.show import callout_row
 from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
-from windlass.engine.carding.queue import Told, failed_of, wanted
+from windlass.engine.carding.queue import CardFailures, failed_of, wanted
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of
@@ -106,7 +106,7 @@ def cards_command(
     """Show the cards of a session; with `make` or `regenerate` make them first."""
     settings = read_settings(store)
     writing = make or regenerate or pin is not None or unpin is not None
-    work: Told | None = None
+    work: CardFailures | None = None
     with open_marked(settings, writing=writing) as keeper:
         keeper.start(session)  # says which sessions there are, where this is none
         if pin is not None:
@@ -154,7 +154,7 @@ def _waiting(keeper: Keeper, session: str) -> list[StoredRow]:
 
 def _make(
     keeper: Keeper, session: str, settings: Settings, *, regenerate: bool, quiet: bool
-) -> Told:
+) -> CardFailures:
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=note)
@@ -170,7 +170,7 @@ def _make(
         if not quiet and count % 500 < maker.options.batch_size:
             progress.print(f"{count:,} cards")
 
-    async def work() -> Told:
+    async def work() -> CardFailures:
         try:
             return await make_cards(
                 keeper, session, maker, _decision, again=again, on_progress=tell
@@ -182,12 +182,12 @@ def _make(
         return finish(work())
 
 
-def _cost(work: Told) -> float | None:
+def _cost(work: CardFailures) -> float | None:
     dollars = [spent.dollars for spent in work.spent]
     return None if None in dollars else sum(each for each in dollars if each is not None)
 
 
-def _print_work(work: Told) -> None:
+def _print_work(work: CardFailures) -> None:
     cost = f", {money(_cost(work))}" if work.spent else ""
     out.print(f"{work.made:,} cards made{cost}")
     for failure in work.failures:

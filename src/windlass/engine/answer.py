@@ -1,18 +1,20 @@
-"""Running the tools a reply asked for, so that every call gets its result."""
+"""Running the tools a reply asked for: every call gets its result, and what it touched is noted."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from windlass.engine.callouts import mark_matches
-from windlass.engine.events import ToolEnded, ToolStarted
-from windlass.engine.injecting.lessons import note_results
+from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.state import PhaseRun, Run
-from windlass.engine.touched import touched
 from windlass.history.base import NodeType
+from windlass.injectors.base import FailedCall
+from windlass.injectors.failures import with_result
+from windlass.injectors.plan import plan_in
 from windlass.messages import Message, Text, ToolCall, tool
-from windlass.tools.base import ToolOutput
+from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tools
 
 
@@ -90,3 +92,70 @@ def _record(
     mark_matches(run, phase_run, results)
     forced = phase_run.generation.tool_choice
     phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+
+
+_PLANNING = frozenset({"plan", "todo"})
+
+
+def note_results(
+    run: Run, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
+) -> None:
+    """Take note of the results of a turn's calls, in their order."""
+    state = run.injected
+    for call, output in answered:
+        names = touched(phase_run.progress.tools.get(call.name), call)
+        about = frozenset(f"{call.name} {name}" for said in names.values() for name in said)
+        now = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
+        if output.error:
+            state.touched[now] = about
+            mended: list[FailedCall] = []
+        else:
+            mended = [one for one in state.failures if state.touched.get(one, about) & about]
+            state.files += [one for one in names.get("writes", ()) if one not in state.files]
+        state.failures = with_result(state.failures, now, failed=output.error, mended=mended)
+    if any(call.name in _PLANNING and not output.error for call, output in answered):
+        _tell_plan(run, phase_run)
+
+
+def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
+    """Show the plan as it is now, and put it into the record."""
+    plan = plan_in(phase_run.progress.state)
+    if plan is None:
+        return
+    steps = tuple((one.status, one.text, one.conclusion) for one in plan.steps)
+    run.emit(
+        PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
+    )
+    run.record.decide(
+        phase_run.phase.name,
+        plan.told(),
+        kind="plan",
+        turn=phase_run.progress.turn,
+        plan=plan.as_state(),
+    )
+
+
+LONGEST_NAME: Final = 500
+"""Characters of an argument that is taken for the name of what was read or written."""
+
+
+def touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
+    """The names under `reads` and `writes`, as far as the tool declares any.
+
+    An argument that was left out counts with its default; long text is no name of
+    anything and is left out.
+    """
+    if tool is None or not (tool.reads or tool.writes):
+        return {}
+    try:
+        given = call.parsed()
+    except ValueError:
+        return {}
+    known = tool.spec.parameters["properties"]
+    found: dict[str, list[str]] = {}
+    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
+        said = [given.get(name, known[name].get("default")) for name in names]
+        values = [each for one in said for each in (one if isinstance(one, list) else [one])]
+        if named := [v for v in values if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
+            found[key] = named
+    return found

@@ -10,13 +10,17 @@ from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.carding.beside import models_beside, start_cards
 from windlass.engine.events import PhaseStarted, SessionStarted
-from windlass.engine.outputs import phase_output
 from windlass.engine.phase import generation_of, run_phase
+from windlass.engine.record import Recorder
 from windlass.engine.result import Result
+from windlass.engine.sources import last_said
 from windlass.engine.state import Run
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
+from windlass.messages import Message
+from windlass.templates import PhaseOutput
 from windlass.tools.mcp import Servers
+from windlass.window.originals import meant, reference
 
 
 async def run_cascade(run: Run) -> Result:
@@ -141,3 +145,47 @@ def start_session(run: Run) -> tuple[str, ...]:
     )
     run.record.append(start=start)
     return models
+
+
+def phase_output(record: Recorder, phase: str) -> PhaseOutput:
+    """The output of a phase that ran: its text, state, pictures and stored tool results.
+
+    A tool result is found by its reference (`result_` and a content hash) or by the
+    name of its tool, which means that tool's latest result.
+    """
+
+    def text() -> str:
+        said = last_said(record.items(phase))
+        return said.message.text if said else ""
+
+    def state() -> dict[str, object]:
+        changes = record.keeper.state(record.session_id)
+        return {change.key: change.value for change in changes if change.phase == phase}
+
+    def images() -> list[str]:
+        items = record.items(phase)
+        return [picture.describe() for item in items for picture in item.message.pictures]
+
+    def results() -> dict[str, Message]:
+        found: dict[str, Message] = {}
+        for item in record.items(phase):
+            if item.message.role == "tool":
+                found[reference(item.message)] = item.message
+                if item.message.name:
+                    found[item.message.name] = item.message
+        return found
+
+    def result(name: str) -> str:
+        known = results()
+        if name in known:
+            return known[name].text
+        by_hash = {message.content_hash: message for message in known.values()}
+        return by_hash[meant(name, by_hash)].text
+
+    return PhaseOutput(
+        text=text,
+        state=state,
+        images=images,
+        result=result,
+        known_results=lambda: list(results()),
+    )

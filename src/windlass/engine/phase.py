@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from windlass.caching.meter import shared_tokens, weigh
+from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
-from windlass.cascade.model import Phase
+from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine.callouts import call_out, refresh
 from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.events import Noted, PhaseEnded, Validated
-from windlass.engine.extract import extract
 from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_door
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
-from windlass.engine.prefix import position_report
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
@@ -34,9 +36,10 @@ from windlass.messages import Message, user
 from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
+from windlass.searching import search
 from windlass.templates import holds, render
 from windlass.tools.base import Tool, ToolContext
-from windlass.window.assemble import Blocks
+from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
@@ -409,3 +412,62 @@ async def _tools(run: Run, phase_run: PhaseRun, instructions: str) -> Mapping[st
     if tackle and (shortens or finds) and RECALL.name not in tackle:
         tackle = (*tackle, RECALL.name)  # from the start: a list that changes breaks the cache
     return {tool.spec.name: run.with_timeout(tool) for tool in run.registry.of_tackle(tackle)}
+
+
+_FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+def extract(wanted: OutputExtraction, text: str) -> tuple[Any, str | None]:
+    """The value found, and None; or None, and why there is none.
+
+    `format: json` parses what the pattern's group holds, `code` takes away a fence. Raises
+    TimeoutError with a sentence where the search was stopped.
+    """
+    found = search(wanted.pattern, text, re.DOTALL)
+    if found is None:
+        return None, f"the output has no match for the pattern {wanted.pattern!r}"
+    value = found[1]
+    if value is None:
+        return None, f"the group of the pattern {wanted.pattern!r} matches nothing in the output"
+    match wanted.format:
+        case "text":
+            return value.strip(), None
+        case "code":
+            fenced = _FENCE.match(value)
+            return (fenced[1] if fenced else value.strip("\n")), None
+        case "json":
+            try:
+                return json.loads(value), None
+            except (ValueError, RecursionError) as error:
+                return None, f"what {wanted.pattern!r} found is not JSON: {error}"
+
+
+def position_report(run: Run, phase_run: PhaseRun) -> dict[str, Any]:
+    """What it costs that injected sources stand where they stand, beside the other place.
+
+    For each place: tokens that still stand as in the request before (a cache may hold
+    them), and the input cost in US dollars if it does (None: the model has no price).
+    """
+    info = phase_run.info
+    told: dict[str, Any] = {"chosen": phase_run.progress.blocks.position}
+    for place in ("start", "end"):
+        entries = assemble(
+            replace(phase_run.progress.blocks, position=place), show(phase_run.progress.own, "")
+        )
+        messages = [entry.message for entry in entries]
+        weighed = weigh(
+            info.counter,
+            messages,
+            run.definitions(phase_run.allowed, messages),
+            tools_first=info.tools_first,
+        )
+        total = sum(tokens for _, tokens in weighed)
+        shared = shared_tokens(weighed, run.progress.previous)
+        price = rate(info.name) if not info.free else None
+        dollars = (
+            None
+            if price is None
+            else (shared * price.cache_read + (total - shared) * price.cache_write) / 1e6
+        )
+        told[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
+    return told

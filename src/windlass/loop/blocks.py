@@ -17,7 +17,7 @@ from windlass.window.entries import Entry
 from windlass.window.laid import NOTHING, Laid
 
 
-class Blocks:
+class TrailingBlocks:
     """The blocks of a conversation: those of the calls made, and the next one's.
 
     Args:

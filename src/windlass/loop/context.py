@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from windlass.caching.prices import Prices
 from windlass.errors import SequenceError, UsageError
-from windlass.loop.blocks import Blocks
+from windlass.loop.blocks import TrailingBlocks
 from windlass.loop.chats import Chats
 from windlass.loop.marking import Marking
 from windlass.loop.reports import Reports, prices_for
-from windlass.loop.window import Chat, ChatWindow, Made, spec
+from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.tokens import FamilyCounter, request_tokens, size
 from windlass.window.course import Course
@@ -98,7 +98,7 @@ class Context:
             planner=planner_of(chosen, self.prices),
         )
         self._chats = Chats(self.course, self.said)
-        self._blocks = Blocks(self.course, self.course.count)
+        self._blocks = TrailingBlocks(self.course, self.course.count)
         self._planner = self.course.planner
         offered = [spec(one) for one in self.tools]
         self._marking = Marking(model, self.course, offered, self.prices, self._blocks)
@@ -312,7 +312,7 @@ class Context:
         if not self._blocks.none:
             laid = self._with_blocks((*course.window().entries, *loose))
         places, kept_long = self._marking.places()
-        made = Made(
+        made = WindowParts(
             course.standing,
             course.standing.moment,
             course.pending_entries,

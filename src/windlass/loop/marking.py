@@ -20,7 +20,7 @@ from windlass.caching.breakpoints import (
 )
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
-from windlass.loop.blocks import Blocks
+from windlass.loop.blocks import TrailingBlocks
 from windlass.messages import Message, ToolSpec
 from windlass.window.course import Course
 from windlass.window.planner import Planner
@@ -58,7 +58,7 @@ class Marking:
         course: Course,
         tools: Sequence[ToolSpec],
         prices: Prices,
-        blocks: Blocks,
+        blocks: TrailingBlocks,
     ) -> None:
         self._rules = marking(model, prices)
         self._course = course

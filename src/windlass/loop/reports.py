@@ -19,7 +19,7 @@ from windlass.wire.usage import Counted, counted
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlannedCall:
     """A call as it was planned: its number, its tokens by our count, those that should be cached.
 
     `goes_on`: it began with all that the call before it was sent.
@@ -45,7 +45,7 @@ class Reports:
         self._latest = 0
         self._before = Trust()
 
-    def hear(self, usage: Usage | Mapping[str, Any] | object, asked: Asked) -> bool:
+    def hear(self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall) -> bool:
         """Take the report of a call. False: it was left aside."""
         told = self._read(usage, asked)
         if told is None:
@@ -66,7 +66,9 @@ class Reports:
         )
         return True
 
-    def _read(self, usage: Usage | Mapping[str, Any] | object, asked: Asked) -> Counted | None:
+    def _read(
+        self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall
+    ) -> Counted | None:
         try:
             told = counted(usage)
         except ValueError as wrong:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.errors import UsageError, did_you_mean
-from windlass.loop.reports import Asked
+from windlass.loop.reports import PlannedCall
 from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
@@ -62,7 +62,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Made:
+class WindowParts:
     """What a window is made of: its entries, what was taken by then, the edits in force.
 
     What stands for good is told by the course as of a `moment`, when somebody asks; `ahead` and
@@ -145,7 +145,7 @@ class Counts(Protocol):
 class ChatWindow:
     """What the next call should see. `messages` and `tools` go to the provider as they are."""
 
-    def __init__(self, context: Counts, made: Made, messages: list[dict[str, Any]]) -> None:
+    def __init__(self, context: Counts, made: WindowParts, messages: list[dict[str, Any]]) -> None:
         self._context = context
         self._made = made
         self.messages = messages
@@ -172,12 +172,12 @@ class ChatWindow:
         return self._made.assumed
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> PlannedCall:
         """The call that this window is for, as a report of it is compared."""
         made, counted = self._made, self._context.counted
         shared = [entry.message for entry in made.entries[: made.shared]]
         expected = counted(shared) if shared else 0
-        return Asked(made.call, self.counted, expected, made.goes_on)
+        return PlannedCall(made.call, self.counted, expected, made.goes_on)
 
     @property
     def long_breakpoints(self) -> tuple[Place, ...]:
@@ -268,7 +268,7 @@ class ChatWindow:
         return self._context.recall(ref, grep, lines, path, part)
 
 
-def _told(context: Counts, made: Made) -> Iterator[Shown]:
+def _told(context: Counts, made: WindowParts) -> Iterator[Shown]:
     """What became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in made.entries}
     known = {context.ident_at(at): edit for at, edit in made.edits.items()}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.engine.carding.maker import CardMaker, Summariser
-from windlass.engine.carding.queue import CardWorker, Queue, Told, wanted
+from windlass.engine.carding.queue import CardFailures, CardWorker, Queue, wanted
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
@@ -173,7 +173,7 @@ class Beside:
             record=record.append,
             charge=run.charge_tool,
         )
-        self._told = Told()
+        self._told = CardFailures()
         self._marked: dict[str, str] = {}
         self._tries = 0
         self._again_at = 0.0
@@ -356,14 +356,14 @@ async def make_cards(
     *,
     again: Sequence[str] | None = (),
     on_progress: Callable[[int], None] | None = None,
-) -> Told:
+) -> CardFailures:
     """Make the cards that wait in a session, and again those of the messages `again` (None: all).
 
     Raises UsageError for an unknown session, StoreError where they cannot be kept.
     """
     worker = CardWorker(keeper, maker, new_row, on_progress=on_progress)
     queue = queue_of(keeper, session_id)
-    told = Told()
+    told = CardFailures()
     try:
         if again is None or again:
             those = None if again is None else frozenset(again)

@@ -59,7 +59,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Made:
+class CardBatch:
     """A batch of cards, what failed of it, and what models took for it."""
 
     cards: list[Card] = field(default_factory=list[Card])
@@ -123,9 +123,9 @@ class CardMaker:
 
     async def make(
         self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
-    ) -> Made:
+    ) -> CardBatch:
         """The cards of messages, in their order. `count` gives the tokens of a message."""
-        made = Made()
+        made = CardBatch()
         failed: defaultdict[tuple[Lacks, str, str], list[str]] = defaultdict(list)
         for item in items:
             card = await self._by_rule(item, count)
@@ -171,7 +171,7 @@ class CardMaker:
         self,
         card: Card,
         message: Message,
-        made: Made,
+        made: CardBatch,
         failed: defaultdict[tuple[Lacks, str, str], list[str]],
     ) -> Card:
         """The card with a model's summary; by rule again where no model answers."""
@@ -201,7 +201,7 @@ class CardMaker:
     async def _with_vectors(
         self,
         items: Sequence[Item],
-        made: Made,
+        made: CardBatch,
         failed: defaultdict[tuple[Lacks, str, str], list[str]],
     ) -> None:
         if self._make_embedder is None:
@@ -233,7 +233,7 @@ class CardMaker:
         if why:
             failed["vector", name, why] += [made.cards[at].id for at in places]
 
-    def _take_tokens(self, embedder: Embedder, made: Made) -> None:
+    def _take_tokens(self, embedder: Embedder, made: CardBatch) -> None:
         take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
         if take is not None and (tokens := take()):
             usage = Usage(tokens, 0)

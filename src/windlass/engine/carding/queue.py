@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from windlass.engine.carding.maker import CardMaker, Failure, Made
+from windlass.engine.carding.maker import CardBatch, CardMaker, Failure
 from windlass.history.base import Keeper, NodeType, Row, StoredRow
 from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message
@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(slots=True)
-class Told:
+class CardFailures:
     """What became of a queue: cards made, those of them that lack something, and what it took."""
 
     made: int = 0
@@ -61,7 +61,7 @@ class Queue:
     kept: dict[str, Card] = field(default_factory=dict[str, Card])
     lacking: dict[str, Item] = field(default_factory=dict[str, Item])
 
-    def take(self, items: Sequence[Item], made: Made) -> None:
+    def take(self, items: Sequence[Item], made: CardBatch) -> None:
         """Remember a batch that was kept."""
         failed = {id_ for failure in made.failures for id_ in failure.ids}
         for item, card in zip(items, made.cards, strict=True):
@@ -93,12 +93,12 @@ class CardWorker:
         self._new_row = new_row
         self._progress = on_progress
 
-    async def work_off(self, queue: Queue, told: Told | None = None) -> Told:
+    async def work_off(self, queue: Queue, told: CardFailures | None = None) -> CardFailures:
         """Make every card that waits in a queue. Raises StoreError where they cannot be kept.
 
         What was taken then waits again: it has no card.
         """
-        told = told or Told()
+        told = told or CardFailures()
         most = self._maker.options.workers
         running: set[asyncio.Task[Any]] = set()
         try:
@@ -138,7 +138,7 @@ class CardWorker:
         queue.after = rows[-1].seq if rows else queue.after
         return rows
 
-    async def remake(self, queue: Queue, items: Sequence[Item], told: Told) -> None:
+    async def remake(self, queue: Queue, items: Sequence[Item], told: CardFailures) -> None:
         """Make the cards of these messages and keep them."""
         if not items:
             return

@@ -8,15 +8,14 @@ cache holds is cheaper, and `commit` is priced, the phase sees what a snowball s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
-from windlass.engine.choosing.going_on import Base, base_of, missing
-from windlass.engine.choosing.known import Remembering, embedder_for, known_beside, known_of
+from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_beside, known_of
 from windlass.engine.choosing.outline import outline_of
 from windlass.engine.choosing.picking import (
     Choice,
@@ -27,9 +26,9 @@ from windlass.engine.choosing.picking import (
     with_picked,
 )
 from windlass.engine.choosing.record import record_choice
-from windlass.engine.choosing.selector import Asked, Selector, ask_selector, selector_of
+from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
-from windlass.engine.sources import Gathered
+from windlass.engine.sources import Gathered, output_only
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
 from windlass.fair import beside
@@ -43,7 +42,7 @@ from windlass.selection.strategies import selecting
 from windlass.tokens import request_tokens
 from windlass.tools.base import Spent
 from windlass.window.assemble import Blocks, assemble
-from windlass.window.entries import Entry, Item, show
+from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
 from windlass.wire.base import Usage
@@ -108,7 +107,7 @@ async def choose(
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
 
-    asked: Asked | None = None
+    asked: SelectorReply | None = None
     if selector is not None and asks is not None and wanted is not None and not why_kept:
         asked = await ask_selector(run, selector, question)
         if asked.failure:
@@ -382,3 +381,51 @@ def _entry(scene: _Scene, piece: Piece) -> Entry:
         )
         (item,) = record.append([row])
     return Entry(item, piece.message, piece.reason, piece.because)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the phase before saw and said, without its system prompt.
+
+    `chosen`: it is no snowball, so that something may be missing.
+    """
+
+    entries: tuple[Entry, ...]
+    chosen: bool = False
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the occurrences that it shows."""
+        shown = {entry.item.id for entry in self.entries}
+        return frozenset(shown.union(*({one.id for one in e.covers} for e in self.entries)))
+
+
+def base_of(run: Run, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
+    """What a phase can go on from."""
+    last = run.progress.last
+    if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
+        return Base(snowball)
+    reason = f"goes on from what {last.phase.name} saw"
+    own = show(last.progress.own, reason)
+    if last.rule.output_only:
+        own = output_only(last.progress.own, reason)
+    before = assemble(replace(last.progress.blocks, system=()), own)
+    return Base(apply(before, last.progress.edits), chosen=True)
+
+
+def missing(base: Base, pieces: Sequence[Piece], known: Known) -> list[Piece]:
+    """The pieces that the base does not show, in order: calls with their results, or neither."""
+    if not base.chosen:
+        return []
+    ids = base.ids
+    texts = {entry.message.text for entry in base.entries}
+    return [piece for piece in pieces if not _is_held(piece, ids, texts, known)]
+
+
+def _is_held(piece: Piece, ids: Collection[str], texts: Collection[str], known: Known) -> bool:
+    if piece.item is None:
+        return piece.message.text in texts or (
+            bool(piece.covers) and all(one in ids for one in piece.covers)
+        )
+    unit = known.unit(piece.place)
+    return any(known.index.items[place].id in ids for place in unit)

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.engine.choosing.anchors import Piece
 from windlass.engine.choosing.picking import Choice
-from windlass.engine.choosing.selector import Asked
+from windlass.engine.choosing.selector import SelectorReply
 from windlass.engine.choosing.worth import Worth
 from windlass.engine.events import Noted
 from windlass.engine.state import PhaseRun, Run
@@ -25,7 +25,7 @@ def record_choice(
     worth: Worth,
     *,
     why_kept: str,
-    asked: Asked | None,
+    asked: SelectorReply | None,
 ) -> None:
     """Record what the phase sees and why, with the tokens and money of the choosing.
 

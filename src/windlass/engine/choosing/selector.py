@@ -33,7 +33,7 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SelectorReply:
     """What was asked and answered. `failure` says why there is no answer (empty: there is one).
 
     `columns` are those of the record: the model, its tokens, and US dollars.
@@ -58,7 +58,7 @@ def selector_of(run: Run, phase_run: PhaseRun, made: Choosing) -> tuple[Selector
     return Selector(*run.resolve(made.selector)), ""
 
 
-async def ask_selector(run: Run, selector: Selector, question: str) -> Asked:
+async def ask_selector(run: Run, selector: Selector, question: str) -> SelectorReply:
     """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
     info = selector.info
     request = Request(
@@ -72,7 +72,7 @@ async def ask_selector(run: Run, selector: Selector, question: str) -> Asked:
         reply = await send_to(selector.provider, info.name, request, lambda _: None)
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
-        return Asked(question, failure=failed, columns={"model": info.name})
+        return SelectorReply(question, failure=failed, columns={"model": info.name})
     usage = reply.usage
     price = run.charge(info, usage, saved=0)
     run.net.spent += price or 0.0
@@ -83,4 +83,4 @@ async def ask_selector(run: Run, selector: Selector, question: str) -> Asked:
         "tokens_cached": usage.tokens_cached,
         "cost": price,
     }
-    return Asked(question, reply.message.text, columns=columns)
+    return SelectorReply(question, reply.message.text, columns=columns)

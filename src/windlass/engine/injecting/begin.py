@@ -16,7 +16,7 @@ from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.injecting.injected import PhaseInjected, Told, UserContext
+from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
@@ -294,11 +294,11 @@ def skill_door(run: Run, held: PhaseInjected | None) -> Callable[[str], str] | N
 
 def record_blocks(
     run: Run, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
-) -> tuple[Told, ...]:
+) -> tuple[RecordedBlock, ...]:
     """The blocks as rows of the record; one of which nothing fitted is a decision."""
-    told: list[Told] = []
+    told: list[RecordedBlock] = []
     for block in blocks:
-        one = Told(block)
+        one = RecordedBlock(block)
         if not block.text:
             left = ", ".join(block.cut)
             text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"

@@ -15,7 +15,7 @@ from windlass.window.entries import Item as Occurrence
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedBlock:
     """A block that is in the record: its row's id (None: it has no text)."""
 
     block: Block
@@ -49,7 +49,7 @@ class UserContext:
     head: str
     item: Occurrence | None
     message: Message | None
-    told: tuple[Told, ...]
+    told: tuple[RecordedBlock, ...]
     known: dict[str, tuple[BlockItem, ...]]
     news: set[str] = field(default_factory=set[str])
 
@@ -103,10 +103,10 @@ class PhaseInjected:
     vary: bool = False
     in_place: bool = False
     moved: Mapping[str, str] = field(default_factory=dict[str, str])
-    stable: tuple[Told, ...] = ()
+    stable: tuple[RecordedBlock, ...] = ()
     changes: str = ""
     turn: int = 0
-    now: tuple[Told, ...] = ()
+    now: tuple[RecordedBlock, ...] = ()
     text: str = ""
     lasting: str = ""
 

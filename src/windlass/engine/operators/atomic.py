@@ -11,7 +11,14 @@ from windlass.engine.check import input_room
 from windlass.engine.events import Noted
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.operators.frame import Found, Frame, Piece, Section, assemble, section_text
+from windlass.engine.operators.frame import (
+    ContextPiece,
+    Found,
+    Frame,
+    Section,
+    assemble,
+    section_text,
+)
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job
 from windlass.engine.phase import carry_out, generation_of, open_phase
@@ -49,7 +56,7 @@ async def run_atomic(
     job: Job,
     task: Task,
     parent: Frame,
-    previous: tuple[Piece, ...],
+    previous: tuple[ContextPiece, ...],
     *,
     path: str,
     item: Given | None = None,
@@ -165,7 +172,7 @@ def _system(
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
     """A message for each section that holds something, in one order."""
-    listed: tuple[tuple[Section, Sequence[Piece], str], ...] = (
+    listed: tuple[tuple[Section, Sequence[ContextPiece], str], ...] = (
         ("inherited", frame.inherited, f"inherited context ({task.context.inherit_context})"),
         ("previous_outputs", frame.previous, "outputs of earlier tasks"),
         ("fresh", frame.fresh, "fresh context, from memory and files"),

@@ -42,7 +42,7 @@ _KEPT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ContextPiece:
     """A text of a context and where it is from, such as `output of read` or `docs/a.md:12`."""
 
     source: str
@@ -53,12 +53,12 @@ class Piece:
 class Frame:
     """What a task sees beside its own description and inputs."""
 
-    inherited: tuple[Piece, ...] = ()
-    previous: tuple[Piece, ...] = ()
-    fresh: tuple[Piece, ...] = ()
+    inherited: tuple[ContextPiece, ...] = ()
+    previous: tuple[ContextPiece, ...] = ()
+    fresh: tuple[ContextPiece, ...] = ()
 
     @property
-    def whole(self) -> tuple[Piece, ...]:
+    def whole(self) -> tuple[ContextPiece, ...]:
         """All of it: what a task below inherits in full."""
         return self.inherited + self.previous + self.fresh
 
@@ -67,7 +67,7 @@ class Frame:
 class Found:
     """What a look for fresh context came to: the pieces taken, and how many matched."""
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[ContextPiece, ...] = ()
     matches: int = 0
     unread: tuple[str, ...] = ()
 
@@ -90,8 +90,8 @@ class Material:
         self,
         task: Task,
         text: str,
-        has: Sequence[Piece],
-        previous: Sequence[Piece],
+        has: Sequence[ContextPiece],
+        previous: Sequence[ContextPiece],
         *,
         counter: Counter,
         room: int,
@@ -137,13 +137,13 @@ def _shortened(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _joined(pieces: Sequence[Piece]) -> str:
+def _joined(pieces: Sequence[ContextPiece]) -> str:
     return "\n\n".join(piece.text for piece in pieces)
 
 
 def _best(
     text: str, matches: frozenset[MemoryMatch], counter: Counter, room: int
-) -> tuple[Piece, ...]:
+) -> tuple[ContextPiece, ...]:
     """Those of the matches that share most with the task and fit, in the order of their names."""
     listed = sorted(matches, key=lambda one: (one.source, one.reference))
     index = Index()
@@ -158,7 +158,7 @@ def _best(
         if sizes[number] <= room:
             room -= sizes[number]
             taken.append(number)
-    return tuple(Piece(listed[n].reference, listed[n].excerpt) for n in sorted(taken))
+    return tuple(ContextPiece(listed[n].reference, listed[n].excerpt) for n in sorted(taken))
 
 
 _BLANK: Final = re.compile(r"\n\s*\n")
@@ -176,7 +176,7 @@ def _paragraphs(text: str) -> Iterator[str]:
     yield from (part for _, part in passages(heading))
 
 
-def subset(text: str, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...]:
     """What of a parent's context belongs to a task: the passages that match, in their order.
 
     The look is tried once more where it fails, and then raises MatchingFailed.
@@ -191,13 +191,13 @@ def subset(text: str, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
         except sqlite3.Error as error:
             told = f"the parent's context could not be searched, also not twice: {error}"
             raise MatchingFailed(told) from error
-    kept: list[Piece] = []
+    kept: list[ContextPiece] = []
     for number in sorted(found):
         piece, part = parts[number]
         if kept and kept[-1].source == piece.source:
-            kept[-1] = Piece(piece.source, f"{kept[-1].text}\n\n{part}")
+            kept[-1] = ContextPiece(piece.source, f"{kept[-1].text}\n\n{part}")
         else:
-            kept.append(Piece(piece.source, part))
+            kept.append(ContextPiece(piece.source, part))
     return tuple(kept)
 
 
@@ -206,7 +206,7 @@ def assemble(
     task: Task,
     text: str,
     parent: Frame,
-    previous: tuple[Piece, ...],
+    previous: tuple[ContextPiece, ...],
     *,
     counter: Counter,
     room: int,
@@ -232,6 +232,6 @@ def assemble(
     return Frame(inherited, previous, found.pieces), found
 
 
-def section_text(heading: str, pieces: Sequence[Piece]) -> str:
+def section_text(heading: str, pieces: Sequence[ContextPiece]) -> str:
     """The text of a section: its heading, then each piece under where it is from."""
     return "\n\n".join([heading, *(f"[{piece.source}]\n{piece.text.strip()}" for piece in pieces)])

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
-from windlass.engine.operators.frame import Material, Piece
+from windlass.engine.operators.frame import ContextPiece, Material
 from windlass.engine.record import Recorder
 from windlass.engine.state import Run
 from windlass.history.base import Status
@@ -128,15 +128,15 @@ def add_up(run: Run, part: Run) -> None:
     whole.saved_tokens += used.saved_tokens
 
 
-def carried(job: Job, done: Done, how: Format, counter: Counter) -> Piece:
+def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
     """What a later step is handed of a finished one: its full output, or notes on it."""
     text = job.text(done)
     if how == "full_output":
-        return Piece(f"output of {done.path}", text or "(it said nothing)")
+        return ContextPiece(f"output of {done.path}", text or "(it said nothing)")
     message = assistant(text)
     notes = job.summaries.get(done.key) or notes_of(message, counter)
     ref = f"full output: {reference(message)}, {done.tokens:,} tokens"
-    return Piece(f"notes on {done.path}", f"{notes}\n({ref})" if notes else f"({ref})")
+    return ContextPiece(f"notes on {done.path}", f"{notes}\n({ref})" if notes else f"({ref})")
 
 
 def notes_of(message: Message, counter: Counter) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.cascade import add_server_tools, interrupted, needed_servers
 from windlass.engine.events import Noted, SessionStarted
-from windlass.engine.operators.frame import Frame, Piece
+from windlass.engine.operators.frame import ContextPiece, Frame
 from windlass.engine.operators.job import Done, Job
 from windlass.engine.operators.notes import helper_of
 from windlass.engine.operators.tasks import output_of, run_task
@@ -133,10 +133,10 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
 
 def _parent(job: Job, context: str) -> Frame:
     """What the caller hands the root: its words, and the input where the file does not place it."""
-    pieces = [Piece("the caller", context)] if context.strip() else []
+    pieces = [ContextPiece("the caller", context)] if context.strip() else []
     if job.run.input and not job.program.source.uses_input:
         text = json.dumps(job.run.input, indent=2, ensure_ascii=False)
-        pieces.append(Piece("the input", text))
+        pieces.append(ContextPiece("the input", text))
     return Frame(inherited=tuple(pieces))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from windlass.engine.check import input_room
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
 from windlass.engine.operators.atomic import described, run_atomic, tell_fresh, values_of
-from windlass.engine.operators.frame import FRESH_TOKENS, Frame, Piece, assemble
+from windlass.engine.operators.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job, add_up, carried
 from windlass.engine.operators.notes import write_notes
@@ -33,7 +33,7 @@ async def run_task(
     job: Job,
     task: Task,
     parent: Frame,
-    previous: tuple[Piece, ...] = (),
+    previous: tuple[ContextPiece, ...] = (),
     *,
     path: str,
     item: Given | None = None,
@@ -75,7 +75,11 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
 
 
 def framed(
-    job: Job, task: Task, parent: Frame, previous: tuple[Piece, ...], item: Given | None = None
+    job: Job,
+    task: Task,
+    parent: Frame,
+    previous: tuple[ContextPiece, ...],
+    item: Given | None = None,
 ) -> Frame:
     """The context of an operator, which its tasks inherit from."""
     info, reply = job.info(task)
@@ -87,10 +91,12 @@ def framed(
     tell_fresh(job, task.path, found)
     if item is None:
         return frame
-    return Frame((*frame.inherited, Piece(f"input: {item.name}", item.read())), *_rest(frame))
+    return Frame(
+        (*frame.inherited, ContextPiece(f"input: {item.name}", item.read())), *_rest(frame)
+    )
 
 
-def _rest(frame: Frame) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+def _rest(frame: Frame) -> tuple[tuple[ContextPiece, ...], tuple[ContextPiece, ...]]:
     return frame.previous, frame.fresh
 
 
@@ -103,7 +109,7 @@ async def _run_steps(
     job: Job,
     task: Task,
     parent: Frame,
-    previous: tuple[Piece, ...],
+    previous: tuple[ContextPiece, ...],
     *,
     path: str,
     item: Given | None,
@@ -114,7 +120,7 @@ async def _run_steps(
     how = task.context.accumulation_format if task.context.accumulates else None
     done: list[Done] = []
     for index, step in enumerate(task.steps):
-        handed: tuple[Piece, ...] = ()
+        handed: tuple[ContextPiece, ...] = ()
         if how is not None:
             counter = job.info(step)[0].counter
             handed = tuple(carried(job, one, how, counter) for one in done)
@@ -178,7 +184,7 @@ MARGIN_TOKENS: Final = 64
 
 
 async def run_reduce(
-    job: Job, task: Task, parent: Frame, previous: tuple[Piece, ...], *, path: str
+    job: Job, task: Task, parent: Frame, previous: tuple[ContextPiece, ...], *, path: str
 ) -> Done:
     """Run the inner task on every input, then the reduction on what they gave.
 
@@ -341,7 +347,7 @@ async def _reduced(
 
 
 async def _level(
-    inner: Inner, groups: Sequence[Callable[[], tuple[Piece, ...]]], parallel: int
+    inner: Inner, groups: Sequence[Callable[[], tuple[ContextPiece, ...]]], parallel: int
 ) -> list[Done]:
     """The reduction of each group, side by side."""
     job = inner.job
@@ -381,9 +387,11 @@ def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
     yield first, len(sizes)
 
 
-def _pieces(job: Job, level: Sequence[Done], names: Sequence[str], first: int) -> tuple[Piece, ...]:
+def _pieces(
+    job: Job, level: Sequence[Done], names: Sequence[str], first: int
+) -> tuple[ContextPiece, ...]:
     return tuple(
-        Piece(f"result {number}: {name}", job.text(one))
+        ContextPiece(f"result {number}: {name}", job.text(one))
         for number, (one, name) in enumerate(zip(level, names, strict=True), start=first)
     )
 
