@@ -89,11 +89,11 @@ class TestCache:
             talk.go_on(0.0)
         (told,) = context.window().assumed
         assert told.startswith("no cache is counted on, for ")
-        assert context.course.planner is not None
-        assert not context.course.planner.prices.caches
+        assert context.conversation.planner is not None
+        assert not context.conversation.planner.prices.caches
         talk.go_on(1.0)
         assert context.window().assumed == ()
-        assert context.course.planner.prices == DEAR
+        assert context.conversation.planner.prices == DEAR
 
     def test_what_expired_is_not_missed(self) -> None:
         context = windlass.Context(prices=DEAR)
@@ -165,7 +165,7 @@ class TestTimes:
         call, result = lookup(9)
         context.append(call)
         context.append({**result, "at": 500.0})
-        decision = context.course.window().decision
+        decision = context.conversation.window().decision
         assert decision is not None
         assert decision.verdict == "cold"
         assert context.window().assumed == ()  # it is known, not assumed
@@ -184,7 +184,7 @@ class TestTimes:
         if not first:
             context.report(said, at=100.0)
         context.append({**result, "at": 500.0})
-        decision = context.course.window().decision
+        decision = context.conversation.window().decision
         assert decision is not None
         assert decision.verdict == "cold"
 

@@ -17,7 +17,7 @@ from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
 from bench.windows.shown import CHARACTERS_A_TOKEN, pieces
 
-from windlass.injectors.base import FailedCall, Keepsake, Situation, Tier
+from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
 from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.failures import with_result
 from windlass.injectors.orchestrate import blocks_of
@@ -155,7 +155,7 @@ class Injected:
             turn=call,
             state={"plan": TaskPlan(now.task.partition("\n")[0][:SAID], steps).as_state()},
             values={"now": f"2026-11-22T10:{call // 60 % 60:02}:{call % 60:02}Z"},
-            keepsakes=_keepsakes(messages),
+            artifacts=_keepsakes(messages),
         )
         block = "\n".join(self._blocks(Tier.DYNAMIC))
         self.tokens["end"].append(_tokens(block))
@@ -242,10 +242,10 @@ def _tokens(text: str) -> int:
     return len(text) // CHARACTERS_A_TOKEN
 
 
-def _keepsakes(messages: Sequence[Chat]) -> tuple[Keepsake, ...]:
+def _keepsakes(messages: Sequence[Chat]) -> tuple[Artifact, ...]:
     """The pictures of the messages, newest first."""
     pictures = [
-        Keepsake(f"picture_{at}", "a picture", _text(chat)[:SAID])
+        Artifact(f"picture_{at}", "a picture", _text(chat)[:SAID])
         for at, chat in enumerate(messages)
         if isinstance(chat.get("content"), list)
         and any(part.get("type") == "image_url" for part in chat["content"])

@@ -86,7 +86,7 @@ async def run(
     """
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
-        from windlass.engine.carding.beside import check_cards
+        from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
 
         # The user's mistakes are reported before anything is written.
@@ -383,7 +383,7 @@ def load_engine() -> None:
 _MODULES = (
     "windlass.cascade.check",
     "windlass.cascade.load",
-    "windlass.engine.carding.beside",
+    "windlass.engine.card_indexer.indexer",
     "windlass.engine.cascade",
     "windlass.engine.operators.session",
     "windlass.history.sqlite",

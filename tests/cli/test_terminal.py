@@ -20,7 +20,7 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.operators.making import atomic
 from windlass.cli.app import app
 from windlass.cli.output import Escaping, Screen, escaped, escaped_json, print_json
-from windlass.engine.carding import beside
+from windlass.engine.card_indexer import indexer
 from windlass.messages import Message
 
 ACTS = "\x1b[31m\x1b]0;mine\x07\x9b2J\x7f\r\x08\x0b\u202e\u2066\u200f\u061c\u2028"
@@ -102,7 +102,7 @@ KEY = "k\x7f\x9b\u202e[bold]"
 @pytest.fixture
 def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder and a store in which every text acts on a terminal."""
-    monkeypatch.setattr(beside, "DRAIN_S", 60.0)
+    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
     windlass.write(
         "bad.json",
         cascade(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
-from windlass.engine.carding import beside
-from windlass.engine.carding.queue import failed_of
+from windlass.engine.card_indexer import indexer
+from windlass.engine.card_indexer.queue import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
@@ -76,7 +76,7 @@ def look(at: str) -> str:
 def patient(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run has the tool, and waits for all its cards."""
     house.tools = (look,)
-    monkeypatch.setattr(beside, "DRAIN_S", 60.0)
+    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
 
 
 class TestWhichGetOne:
@@ -279,10 +279,10 @@ class TestSummaries:
     def test_a_cascades_helper_goes_before_the_users(self) -> None:
         settings = Settings.read({}, {"WINDLASS_HELPER_MODEL": "b/user"}, Path())
         named = {"auto_context": {"helper_model": "a/cascade"}}
-        assert beside.options_of(settings, named).summariser == "a/cascade"
-        assert beside.options_of(settings, {"auto_context": True}).summariser == "b/user"
+        assert indexer.options_of(settings, named).summariser == "a/cascade"
+        assert indexer.options_of(settings, {"auto_context": True}).summariser == "b/user"
         assert (
-            beside.options_of(Settings.read({}, {}, Path()), {"auto_context": True}).summariser
+            indexer.options_of(Settings.read({}, {}, Path()), {"auto_context": True}).summariser
             is None
         )
 
@@ -359,7 +359,7 @@ class TestVectors:
     async def test_one_that_fails_costs_the_vectors_alone(
         self, house: House, monkeypatch: pytest.MonkeyPatch, answer: Any
     ) -> None:
-        monkeypatch.setattr(beside, "embedder_of", lambda *_: lambda: Odd(answer))
+        monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd(answer))
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         assert len(ran.keeper.cards(ran.session)) == 4
@@ -371,7 +371,7 @@ class TestVectors:
     async def test_two_models_in_one_session_are_never_compared(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(beside, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
+        monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
         ran = await house.run(two_phases(auto_context={}), replies())
         first, second, *_ = ran.keeper.cards(ran.session)
         other = Odd([[0.0, 1.0]])
@@ -394,7 +394,7 @@ class TestBeside:
     async def test_a_turn_does_not_wait_for_a_card(
         self, house: House, summarised: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(beside, "DRAIN_S", 0.2)
+        monkeypatch.setattr(indexer, "DRAIN_S", 0.2)
 
         async def never(request: Request) -> str:
             await asyncio.sleep(600)
@@ -412,7 +412,7 @@ class TestBeside:
     async def test_what_is_left_is_made_by_the_next_run(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(beside, "DRAIN_S", 0.0)
+        monkeypatch.setattr(indexer, "DRAIN_S", 0.0)
         left = await house.run(two_phases(auto_context={}), replies())
         assert len(left.keeper.cards(left.session)) < 4
 
@@ -430,7 +430,7 @@ class TestBeside:
     ) -> None:
         put = SqliteKeeper.put_cards
         failing = [StoreError("the disk is full")]
-        monkeypatch.setattr(beside, "_RETRY_S", (0.05,))
+        monkeypatch.setattr(indexer, "_RETRY_S", (0.05,))
 
         def fail_once(self: SqliteKeeper, session_id: str, cards: Sequence[Card]) -> None:
             if failing:
@@ -450,7 +450,7 @@ class TestBeside:
         def bug(*_: object, **__: object) -> None:
             raise ZeroDivisionError("of cards")
 
-        monkeypatch.setattr("windlass.engine.carding.maker.card_of", bug)
+        monkeypatch.setattr("windlass.engine.card_indexer.maker.card_of", bug)
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         noted = [one.text for one in ran.events if isinstance(one, Noted)]

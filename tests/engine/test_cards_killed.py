@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.engine.carding.beside import make_cards, maker_of
+from windlass.engine.card_indexer.indexer import make_cards, maker_of
 from windlass.history.base import NodeType, Row
 from windlass.history.sqlite import SqliteKeeper
 from windlass.settings import Settings

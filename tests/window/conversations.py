@@ -178,7 +178,7 @@ def turn(seed: int, number: int, *, signed: bool = True) -> list[Message]:
     return [*said, reply, *results]
 
 
-def conversation(seeds: Sequence[int], *, signed: bool = True) -> list[Message]:
+def messages_for(seeds: Sequence[int], *, signed: bool = True) -> list[Message]:
     """A valid conversation of a turn for each number; it may end with the user's word."""
     said: list[Message] = [system("You are careful. " * 5)] if sum(seeds) % 3 else []
     said.append(user(f"Fix {_path(len(seeds))}, ticket #1742."))
@@ -194,7 +194,7 @@ def seeds(max_turns: int = 12) -> st.SearchStrategy[list[int]]:
 
 def chats(max_turns: int = 10) -> st.SearchStrategy[list[dict[str, Any]]]:
     """Conversations as chat dicts."""
-    return seeds(max_turns).map(lambda numbers: [to_openai(m) for m in conversation(numbers)])
+    return seeds(max_turns).map(lambda numbers: [to_openai(m) for m in messages_for(numbers)])
 
 
 def policies() -> st.SearchStrategy[dict[str, Any]]:

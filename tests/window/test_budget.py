@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from tests.window.courses import holds_for_every_window, refusals, texts, windows
+from tests.window.stepping import holds_for_every_window, refusals, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
 from windlass.tokens import size
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.arguments import Arguments
 from windlass.window.policies.budget import TokenBudget
@@ -65,12 +65,12 @@ def test_where_nothing_more_can_go_the_window_is_handed_on() -> None:
 
 
 def test_what_is_pinned_stays() -> None:
-    course = Course([TokenBudget(800)])
+    conversation = Conversation([TokenBudget(800)])
     for n, message in enumerate(run_of(12)):
-        course.append(Item(str(n), message, message.role))
+        conversation.append(Item(str(n), message, message.role))
         if n == 3:
-            course.pin("3")
-    assert "result 1 " * 100 in texts(course.window())
+            conversation.pin("3")
+    assert "result 1 " * 100 in texts(conversation.window())
 
 
 @pytest.mark.req("CA-19")

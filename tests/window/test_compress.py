@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course, WindowPolicy
+from windlass.window.conversation import Conversation, WindowPolicy
 from windlass.window.encode.forms import cut, head_end, tail_start
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
@@ -36,10 +36,10 @@ def sent(
 ) -> Message:
     """The result of the call as it is first sent."""
     call = ToolCall("c1", name, json.dumps(arguments or {}))
-    course = Course([*before, policy], back=lambda _: PATH)
+    conversation = Conversation([*before, policy], back=lambda _: PATH)
     for at, message in enumerate((user(said), assistant(calls=[call]), tool(call, text))):
-        course.append(Item(str(at), message, "x"))
-    window = course.window()
+        conversation.append(Item(str(at), message, "x"))
+    window = conversation.window()
     check_sequence(window.messages, None)
     return window.messages[-1]
 
@@ -68,14 +68,14 @@ class TestDefault:
         assert sent(text, SPEC, name="mcp__windlass__recall").text == text
 
     def test_what_was_sent_stays(self) -> None:
-        course = Course([])
+        conversation = Conversation([])
         call = ToolCall("c1", "peek", "{}")
         spoken = (user("go"), assistant(calls=[call]), tool(call, "a b " * 20_000), assistant("x"))
         for at, message in enumerate(spoken):
-            course.append(Item(str(at), message, "x"))
-        course.policies = [Compress()]
-        course.append(Item("4", user("more"), "x"))
-        assert course.window().messages[2] == spoken[2]
+            conversation.append(Item(str(at), message, "x"))
+        conversation.policies = [Compress()]
+        conversation.append(Item("4", user("more"), "x"))
+        assert conversation.window().messages[2] == spoken[2]
 
     @pytest.mark.req("CE-51")
     def test_thresholds_rise_with_the_budget_left(self) -> None:

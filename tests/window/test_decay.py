@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from tests.window.courses import holds_for_every_window, refusals, texts, windows
+from tests.window.stepping import holds_for_every_window, refusals, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.decay import Decay
 from windlass.wire.openai import check_sequence
@@ -78,15 +78,15 @@ def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() ->
 
 
 def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
-    course, wants = Course([Decay(full=4, fold=6, step=4)]), []
+    conversation, wants = Conversation([Decay(full=4, fold=6, step=4)]), []
     for number, message in enumerate(run_of(17)):
         if message.role == "assistant":
-            for want in course.window().wants:
+            for want in conversation.window().wants:
                 wants.append(want)
-                course.supply(want.key, SUMMARY)
-            course.window()
-        course.append(Item(str(number), message, message.role))
-    wants += course.window().wants
+                conversation.supply(want.key, SUMMARY)
+            conversation.window()
+        conversation.append(Item(str(number), message, message.role))
+    wants += conversation.window().wants
     assert [len(want.messages) for want in wants] == [2, 5]
     assert wants[1].messages[0].text.startswith("[Summary of turns 1-2]")
     assert wants[0].max_tokens == 500
@@ -133,14 +133,14 @@ def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
 
 def test_a_pinned_exchange_stays_beside_the_summary() -> None:
     said = run_of(13)
-    course = Course([Decay(full=4, fold=6, step=4)])
+    conversation = Conversation([Decay(full=4, fold=6, step=4)])
     for number, message in enumerate(said):
-        course.append(Item(str(number), message, message.role))
+        conversation.append(Item(str(number), message, message.role))
         if number == 4:
-            course.pin("4")
-    for want in course.window().wants:
-        course.supply(want.key, SUMMARY)
-    shown = course.window().messages
+            conversation.pin("4")
+    for want in conversation.window().wants:
+        conversation.supply(want.key, SUMMARY)
+    shown = conversation.window().messages
     check_sequence(shown)
     assert said[3] in shown
     assert said[4] in shown

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations, png, rough_texts
-from tests.window.courses import holds_for_every_window, texts, windows
+from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Opaque, Role, Text, ToolCall, assistant, tool, user
 from windlass.pictures import picture
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.digest import (
     LINE_CHARS,
     PATHS_FIRST,
@@ -332,16 +332,16 @@ class TestDigest:
 
     def test_what_is_pinned_waits(self) -> None:
         said = turns(("a", {}, FILLER), *idle(6))
-        course = Course([Digest()])
+        conversation = Conversation([Digest()])
         for number, message in enumerate(said[:3]):
-            course.append(Item(f"id{number}", message, message.role))
-        course.pin("id2", until=4)
+            conversation.append(Item(f"id{number}", message, message.role))
+        conversation.pin("id2", until=4)
         whole = 0
         for number, message in enumerate(said[3:], 3):
-            whole += message.role == "assistant" and course.window().messages[2] == said[2]
-            course.append(Item(f"id{number}", message, message.role))
+            whole += message.role == "assistant" and conversation.window().messages[2] == said[2]
+            conversation.append(Item(f"id{number}", message, message.role))
         assert whole == 3
-        assert course.window().messages[2] != said[2]
+        assert conversation.window().messages[2] != said[2]
 
     @given(conversations(max_turns=6), st.integers(1, 3), st.integers(1, 4))
     def test_every_window_is_valid_sticky_and_the_same_again(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.window.reading_back import decode
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.encode import decode_rows, encode, encode_rows
 from windlass.window.encode.jsontext import NotPlain, Number, parse
 from windlass.window.encode.output import clean
@@ -71,10 +71,10 @@ def rows() -> st.SearchStrategy[list[dict[str, Any]]]:
 def one_result(text: str, policy: Lossless, name: str = "get_order") -> Message:
     """The result as it is sent."""
     call = ToolCall("c1", name, '{"command": "x"}' if name == "bash" else "{}")
-    course = Course([policy])
+    conversation = Conversation([policy])
     for at, message in enumerate((user("go"), assistant(calls=[call]), tool(call, text))):
-        course.append(Item(str(at), message, "x"))
-    return course.window().messages[-1]
+        conversation.append(Item(str(at), message, "x"))
+    return conversation.window().messages[-1]
 
 
 class TestTables:
@@ -304,7 +304,7 @@ class TestLossless:
 
     def test_only_what_was_never_sent(self) -> None:
         call = ToolCall("c1", "get_order", "{}")
-        course = Course([])
+        conversation = Conversation([])
         for at, message in enumerate(
             (
                 user("go"),
@@ -313,22 +313,22 @@ class TestLossless:
                 assistant("a"),
             )
         ):
-            course.append(Item(str(at), message, "x"))
-        course.policies = [Lossless()]
-        course.append(Item("4", user("more"), "x"))
-        assert course.window().messages[2].text == json.dumps(FLIGHTS * 3)
+            conversation.append(Item(str(at), message, "x"))
+        conversation.policies = [Lossless()]
+        conversation.append(Item("4", user("more"), "x"))
+        assert conversation.window().messages[2].text == json.dumps(FLIGHTS * 3)
 
 
 def results(*values: Any, policy: Lossless | None = None, edits: Any = ()) -> list[str]:
     """The results of calls in turn, as the call after the last one sees them."""
-    course = Course([*edits, policy or Lossless()])
+    conversation = Conversation([*edits, policy or Lossless()])
     said: list[Message] = [user("go")]
     for number, value in enumerate(values):
         call = ToolCall(f"c{number}", "get_order", "{}")
         said += [assistant(calls=[call]), tool(call, json.dumps(value))]
     for at, message in enumerate(said):
-        course.append(Item(str(at), message, "x"))
-    return [message.text for message in course.window().messages if message.role == "tool"]
+        conversation.append(Item(str(at), message, "x"))
+    return [message.text for message in conversation.window().messages if message.role == "tool"]
 
 
 class TestLegends:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import conversations
-from tests.window.courses import holds_for_every_window, texts, windows
+from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.policies.expand import Expand
 from windlass.window.policies.masking import Masking

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations, png
-from tests.window.courses import holds_for_every_window, texts, windows
+from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.pictures import picture
-from windlass.window.course import Window
+from windlass.window.conversation import Window
 from windlass.window.policies.images import Images
 
 CHART = picture(png(640, 480), name="chart.png")
@@ -82,16 +82,16 @@ def test_what_was_said_of_the_picture_goes_with_it_and_the_rest_stays() -> None:
 
 
 def test_a_pinned_picture_waits() -> None:
-    from windlass.window.course import Course
+    from windlass.window.conversation import Conversation
     from windlass.window.entries import Item
 
-    course = Course([Images(images_after=1)])
-    course.append(Item("0", user("Look", CHART), "user"))
-    course.pin("0", until=3)
+    conversation = Conversation([Images(images_after=1)])
+    conversation.append(Item("0", user("Look", CHART), "user"))
+    conversation.pin("0", until=3)
     for n in range(1, 5):
-        course.append(Item(f"a{n}", assistant("x"), "agent"))
-        course.append(Item(f"u{n}", user("y"), "user"))
-        assert pictures(course.window()) == (1 if n < 3 else 0)
+        conversation.append(Item(f"a{n}", assistant("x"), "agent"))
+        conversation.append(Item(f"u{n}", user("y"), "user"))
+        assert pictures(conversation.window()) == (1 if n < 3 else 0)
 
 
 @given(

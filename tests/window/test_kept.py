@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.window.conversations import conversation, policies, seeds
+from tests.window.conversations import messages_for, policies, seeds
 from tests.window.test_windows_properties import items, problems, walked
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.options import Policy
 from windlass.window.steps import steps
 from windlass.wire.openai import check_sequence
@@ -21,10 +21,10 @@ from windlass.wire.openai import check_sequence
 def test_what_is_kept_is_whole_in_every_window_and_windows_stay_valid(
     numbers: list[int], options: dict[str, Any], chosen: set[int]
 ) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     kept = {f"m{at}" for at in chosen if at < len(said)}
-    course = Course(policies=steps(Policy.of(options)), kept=kept)
-    for window, count in walked(course, said):
+    conversation = Conversation(policies=steps(Policy.of(options)), kept=kept)
+    for window, count in walked(conversation, said):
         check_sequence(window.messages)
         assert problems(window.messages, "openai") == []
         assert problems(window.messages, "anthropic") == []
@@ -38,11 +38,11 @@ def test_what_is_kept_is_whole_in_every_window_and_windows_stay_valid(
 def test_what_is_pinned_on_the_way_changes_no_more(
     numbers: list[int], options: dict[str, Any], chosen: int, after: int
 ) -> None:
-    said = items(conversation(numbers))
-    course = Course(policies=steps(Policy.of(options)))
+    said = items(messages_for(numbers))
+    conversation = Conversation(policies=steps(Policy.of(options)))
     pinned_as = None
     done = False
-    for window, count in walked(course, said):
+    for window, count in walked(conversation, said):
         check_sequence(window.messages)
         shown = {entry.item.id: entry.message for entry in window.entries}
         if done:
@@ -50,6 +50,6 @@ def test_what_is_pinned_on_the_way_changes_no_more(
         elif chosen < count and count >= after:
             # As the engine does it: at once after the call that saw it was answered.
             pinned_as, done = shown.get(f"m{chosen}"), True
-            course.pin(f"m{chosen}")
-            again = {entry.item.id: entry.message for entry in course.window().entries}
+            conversation.pin(f"m{chosen}")
+            again = {entry.item.id: entry.message for entry in conversation.window().entries}
             pinned_as = again.get(f"m{chosen}")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.window.courses import holds_for_every_window, texts, windows
+from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.entries import Fold
 from windlass.window.names import names_in

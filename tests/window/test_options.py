@@ -15,7 +15,7 @@ from tests.strategies import conversations
 from windlass.cascade.options import meanings_of
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.options import BLOCKS, OPTIONS, Policy, options_of, over, plain
 from windlass.window.policies.compress import CompressOptions
@@ -265,10 +265,10 @@ class TestSteps:
         for turn in range(5):
             call = ToolCall(f"c{turn}", "look", "{}")
             messages += [assistant(calls=[call]), tool(call, f"{turn} is here " * 60)]
-        course = Course(steps(Policy.of("spec")))
+        conversation = Conversation(steps(Policy.of("spec")))
         for at, message in enumerate(messages):
-            course.append(Item(str(at), message, "x"))
-        shown = [one for one in course.window().entries if one.message.role == "tool"]
+            conversation.append(Item(str(at), message, "x"))
+        shown = [one for one in conversation.window().entries if one.message.role == "tool"]
         masked = [one.because == "mask" for one in shown]
         assert masked == [True, True, False, False, False]
 
@@ -276,12 +276,12 @@ class TestSteps:
     def test_windows_of_every_profile_are_valid(
         self, messages: list[Message], profile: str
     ) -> None:
-        course = Course(steps(Policy.of(profile), window_tokens=1_000))
+        conversation = Conversation(steps(Policy.of(profile), window_tokens=1_000))
         for at, message in enumerate(messages):
-            course.append(Item(str(at), message, "x"))
+            conversation.append(Item(str(at), message, "x"))
             if message.role != "assistant":
                 continue
-            assert course.window() == course.window()
+            assert conversation.window() == conversation.window()
         assert plain(Policy.of(profile)) == Policy.of(profile).settings()
         if messages and messages[-1].role != "assistant":
-            check_sequence(course.window().messages, None)
+            check_sequence(conversation.window().messages, None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.encode.output import passed_lines, without_passed
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
@@ -75,10 +75,10 @@ def shown(
     """A result as it is first sent; by default under the default profile."""
     arguments = {"path": "log.txt"} if name == "read_file" else {}
     call = ToolCall("c1", name, json.dumps(arguments))
-    course = Course([policy] if policy else steps(Options()), back=lambda _: "ref 7")
+    conversation = Conversation([policy] if policy else steps(Options()), back=lambda _: "ref 7")
     for at, message in enumerate((user(task), assistant(calls=[call]), tool(call, text))):
-        course.append(Item(str(at), message, "x"))
-    return course.window().messages[-1]
+        conversation.append(Item(str(at), message, "x"))
+    return conversation.window().messages[-1]
 
 
 class TestPolicy:

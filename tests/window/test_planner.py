@@ -23,10 +23,10 @@ from tests.window.conversations import chats
 from windlass.caching.meter import bill_stream
 from windlass.caching.prices import Prices
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.decision import Decision, Offer
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
@@ -50,14 +50,14 @@ class Shorten:
     must: bool = False
     name: str = "shorten"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """What is listed for this call."""
-        for at, keep in self.at.get(draft.turn, ()):
+        for at, keep in self.at.get(pending.turn, ()):
             yield Proposal((at,), "digest", "cut", partial(_cut, at=at, keep=keep), must=self.must)
 
 
-def _cut(draft: Draft, *, at: int, keep: int) -> Message:
-    shown = draft.item(at).message
+def _cut(pending: PendingEdits, *, at: int, keep: int) -> Message:
+    shown = pending.item(at).message
     return shown.with_parts(Text(shown.text[:keep]))
 
 
@@ -78,14 +78,16 @@ def _windows(
     **options: Any,
 ) -> list[Window]:
     """The window of each call; the last one sees everything."""
-    course = Course((policy,), count=_chars, planner=Planner(prices, tells=True, **options))
+    conversation = Conversation(
+        (policy,), count=_chars, planner=Planner(prices, tells=True, **options)
+    )
     seen: list[Window] = []
     for number, message in enumerate(said):
         if message.role == "assistant":
-            seen.append(course.window())
+            seen.append(conversation.window())
         at = times[number] if times else None
-        course.append(Item(f"i{number}", message, message.role), at=at)
-    return [*seen, course.window()]
+        conversation.append(Item(f"i{number}", message, message.role), at=at)
+    return [*seen, conversation.window()]
 
 
 def _decided(window: Window) -> Decision:
@@ -105,14 +107,14 @@ class TestSums:
         for call, number in cuts:
             if number < call - 1:
                 listed.setdefault(call, []).append((2 + 2 * number, 15))
-        course = Course(
+        conversation = Conversation(
             (Shorten(listed),), count=_chars, planner=Planner(ANTHROPIC, least_calls=40, over=9)
         )
         bill = 0.0
         before: tuple[Message, ...] = ()
         for number, message in enumerate(_said(*results)):
-            shown = course.window().messages if message.role == "assistant" else ()
-            course.append(Item(f"i{number}", message, message.role))  # the call was made
+            shown = conversation.window().messages if message.role == "assistant" else ()
+            conversation.append(Item(f"i{number}", message, message.role))  # the call was made
             if shown:
                 same = takewhile(lambda pair: pair[0] == pair[1], zip(shown, before, strict=False))
                 kept = sum(_chars(one) for one, _ in same)
@@ -120,7 +122,7 @@ class TestSums:
                 total = sum(map(_chars, shown))
                 bill += 0.1 * kept + 1.25 * (total - kept)
                 before = shown
-                assert course.ledger.bill == pytest.approx(bill)
+                assert conversation.ledger.bill == pytest.approx(bill)
 
     def test_an_edit_that_gains_is_made_with_its_numbers(self) -> None:
         third = _windows(_said(3_000, 50), Shorten({3: [(2, 200)]}))[2]
@@ -258,14 +260,14 @@ class TestFreeMoments:
     def test_behind_a_forced_edit_the_others_are_free(self) -> None:
         said = _said(3_000, 3_000, 50)
         forced = Shorten({4: [(0, 1_500)]}, must=True)
-        course = Course(
+        conversation = Conversation(
             (forced, Shorten({4: [(2, 2_500)]}, name="other")),
             count=_chars,
             planner=Planner(ANTHROPIC, tells=True),
         )
         for number, message in enumerate(said):
-            course.append(Item(f"i{number}", message, message.role))
-        window = course.window()
+            conversation.append(Item(f"i{number}", message, message.role))
+        window = conversation.window()
         one = _decided(window)
         assert (one.verdict, one.position, one.stay, one.put) == ("commit", 2, 0, 0)
         assert [len(m.text) for m in window.messages[:3]] == [1_500, 100, 2_500]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from windlass.messages import Message, Text
 from windlass.window.assemble import Blocks, assemble, tools_needed
+from windlass.window.cut_points import newest_within, turns
 from windlass.window.entries import Drop, Edit, Item, Replace, apply, show
 from windlass.window.expire import Expiry, expired
 from windlass.window.replay import replay, without_repeats
-from windlass.window.seams import newest_within, turns
 from windlass.wire.openai import check_sequence
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from tests.window.courses import holds_for_every_window, windows
+from tests.window.stepping import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.window.policies.reasoning import MARKER, Reasoning
 

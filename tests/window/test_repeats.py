@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.window.reading_back import resolve
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Window, WindowPolicy
+from windlass.window.conversation import Conversation, Window, WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.names import names_said
 from windlass.window.originals import reference
@@ -27,8 +27,8 @@ BLOCKS = [
 
 
 def run(results: Sequence[Sequence[str]], policies: Sequence[WindowPolicy]) -> list[Window]:
-    """The windows of a course in which each turn's calls have these results."""
-    course = Course(policies)
+    """The windows of a conversation in which each turn's calls have these results."""
+    conversation = Conversation(policies)
     spoken: list[Message] = [user("go")]
     for turn, texts in enumerate(results):
         calls = [ToolCall(f"c{turn}_{at}", "peek", f'{{"at": {at}}}') for at in range(len(texts))]
@@ -37,9 +37,9 @@ def run(results: Sequence[Sequence[str]], policies: Sequence[WindowPolicy]) -> l
     windows: list[Window] = []
     for at, message in enumerate(spoken):
         if message.role == "assistant":
-            windows.append(course.window())
-        course.append(Item(str(at), message, "x"))
-    return [*windows, course.window()]
+            windows.append(conversation.window())
+        conversation.append(Item(str(at), message, "x"))
+    return [*windows, conversation.window()]
 
 
 def listed(block: str, first: int, form: str) -> str:
@@ -220,27 +220,27 @@ class TestRepeats:
 
     def test_pictures_and_further_parts_stay(self) -> None:
         call, other = ToolCall("a", "peek", "{}"), ToolCall("b", "peek", "[1]")
-        course = Course([Repeats()])
+        conversation = Conversation([Repeats()])
         two = tool(other, "short", BLOCKS[3])
         spoken = (user("go"), assistant(calls=[call, other]), tool(call, BLOCKS[3]), two)
         for at, message in enumerate(spoken):
-            course.append(Item(str(at), message, "x"))
-        entry = course.window().entries[3]
+            conversation.append(Item(str(at), message, "x"))
+        entry = conversation.window().entries[3]
         assert entry.message.parts[0] == Text("short")
         assert entry.because == "repeat"
 
     def test_asking_again_gives_the_same(self) -> None:
-        course = Course([Lossless(), Repeats(), Compress()])
+        conversation = Conversation([Lossless(), Repeats(), Compress()])
         spoken = [user("go")]
         for turn in range(4):
             call = ToolCall(f"c{turn}", "peek", "{}")
             spoken += [assistant(calls=[call]), tool(call, BLOCKS[3])]
-        once = Course([Lossless(), Repeats(), Compress()])
+        once = Conversation([Lossless(), Repeats(), Compress()])
         for at, message in enumerate(spoken):
-            course.append(Item(str(at), message, "x"))
+            conversation.append(Item(str(at), message, "x"))
             once.append(Item(str(at), message, "x"))
-            assert course.window().messages == course.window().messages
-        assert course.window().messages == once.window().messages
+            assert conversation.window().messages == conversation.window().messages
+        assert conversation.window().messages == once.window().messages
 
     def test_a_text_that_repeats_itself_takes_no_longer(self) -> None:
         text = "the same line\n" * 30_000

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.window.courses import holds_for_every_window, windows
+from tests.window.stepping import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, ToolCall, assistant, tool, user
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.originals import reference, said
 from windlass.window.policies.rewrites import Rewrites
@@ -128,12 +128,12 @@ def test_writes_of_one_reply_do_not_replace_each_other() -> None:
 
 def test_asking_between_two_messages_changes_no_window() -> None:
     spoken = [*talk([write("a.sh", OLD), write("a.sh", NEW)]), user("And?")]
-    course = Course([Rewrites()])
+    conversation = Conversation([Rewrites()])
     for at, message in enumerate(spoken):
-        course.append(Item(str(at), message, "x"))
-        course.window()
-    assert course.window().messages == windows(spoken, Rewrites())[-1].messages
-    assert "written anew" in course.window().messages[1].tool_calls[0].arguments
+        conversation.append(Item(str(at), message, "x"))
+        conversation.window()
+    assert conversation.window().messages == windows(spoken, Rewrites())[-1].messages
+    assert "written anew" in conversation.window().messages[1].tool_calls[0].arguments
 
 
 _PATHS = st.sampled_from(["a.sh", "b.sh"])

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from tests.window.courses import holds_for_every_window, texts, windows
+from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, ToolCall, assistant, system, tool, user
-from windlass.window.course import Course
-from windlass.window.draft import Draft
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
+from windlass.window.pending import PendingEdits
 from windlass.window.policies.sliding import Sliding
 
 
@@ -42,26 +42,28 @@ def test_what_a_user_said_leaves_with_the_turn_that_answered() -> None:
 
 
 def test_each_drop_says_why_and_asks_nobody() -> None:
-    course = Course([Sliding(keep_recent_turns=1)])
+    conversation = Conversation([Sliding(keep_recent_turns=1)])
     for n, message in enumerate(run_of(3)):
-        course.append(Item(str(n), message, message.role))
-    (first, second) = course.window().edits
+        conversation.append(Item(str(n), message, message.role))
+    (first, second) = conversation.window().edits
     assert first.because == second.because == "prune"
     assert first.reason == "older than the newest 1 turns"
-    assert [p.must for p in Sliding(keep_recent_turns=1).propose(Draft(course))] == [True]
+    assert [p.must for p in Sliding(keep_recent_turns=1).propose(PendingEdits(conversation))] == [
+        True
+    ]
 
 
 def test_what_is_pinned_stays_until_it_is_not() -> None:
     said = run_of(4)
-    course = Course([Sliding(keep_recent_turns=1)])
+    conversation = Conversation([Sliding(keep_recent_turns=1)])
     for n, message in enumerate(said[:4]):
-        course.append(Item(str(n), message, message.role))
-    course.pin("3", until=4)  # the result of turn 1
+        conversation.append(Item(str(n), message, message.role))
+    conversation.pin("3", until=4)  # the result of turn 1
     seen = []
     for n, message in enumerate([*said[4:], user("on"), assistant("ok"), user("end")], start=4):
         if message.role == "assistant":
-            seen.append(texts(course.window()))
-        course.append(Item(str(n), message, message.role))
+            seen.append(texts(conversation.window()))
+        conversation.append(Item(str(n), message, message.role))
     assert seen[-2][2:4] == ["turn 1", "result 1"]  # call 4
     assert "turn 1" not in seen[-1]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.supersede import Supersede
@@ -29,14 +29,14 @@ def run(
     *before: Compress,
 ) -> Window:
     """The window after these calls, one a turn: tool, arguments, result."""
-    course = Course([*before, policy], facts=facts or {})
+    conversation = Conversation([*before, policy], facts=facts or {})
     spoken: list[Message] = [user("go")]
     for turn, (name, arguments, text) in enumerate(made):
         call = ToolCall(f"c{turn}", name, json.dumps(arguments))
         spoken += [assistant(calls=[call]), tool(call, text)]
     for at, message in enumerate(spoken):
-        course.append(Item(str(at), message, "x"))
-    window = course.window()
+        conversation.append(Item(str(at), message, "x"))
+    window = conversation.window()
     check_sequence(window.messages, None)
     return window
 

@@ -1,6 +1,6 @@
 """What holds for every window of every call, whatever the history and the options.
 
-Each history is walked call by call: a course is asked for the window of each call, and every
+Each history is walked call by call: a conversation is asked for the window of each call, and every
 window is looked at, so that one example of hypothesis is some seven windows.
 """
 
@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
-from tests.window.conversations import conversation, policies, seeds
+from tests.window.conversations import messages_for, policies, seeds
 from windlass.messages import Message, Opaque, ToolSpec, to_dict
 from windlass.tokens import size
 from windlass.window import names
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
 from windlass.window.options import Policy
 from windlass.window.steps import steps
@@ -29,21 +29,21 @@ from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
 
-def made(options: dict[str, Any]) -> Course:
-    return Course(policies=steps(Policy.of(options)))
+def made(options: dict[str, Any]) -> Conversation:
+    return Conversation(policies=steps(Policy.of(options)))
 
 
 def items(messages: Sequence[Message]) -> list[Item]:
     return [Item(f"m{at}", message, message.role) for at, message in enumerate(messages)]
 
 
-def walked(course: Course, said: Sequence[Item]) -> Iterator[tuple[Window, int]]:
+def walked(conversation: Conversation, said: Sequence[Item]) -> Iterator[tuple[Window, int]]:
     """The window of each call of the history, and of the call to come; how much was said."""
     for at, item in enumerate(said):
         if item.message.role == "assistant":
-            yield course.window(), at
-        course.append(item)
-    yield course.window(), len(said)
+            yield conversation.window(), at
+        conversation.append(item)
+    yield conversation.window(), len(said)
 
 
 def asked(messages: Sequence[Message], model: str) -> Request:
@@ -68,7 +68,7 @@ def problems(messages: Sequence[Message], provider: str) -> list[str]:
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
 @given(seeds(), policies())
 def test_every_call_is_valid(provider: str, numbers: list[int], options: dict[str, Any]) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     for window, _ in walked(made(options), said):
         check_sequence(window.messages)
         assert problems(window.messages, provider) == []
@@ -79,7 +79,7 @@ def test_every_call_is_valid(provider: str, numbers: list[int], options: dict[st
 def test_every_call_is_valid_where_texts_are_read_in_part(
     numbers: list[int], options: dict[str, Any]
 ) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(names, "MOST_READ", 40)
         patch.setattr(names, "_looked", names._look.__wrapped__)
@@ -90,7 +90,7 @@ def test_every_call_is_valid_where_texts_are_read_in_part(
 
 @given(seeds(), policies())
 def test_nothing_vanishes_and_nothing_grows(numbers: list[int], options: dict[str, Any]) -> None:
-    messages = conversation(numbers)
+    messages = messages_for(numbers)
     before = [to_dict(message) for message in messages]
     said = items(messages)
     edits: dict[str, Edit] = {}
@@ -133,7 +133,7 @@ def signed(message: Message) -> tuple[Opaque, ...]:
 def test_what_was_signed_stays_as_it_was_in_an_open_loop(
     numbers: list[int], options: dict[str, Any]
 ) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     for window, count in walked(made(options), said):
         last = max(at for at in range(count) if said[at].message.role == "user")
         shown = {entry.item.id: entry.message for entry in window.entries}
@@ -147,7 +147,7 @@ def test_what_was_signed_stays_as_it_was_in_an_open_loop(
 
 @given(seeds(), policies())
 def test_asking_again_changes_nothing(numbers: list[int], options: dict[str, Any]) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     asking, silent = made(options), made(options)
     for window, _ in walked(asking, said):
         again = asking.window()
@@ -161,21 +161,23 @@ def test_asking_again_changes_nothing(numbers: list[int], options: dict[str, Any
 def test_a_pinned_message_stays_as_it_was_said(
     numbers: list[int], options: dict[str, Any], data: st.DataObject
 ) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     pinned = data.draw(st.sampled_from(said))
-    course = made(options)
+    conversation = made(options)
     for item in said:
         if item.message.role == "assistant":
-            assert pinned.message in course.window().messages or pinned not in course.items
-        course.append(item)
+            assert (
+                pinned.message in conversation.window().messages or pinned not in conversation.items
+            )
+        conversation.append(item)
         if item is pinned:
-            course.pin(pinned.id)
-    assert pinned.message in course.window().messages
+            conversation.pin(pinned.id)
+    assert pinned.message in conversation.window().messages
 
 
 @given(seeds(), st.sampled_from(["default", "lean", "careful", "spec"]))
 def test_a_second_pass_leaves_what_the_first_made(numbers: list[int], profile: str) -> None:
-    said = items(conversation(numbers))
+    said = items(messages_for(numbers))
     once = made({"profile": profile})
     for item in said:
         once.append(item)

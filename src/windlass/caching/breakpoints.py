@@ -81,14 +81,14 @@ class Breakpoints:
     `places` are the request's marks, in order. `known` are all places where a mark stood in
     this or an earlier request and before which nothing changed since: there may be an entry.
     `count` is how many messages the request had; `long` are those of the places whose entry is
-    to be kept for the longer time; `seam` is the end of the user context, where one is marked.
+    to be kept for the longer time; `cut_point` is the end of the user context, where one is marked.
     """
 
     places: tuple[Place, ...] = ()
     known: tuple[Place, ...] = ()
     count: int = 0
     long: tuple[Place, ...] = ()
-    seam: Place | None = None
+    cut_point: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def marks(
     tools: Tools | None = None,
     soon: Sequence[int] = (),
     long: bool = False,
-    seam: int = 0,
+    cut_point: int = 0,
     tail: bool = False,
 ) -> Breakpoints:
     """The marks of a request.
@@ -137,7 +137,7 @@ def marks(
         tools: What is to be known of its tools (None: it has none).
         soon: The positions at which later requests are likely to differ, the likeliest first.
         long: Whether the head (tools and system prompt) is to be kept for the longer time.
-        seam: How many messages the head and the user context are (0: there is no such context).
+        cut_point: How many messages the head and the user context are (0: there is none).
         tail: Whether the last part of the last message changes at each call and is not cached.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
@@ -151,7 +151,7 @@ def marks(
     branch = _branch(shown, rules, entries, shared, end)
     head = _head(shown, rules, tools)
     kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
-    context = _last(shown, seam, rules) if seam else None
+    context = _last(shown, cut_point, rules) if cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(ranked) if place is not None][: rules.most]
     chosen += _spread(shown, rules, range(shared, shown.count), chosen)
@@ -335,13 +335,13 @@ def mark(
     tools: Sequence[ToolSpec] = (),
     *,
     long: bool = False,
-    seam: int = 0,
+    cut_point: int = 0,
     tail: bool = False,
 ) -> Sent:
     """The marks of a request to `model` (`provider/model`) after the one before it.
 
     Another model or other tools share nothing with the request before. `long`: whether the
-    head of the request is to be kept for the longer time. `seam` and `tail` as in `marks`.
+    head of the request is to be kept for the longer time. `cut_point` and `tail` as in `marks`.
     """
     provider, _, name = model.partition("/")
     rules = mark_rules(provider, name)
@@ -362,7 +362,7 @@ def mark(
         shared=shared,
         tools=before.weight,
         long=long,
-        seam=seam,
+        cut_point=cut_point,
         tail=tail,
     )
     return Sent(model, now, offered, places, before.weight)

@@ -291,8 +291,8 @@ class _Base(Part):
 
     volatile: Volatile = "move"
     """What becomes of values that change by themselves (`now`, `call`, `session_id`, the state in a
-    shared system prompt): move puts them behind the last stable seam; in_place leaves them, which
-    breaks the cache of all that stands behind them at every call."""
+    shared system prompt): move puts them behind the last stable cut point; in_place leaves them,
+    which breaks the cache of all that stands behind them at every call."""
 
 
 _SWITCHES: Final[dict[str, Any]] = {

@@ -16,8 +16,8 @@ from windlass.cli.ending import finish
 from windlass.cli.options import AsJson, Session, Store, open_existing, open_marked, read_settings
 from windlass.cli.output import money, note, out, print_json, print_table, progress
 from windlass.cli.show import callout_row
-from windlass.engine.carding.beside import FLAG, card_models, make_cards, maker_of
-from windlass.engine.carding.queue import CardFailures, failed_of, wanted
+from windlass.engine.card_indexer.indexer import FLAG, card_models, make_cards, maker_of
+from windlass.engine.card_indexer.queue import CardFailures, failed_of, wanted
 from windlass.errors import UsageError
 from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of

@@ -29,14 +29,14 @@ from windlass.wire.usage import contradiction, possible
 
 def count_on(run: Run, phase_run: PhaseRun) -> None:
     """Let the phase's next call be planned by what the provider reported of its cache."""
-    if phase_run.progress.course is None or phase_run.progress.planner is None:
+    if phase_run.progress.conversation is None or phase_run.progress.planner is None:
         return
     trust = run.cache_of(phase_run.info).trust
-    phase_run.progress.course.planner = (
+    phase_run.progress.conversation.planner = (
         phase_run.progress.planner.without_cache() if trust.absent else phase_run.progress.planner
     )
     if trust.cold:
-        phase_run.progress.course.cool()
+        phase_run.progress.conversation.cool()
 
 
 def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
@@ -71,7 +71,9 @@ def take_report(
     trust = (
         cache.trust if phase_run.progress.planner is not None else None
     )  # else nothing is counted on
-    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.progress.course is not None else []
+    assumed = (
+        [cache.assumed, cache.pauses.assumed] if phase_run.progress.conversation is not None else []
+    )
     if wrong := contradiction(reply.usage):
         usage = possible(reply.usage)
         assumed.append(
@@ -129,7 +131,9 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
     made = list(phase_run.progress.edits.values())
     made += (
-        phase_run.progress.course.pending.values() if phase_run.progress.course is not None else ()
+        phase_run.progress.conversation.pending.values()
+        if phase_run.progress.conversation is not None
+        else ()
     )
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
@@ -173,7 +177,7 @@ def _hear(
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase_run.progress.course is None and phase_run.progress.whole is None:
+    if phase_run.progress.conversation is None and phase_run.progress.whole is None:
         return plan.weighed
     blocks = (
         phase_run.progress.blocks
@@ -196,7 +200,7 @@ def _tiers(run: Run, phase_run: PhaseRun) -> Mapping[str, Any]:
     kept = "long" if made.long else "short"
     return {
         "STABLE": {"place": head, "kept": kept if head else None},
-        "SESSION": {"place": made.seam, "kept": "short" if made.seam else None},
+        "SESSION": {"place": made.cut_point, "kept": "short" if made.cut_point else None},
         "DYNAMIC": {"place": None, "kept": None},
     }
 

@@ -100,12 +100,12 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
-    course = phase_run.progress.course
-    if course is None or not phase_run.progress.kept:
+    conversation = phase_run.progress.conversation
+    if conversation is None or not phase_run.progress.kept:
         return
-    for at, item in enumerate(course.items):
-        if item.id in phase_run.progress.kept and course.pins.get(at, 0) != _FOR_EVER:
-            course.pin(item.id)
+    for at, item in enumerate(conversation.items):
+        if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:
+            conversation.pin(item.id)
 
 
 def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:

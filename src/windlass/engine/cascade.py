@@ -8,7 +8,7 @@ from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.carding.beside import models_beside, start_cards
+from windlass.engine.card_indexer.indexer import models_beside, start_cards
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.phase import generation_of, run_phase
 from windlass.engine.record import Recorder

@@ -19,16 +19,16 @@ from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.events import Noted, PhaseEnded, Validated
+from windlass.engine.injecting.artifacts import describe_door, look_door
 from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_door
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.injecting.keepsakes import describe_door, look_door
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import door
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
-from windlass.engine.windows import open_course
+from windlass.engine.windows import open_conversation
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.fair import fair
 from windlass.history.base import NodeType, Outcome, StateChange, Status
@@ -40,10 +40,10 @@ from windlass.searching import search
 from windlass.templates import holds, render
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
+from windlass.window.cut_points import last_turns
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
-from windlass.window.seams import last_turns
 
 
 def _nothing(output: Item | None) -> Mapping[str, Any]:
@@ -245,7 +245,7 @@ async def open_phase(
         await before(phase_run)
     open_context(run, phase_run)
     if rule.policy is not None:
-        phase_run.progress.course = open_course(run, phase_run, rule.policy)
+        phase_run.progress.conversation = open_conversation(run, phase_run, rule.policy)
     return phase_run
 
 

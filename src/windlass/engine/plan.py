@@ -14,8 +14,8 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
+from windlass.window.cut_points import from_user, newest_within
 from windlass.window.entries import Entry, apply, show
-from windlass.window.seams import from_user, newest_within
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
@@ -83,10 +83,10 @@ def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    if phase_run.progress.course is not None:
+    if phase_run.progress.conversation is not None:
         entries = tuple(
             replace(entry, item=phase_run.progress.brought.get(entry.item.id, entry.item))
-            for entry in phase_run.progress.course.window().entries
+            for entry in phase_run.progress.conversation.window().entries
         )
     else:
         own = show(phase_run.progress.own, "said in this phase")
@@ -108,7 +108,7 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         plan.messages,
         plan.tools,
         long=long,
-        seam=len(blocks.system) + len(blocks.context) if blocks.context else 0,
+        cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
         tail=held is not None and bool(held.text),
     )
     return Request(
@@ -129,11 +129,11 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
 
 def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
-    course = phase_run.progress.course
-    decision = course.window().decision if course is not None else None
-    if course is None or decision is None:
+    conversation = phase_run.progress.conversation
+    decision = conversation.window().decision if conversation is not None else None
+    if conversation is None or decision is None:
         return None
-    return {**asdict(decision), "message_id": course.items[decision.position].id}
+    return {**asdict(decision), "message_id": conversation.items[decision.position].id}
 
 
 def _tools(
@@ -141,9 +141,9 @@ def _tools(
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
     said = [entry.message for entry in entries]
-    if phase_run.progress.course is not None:
+    if phase_run.progress.conversation is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.
-        said = [item.message for item in phase_run.progress.course.items]
+        said = [item.message for item in phase_run.progress.conversation.items]
     tools = run.definitions(phase_run.allowed, said)
     if not phase_run.progress.tools:
         return tools, "none"

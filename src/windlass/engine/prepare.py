@@ -29,7 +29,7 @@ from windlass.messages import Message, system, user
 from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble, says_nothing
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Edit, show
 from windlass.window.expire import expired
 from windlass.window.policies.budget import TokenBudget
@@ -61,12 +61,14 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     )
     phase_run.progress.edits.update((edit.id, edit) for edit in edits)
     longest = longest_of(phase_run)
-    if phase_run.progress.course is not None:
+    if phase_run.progress.conversation is not None:
         for edit in edits:
-            phase_run.progress.course.settle(edit)
-        await beside(longest, phase_run.progress.course.window)  # kept until something is said
+            phase_run.progress.conversation.settle(edit)
+        await beside(
+            longest, phase_run.progress.conversation.window
+        )  # kept until something is said
         await _write_texts(run, phase_run)
-        _record_inserts(run, phase_run, phase_run.progress.course.window())
+        _record_inserts(run, phase_run, phase_run.progress.conversation.window())
     await beside(longest, partial(_count_all, run, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
@@ -75,9 +77,9 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
 
 def longest_of(phase_run: PhaseRun) -> int:
     """Characters of the longest message that the phase may see."""
-    blocks, course = phase_run.progress.blocks, phase_run.progress.course
+    blocks, conversation = phase_run.progress.blocks, phase_run.progress.conversation
     entries = assemble(blocks, show(phase_run.progress.own, ""))
-    items = course.items if course is not None else [entry.item for entry in entries]
+    items = conversation.items if conversation is not None else [entry.item for entry in entries]
     return max((item.message.chars for item in items), default=0)
 
 
@@ -94,29 +96,29 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     policy is pruned by it. Else what the user chose is not cut, because it is not ours to
     leave out: then, and where nothing can be left out, `refused` is raised.
     """
-    course = phase_run.progress.course
-    if course is None and phase_run.rule.mode == "selective":
+    conversation = phase_run.progress.conversation
+    if conversation is None and phase_run.rule.mode == "selective":
         raise refused
     before = phase_run.progress.newest_within, phase_run.progress.replanned
-    policies = course.policies if course is not None else ()
+    policies = conversation.policies if conversation is not None else ()
     room = corrected_room(plan.sent, refused)
     phase_run.progress.newest_within, phase_run.progress.replanned = (
         min(phase_run.progress.newest_within, room),
-        course is None,
+        conversation is None,
     )
-    if course is not None:
-        _narrow(run, phase_run, course, room)
-        _record_inserts(run, phase_run, course.window())
+    if conversation is not None:
+        _narrow(run, phase_run, conversation, room)
+        _record_inserts(run, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
         phase_run.progress.newest_within, phase_run.progress.replanned = before
-        if course is not None:
-            course.policies = policies
-            course.recount()
+        if conversation is not None:
+            conversation.policies = policies
+            conversation.recount()
         raise refused
     run.net.needed = True  # everything is no shorter than what was refused
     name = phase_run.phase.name
-    how = "with the newest turns" if course is None else "with the oldest turns pruned"
+    how = "with the newest turns" if conversation is None else "with the oldest turns pruned"
     told = (
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
@@ -152,28 +154,28 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _narrow(run: Run, phase_run: PhaseRun, course: Course, room: int) -> None:
+def _narrow(run: Run, phase_run: PhaseRun, conversation: Conversation, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
     limit = room_for_messages(run, phase_run, room)
-    course.policies = tuple(
+    conversation.policies = tuple(
         replace(each, limit=min(each.limit, limit)) if isinstance(each, TokenBudget) else each
-        for each in course.policies
+        for each in conversation.policies
     )
-    course.recount()
+    conversation.recount()
 
 
 def _feed(run: Run, phase_run: PhaseRun) -> None:
-    """Hand the course what was said since, so that what the last call saw stands for good.
+    """Hand the conversation what was said since, so that what the last call saw stands for good.
 
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    if phase_run.progress.course is None:
+    if phase_run.progress.conversation is None:
         return
     for item in phase_run.progress.own[phase_run.progress.fed :]:
         phase_run.progress.fed += 1
         if not says_nothing(item.message):
-            phase_run.progress.course.append(
+            phase_run.progress.conversation.append(
                 item, "said in this phase", at=run.record.times.get(item.id)
             )
     pin(phase_run)
@@ -201,9 +203,9 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
     the window stands without the text.
     """
-    if phase_run.progress.course is None:
+    if phase_run.progress.conversation is None:
         return
-    for want in phase_run.progress.course.window().wants:
+    for want in phase_run.progress.conversation.window().wants:
         if want.key in phase_run.progress.asked:
             continue
         phase_run.progress.asked.add(want.key)
@@ -216,7 +218,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         else:
             usage = reply.usage
             told |= {"text": "a text for the window", "answer": reply.message.text}
-            phase_run.progress.course.supply(want.key, reply.message.text)
+            phase_run.progress.conversation.supply(want.key, reply.message.text)
         row = run.record.row(
             NodeType.DECISION,
             phase=phase_run.phase.name,

@@ -31,7 +31,7 @@ from windlass.templates import PhaseOutput
 from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Edit, Entry, Item
 from windlass.window.planner import Planner
 from windlass.wire.base import Usage
@@ -218,16 +218,16 @@ class PhaseProgress:
     """The edits in force for it, by occurrence."""
     kept: dict[str, int] = field(default_factory=dict[str, int])
     """Messages that were called out and stay whole, with their tokens."""
-    course: Course | None = None
+    conversation: Conversation | None = None
     """Decides what each call sees (None: all of it)."""
     planner: Planner | None = None
     """When edits are made, as long as the cache holds (None: at once)."""
     fed: int = 0
-    """How many of its own messages `course` was handed."""
+    """How many of its own messages `conversation` was handed."""
     asked: set[str] = field(default_factory=set[str])
     """The texts that a model was asked for, by key."""
     brought: dict[str, Item] = field(default_factory=dict[str, Item])
-    """What `course` brought in unasked, as it stands in the record."""
+    """What `conversation` brought in unasked, as it stands in the record."""
     chosen: dict[str, int] = field(default_factory=dict[str, int])
     """The messages that it chose at its start, with their tokens."""
     whole: tuple[Entry, ...] | None = None

@@ -1,6 +1,6 @@
-"""A phase's windows under a policy: the course it feeds, what was decided, and its record.
+"""A phase's windows under a policy: the conversation it feeds, what was decided, and its record.
 
-The deciding is `window/course.py`'s. This module hands it the phase's messages in order,
+The deciding is `window/conversation.py`'s. This module hands it the phase's messages in order,
 asks a model for the texts it wants, and turns what it decided into records.
 """
 
@@ -24,7 +24,7 @@ from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.blocks import BECAUSE
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
@@ -56,8 +56,8 @@ STRATEGIES: Final[Mapping[str, str]] = {
 """What an edit is an instance of, in the words of a `context_selection` record."""
 
 
-def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
-    """The course of a phase: what it begins with, and who decides on it."""
+def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
+    """The conversation of a phase: what it begins with, and who decides on it."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
     can_read = READ in phase_run.progress.tools
@@ -68,7 +68,7 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
             return str(run.results / f"{file_name(message)}.json")
         return reference(message)
 
-    course = Course(
+    conversation = Conversation(
         policies=steps(
             policy,
             caches=prices.caches,
@@ -88,12 +88,12 @@ def open_course(run: Run, phase_run: PhaseRun, policy: Policy) -> Course:
         back=back,
         planner=planner_of(policy, prices, tells=True),
     )
-    phase_run.progress.planner = course.planner
+    phase_run.progress.planner = conversation.planner
     for entry in assemble(phase_run.progress.blocks, ()):
-        course.append_entry(entry, at=run.record.times.get(entry.item.id))
-    if not _goes_on(run, phase_run, course):
-        course.cool()
-    return course
+        conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
+    if not _goes_on(run, phase_run, conversation):
+        conversation.cool()
+    return conversation
 
 
 def _prices(run: Run, phase_run: PhaseRun) -> Prices:
@@ -105,8 +105,8 @@ def _prices(run: Run, phase_run: PhaseRun) -> Prices:
     return cache.prices
 
 
-def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
-    """Whether the model was sent most of what the course takes for sent, so that it is cached.
+def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
+    """Whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another
     model, or with a context that is no continuation of what was sent before.
@@ -120,7 +120,7 @@ def _goes_on(run: Run, phase_run: PhaseRun, course: Course) -> bool:
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
     known = run.cache_of(phase_run.info).sent.expect(request, run.record.clock())
-    sent = [one.message for one in course.entries[: course.sent] if one is not None]
+    sent = [one.message for one in conversation.entries[: conversation.sent] if one is not None]
     return known.cached >= SHARE * sum(map(counter.message, sent))
 
 
@@ -147,12 +147,12 @@ def _picture_file(run: Run, item: Item, number: int) -> str | None:
 
 def decided(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
-    course = phase_run.progress.course
-    if course is None:
+    conversation = phase_run.progress.conversation
+    if conversation is None:
         return []
     new: dict[int, Edit] = {}
-    for at, edit in {**course.edits, **course.pending}.items():
-        ident = course.items[at].id
+    for at, edit in {**conversation.edits, **conversation.pending}.items():
+        ident = conversation.items[at].id
         if phase_run.progress.edits.get(ident) is not edit:
             phase_run.progress.edits[ident] = edit
             new[id(edit)] = edit
@@ -223,8 +223,8 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     if not edits:
         return
     originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
-    if phase_run.progress.course is not None:
-        originals |= {item.id: item.message for item in phase_run.progress.course.items}
+    if phase_run.progress.conversation is not None:
+        originals |= {item.id: item.message for item in phase_run.progress.conversation.items}
     keeper, session = run.record.keeper, run.record.session_id
     for edit in edits:
         for ident in targets(edit):

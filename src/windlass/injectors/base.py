@@ -54,7 +54,7 @@ class Situation:
     what is in force in some. `failures` are calls that failed, newest first. `skills` are the
     names of skills that the model asked for, `tools` the names of the tools it has. `style` is
     how progress and lists are written. `values` are volatile values that were moved here out of
-    the stable part, by name. `keepsakes` are the session's pictures and files, newest first.
+    the stable part, by name. `artifacts` are the session's pictures and files, newest first.
     `system` is the rendered system prompt, `definitions` are those of the phase's tools.
     """
 
@@ -74,13 +74,13 @@ class Situation:
     tools: tuple[str, ...] = ()
     style: Style = PLAIN
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    keepsakes: tuple[Keepsake, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     system: str = ""
     definitions: tuple[ToolSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Keepsake:
+class Artifact:
     """A picture or a file of the session: what `look_again` takes, what it is, what is said of it.
 
     `described`: the model said it. `in_sight`: the request shows it anyway.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError
-from windlass.injectors.base import BlockItem, Injector, Keepsake, Rendered, Situation, Tier, option
+from windlass.injectors.base import Artifact, BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.tools.base import ToolContext, ToolOutput
 
 LOOK: Final = "look_again"
@@ -35,13 +35,13 @@ class Scratchpad(Injector):
 
     def render(self, seen: Situation) -> Rendered:
         """A line for each: reference, what it is, what is said of it."""
-        hidden = [one for one in seen.keepsakes if not one.in_sight][: self.top]
+        hidden = [one for one in seen.artifacts if not one.in_sight][: self.top]
         lines = seen.style.listed([_line(one) for one in hidden])
         items = [BlockItem(line, one.reference) for line, one in zip(lines, hidden, strict=True)]
         return Rendered(_HEAD, tuple(items))
 
 
-def _line(one: Keepsake) -> str:
+def _line(one: Artifact) -> str:
     return f"{one.reference} ({one.what}){': ' if one.says else ''}{one.says}"
 
 

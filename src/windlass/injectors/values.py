@@ -1,4 +1,4 @@
-"""Volatile values: found in the stable part, moved behind the last stable seam, and named.
+"""Volatile values: found in the stable part, moved behind the last stable cut point, and named.
 
 A value that changes from call to call (the time, a number, an id) breaks the cache of all that
 stands behind it. Where a template or Windlass put it in, a name stands in its place, and the

@@ -1,7 +1,7 @@
 """How progress, separators, lists and labels are written in the DYNAMIC tier.
 
 Always the same way, unless variation is asked for: then by a seed made of the session, the
-phase and the turn, so that a replay writes the same. Nothing of it stands before a seam that
+phase and the turn, so that a replay writes the same. Nothing of it stands before a cut point that
 is cached.
 """
 

@@ -1,7 +1,7 @@
 """What a loop tells at the end of its calls: the block of each, and what stays of older ones.
 
 A block is the last part of the call's last message, stays there byte for byte as history, and
-goes where that costs nothing. Knows the course, which it tells what stands where; decides no
+goes where that costs nothing. Knows the conversation, which it tells what stands where; decides no
 edit.
 """
 
@@ -11,28 +11,28 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.messages import Message
+from windlass.window.block_tokens import NOTHING, BlockTokens
 from windlass.window.blocks import Attached, added, let_go, with_blocks
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry
-from windlass.window.laid import NOTHING, Laid
 
 
 class TrailingBlocks:
     """The blocks of a conversation: those of the calls made, and the next one's.
 
     Args:
-        course: What is shown.
-        count: Tokens of a message, as the course counts them.
+        conversation: What is shown.
+        count: Tokens of a message, as the conversation counts them.
     """
 
-    def __init__(self, course: Course, count: Callable[[Message], int]) -> None:
-        self._course = course
+    def __init__(self, conversation: Conversation, count: Callable[[Message], int]) -> None:
+        self._conversation = conversation
         self._count = count
         self._attached: dict[str, Attached] = {}
         self._next: dict[str, Attached] = {}
         """What stands in the calls made, and in the next, by the id of the occurrence."""
         self._places: dict[str, int] = {}
-        """Where in the course an occurrence stands that has, or had, a block."""
+        """Where in the conversation an occurrence stands that has, or had, a block."""
         self._at: dict[int, Attached] = {}
         self._indexes: dict[int, str] = {}
         self.text = ""
@@ -40,7 +40,7 @@ class TrailingBlocks:
         self.tail = False
         """Whether the next call ends with a block of its own."""
         self.changed: int | None = None
-        """The lowest position of the course that has no block any more with the next call."""
+        """The lowest position of the conversation that has no block any more with the next call."""
 
     @property
     def none(self) -> bool:
@@ -50,7 +50,7 @@ class TrailingBlocks:
     def shown(self, entries: tuple[Entry, ...], start: int) -> tuple[Entry, ...]:
         """The entries of the next call with the blocks that it has.
 
-        From the position `start` of the course on all is written anew in any case, so that
+        From the position `start` of the conversation on all is written anew in any case, so that
         older blocks go there.
         """
         old = {at: ident for ident, at in self._places.items() if ident in self._attached}
@@ -67,7 +67,9 @@ class TrailingBlocks:
             tokens = self._count(shown[-1].message) - self._count(bare)
             self._next[ident] = Attached(bare.key, self.text, tokens=tokens)
             self._indexes[len(shown) - 1] = ident
-            self._places[ident] = len(self._course.items) + len(self._course.pending_inserts) - 1
+            self._places[ident] = (
+                len(self._conversation.items) + len(self._conversation.pending_inserts) - 1
+            )
         self._at = {self._places[ident]: one for ident, one in self._next.items()}
         return shown
 
@@ -78,7 +80,7 @@ class TrailingBlocks:
         return chats
 
     def on(self, at: int, message: Message) -> Message:
-        """The message at a position of the course as the next call sees it."""
+        """The message at a position of the conversation as the next call sees it."""
         one = self._at.get(at)
         return one.to(message) if one is not None and one.on == message.key else message
 
@@ -88,17 +90,17 @@ class TrailingBlocks:
             self._attached = self._next
         self._at, self.text, self.tail, self.changed = {}, "", False, None
 
-    def lay(self) -> None:
-        """Tell the course what the last request had at the end of its messages."""
-        course, laid = self._course, dict[int, int]()
+    def attach(self) -> None:
+        """Tell the conversation what the last request had at the end of its messages."""
+        conversation, tokens = self._conversation, dict[int, int]()
         for ident, one in tuple(self._attached.items()):
             at = self._places[ident]
-            entry = course.entries[at] if at < course.sent else None
+            entry = conversation.entries[at] if at < conversation.sent else None
             if entry is not None and entry.message.key == one.on:
-                laid[at] = one.tokens
+                tokens[at] = one.tokens
             else:
                 del self._attached[ident]  # its message is shown otherwise by now
-        course.laid = Laid.of(laid, course.sent) if laid else NOTHING
+        conversation.block_tokens = BlockTokens.of(tokens, conversation.sent) if tokens else NOTHING
 
 
 def _with_part(chat: dict[str, Any], block: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""What a course shows as chat dicts, kept up to date message by message.
+"""What a conversation shows as chat dicts, kept up to date message by message.
 
 Nothing is copied that did not change: a window gets the caller's own objects where a message
 stands as it was said, and elsewhere the dict that the window before had, as long as its message
-stands as it stood there. What the course decides by are messages, which no dict leads to.
+stands as it stood there. What the conversation decides by are messages, which no dict leads to.
 Decides nothing.
 """
 
@@ -14,7 +14,7 @@ from operator import is_
 from typing import Any, cast
 
 from windlass.loop.window import Chat
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry
 from windlass.wire.openai import to_openai
 
@@ -29,15 +29,15 @@ class _Made:
 
 
 class Chats:
-    """The chat dicts of a course.
+    """The chat dicts of a conversation.
 
     Args:
-        course: What is shown.
+        conversation: What is shown.
         said: What was appended, the caller's own objects; it grows.
     """
 
-    def __init__(self, course: Course, said: list[Chat]) -> None:
-        self._course = course
+    def __init__(self, conversation: Conversation, said: list[Chat]) -> None:
+        self._conversation = conversation
         self._said = said
         self.own: dict[str, int] = {}
         """Where the object of an occurrence stands that is said as it came, by its id."""
@@ -63,7 +63,7 @@ class Chats:
         if self._made != self._copies:
             same = False
             for at in [at for at, chat in self._made.items() if chat != self._copies[at]]:
-                self._shown[at] = self._for_good(at, self._course.entries[at])
+                self._shown[at] = self._for_good(at, self._conversation.entries[at])
         if all(map(is_, self._said, messages)):
             return not same
         self._said[:] = messages[: len(self._said)]
@@ -73,15 +73,15 @@ class Chats:
 
     def messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
         """What is shown, and `behind` it; only what is new since the last window is made."""
-        course, shown = self._course, self._shown
-        for at in course.changes[self._told :]:
+        conversation, shown = self._conversation, self._shown
+        for at in conversation.changes[self._told :]:
             if at < len(shown):
-                shown[at] = self._for_good(at, course.entries[at])
-        self._told = len(course.changes)
-        for at in range(len(shown), len(course.entries)):
-            shown.append(self._for_good(at, course.entries[at]))
+                shown[at] = self._for_good(at, conversation.entries[at])
+        self._told = len(conversation.changes)
+        for at in range(len(shown), len(conversation.entries)):
+            shown.append(self._for_good(at, conversation.entries[at]))
         now = shown.copy()
-        pending = course.pending_entries
+        pending = conversation.pending_entries
         ahead: dict[int, _Made] = {}
         for at, entry in pending.items():
             if entry is None or self._is_own(entry):
@@ -90,7 +90,7 @@ class Chats:
                 ahead[at] = one = self._make(at, entry)
                 now[at] = one.chat
         self._ahead = ahead
-        if course.standing.gone or None in pending.values():
+        if conversation.entry_log.gone or None in pending.values():
             now = [*filter(None, now)]
         now += [to_openai(entry.message) for entry in behind]
         return cast("list[dict[str, Any]]", now)

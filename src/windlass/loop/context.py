@@ -1,7 +1,7 @@
 """A conversation as it grows: `Context`.
 
-Takes chat dicts, has them mended, hands them to a `Course`, and turns what the course shows
-into chat dicts again. What is shown is kept up to date message by message, so that a window
+Takes chat dicts, has them mended, hands them to a `Conversation`, and turns what the conversation
+shows into chat dicts again. What is shown is kept up to date message by message, so that a window
 costs what is new in it.
 """
 
@@ -20,7 +20,7 @@ from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.tokens import FamilyCounter, request_tokens, size
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
@@ -91,18 +91,18 @@ class Context:
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
         self._most = most
-        self.course = Course(
+        self.conversation = Conversation(
             policies=steps(chosen, caches=self.prices.caches, limit=most),
             # Counting takes longer than deciding: only a limit needs the model's own count.
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),
         )
-        self._chats = Chats(self.course, self.said)
-        self._blocks = TrailingBlocks(self.course, self.course.count)
-        self._planner = self.course.planner
+        self._chats = Chats(self.conversation, self.said)
+        self._blocks = TrailingBlocks(self.conversation, self.conversation.count)
+        self._planner = self.conversation.planner
         offered = [spec(one) for one in self.tools]
-        self._marking = Marking(model, self.course, offered, self.prices, self._blocks)
-        self.course.supplied.update(supplied or {})
+        self._marking = Marking(model, self.conversation, offered, self.prices, self._blocks)
+        self.conversation.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
         """Add the next message, in OpenAI's chat form; it is not changed, nor copied.
@@ -138,13 +138,13 @@ class Context:
                 self._blocks.call_made(asked=self._last is not None)
                 at = self._reported_at if at is None else at
             self._marking.pauses.said(at, answer=answer)
-            self.course.append(taken.item, taken.repair or "said before", at=at)
+            self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:  # the call was made
-                self._blocks.lay()
+                self._blocks.attach()
                 self._reported_at = None
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
-                self.course.pin(ident)
+                self.conversation.pin(ident)
         self.said.append(message)
         self._last = None
 
@@ -181,7 +181,7 @@ class Context:
                 " stand in the window's entries"
             )
         self.pins |= {which}
-        self.course.pin(ident)
+        self.conversation.pin(ident)
         self._last = None
 
     def report(
@@ -207,38 +207,42 @@ class Context:
         if at is not None:
             self._reported_at = said_at({"at": at}, "report")
         heard = self.reports.hear(usage, sent.asked)
-        pending = sent.asked.call > self.course.calls
+        pending = sent.asked.call > self.conversation.calls
         self._heard = self._heard or heard
         self._last = None
         if not pending:
             self._plan_by_reports()
-            if at is not None and sent.asked.call == self.course.calls:
+            if at is not None and sent.asked.call == self.conversation.calls:
                 self._marking.pauses.answered = self._reported_at
-                self.course.answered(self._reported_at)
+                self.conversation.answered(self._reported_at)
             self._reported_at = None
 
     def _before_answer(self, message: Chat) -> ChatWindow | None:
         """The window of the call that this message is the answer of, if it comes with a usage."""
         if not isinstance(message, Mapping) or message.get("role") != "assistant":
             return None
-        return self.window() if message.get("usage") is not None and self.course.items else None
+        return (
+            self.window() if message.get("usage") is not None and self.conversation.items else None
+        )
 
     def _plan_by_reports(self) -> None:
         """Count, and count on the cache, by the reports so far; for the calls from here on."""
         if self._heard and self._scale != self.reports.calibration:
             self._scale = self.reports.calibration
-            self.course.recount()
+            self.conversation.recount()
         self._heard = False
         if self._planner is not None:
             trust = self.reports.trust
-            self.course.planner = self._planner.without_cache() if trust.absent else self._planner
+            self.conversation.planner = (
+                self._planner.without_cache() if trust.absent else self._planner
+            )
             if trust.cold:
-                self.course.cool()
+                self.conversation.cool()
         self._last = None
 
     def supply(self, key: str, text: str) -> None:
         """Answer a want of a window; the text is used from the next window on."""
-        self.course.supply(key, text)
+        self.conversation.supply(key, text)
         self._last = None
 
     def recall(
@@ -279,12 +283,12 @@ class Context:
         return round(self._counter.message(message) * self.calibration)
 
     def _weighed(self, message: Message) -> int:
-        """The same by the count that the course plans with."""
+        """The same by the count that the conversation plans with."""
         return round(self._counter.message(message) * self._scale)
 
     def ident_at(self, position: int) -> str:
         """The id of the message at a position of the conversation."""
-        return self.course.items[position].id
+        return self.conversation.items[position].id
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
@@ -301,33 +305,33 @@ class Context:
             self._last = None
 
     def _window(self) -> ChatWindow:
-        course, late = self.course, self._intake.late
+        conversation, late = self.conversation, self._intake.late
         loose = [_unanswered(call) for call in self._intake.open_calls]
         loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
-        behind = (*(one.entry for one in course.pending_inserts), *loose)
+        behind = (*(one.entry for one in conversation.pending_inserts), *loose)
         messages = self._chats.messages(behind)
         if not messages:
             raise SequenceError("the list of messages is empty, or none of them says anything")
-        laid = None
+        shown = None
         if not self._blocks.none:
-            laid = self._with_blocks((*course.window().entries, *loose))
+            shown = self._with_blocks((*conversation.window().entries, *loose))
         places, kept_long = self._marking.places()
         made = WindowParts(
-            course.standing,
-            course.standing.moment,
-            course.pending_entries,
-            course.pending,
+            conversation.entry_log,
+            conversation.entry_log.moment,
+            conversation.pending_entries,
+            conversation.pending,
             behind,
             self.taken,
             len(self.taken),
             late,
-            tuple(course.pending_wants),
+            tuple(conversation.pending_wants),
             places,
             *self._expected(),
-            call=course.calls + 1,
+            call=conversation.calls + 1,
             long=kept_long,
             assumed=self._assumed(),
-            laid=laid,
+            with_blocks=shown,
         )
         return ChatWindow(self, made, self._blocks.in_chats(messages))
 
@@ -336,15 +340,18 @@ class Context:
         first = self._found()
         if first is None:
             return 0, False
-        return self.course.standing.shown_before(first), first == self.course.sent
+        return self.conversation.entry_log.shown_before(first), first == self.conversation.sent
 
     def _found(self) -> int | None:
         """Up to which position the provider should have what was sent; None: it has nothing."""
-        course, gap, ttl = self.course, self._marking.pauses.gap, self.prices.ttl_s
+        conversation, gap, ttl = self.conversation, self._marking.pauses.gap, self.prices.ttl_s
         lapsed = gap is not None and ttl is not None and gap > ttl
         if lapsed or not self.prices.caches:
             return None
-        return min((at for at in course.pending_entries if at < course.sent), default=course.sent)
+        return min(
+            (at for at in conversation.pending_entries if at < conversation.sent),
+            default=conversation.sent,
+        )
 
     def _leave_room(self, most: int) -> None:
         """Have the messages leave room for the block, where they may have `most` tokens."""
@@ -352,11 +359,11 @@ class Context:
         limit = max(1, most - self._weighed(user(block)) if block else most)
         policies = tuple(
             replace(each, limit=limit) if isinstance(each, TokenBudget) else each
-            for each in self.course.policies
+            for each in self.conversation.policies
         )
-        if policies != tuple(self.course.policies):
-            self.course.policies = policies
-            self.course.recount()
+        if policies != tuple(self.conversation.policies):
+            self.conversation.policies = policies
+            self.conversation.recount()
 
     def _with_blocks(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """The entries with their blocks; older ones only where they cost nothing to keep."""

@@ -1,6 +1,6 @@
 """Where the cache marks of a growing conversation stand, and for how long the head is kept.
 
-Knows the course that decides what is shown, and the times of the messages; no wire format.
+Knows the conversation that decides what is shown, and the times of the messages; no wire format.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
 from windlass.loop.blocks import TrailingBlocks
 from windlass.messages import Message, ToolSpec
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
+from windlass.window.entry_log import merged
 from windlass.window.planner import Planner
-from windlass.window.standing import merged
 
 _AHEAD: Final = 3
 """For how many calls ahead cache marks are set; a request has four of them."""
@@ -46,7 +46,7 @@ class Marking:
 
     Args:
         model: `provider/model` (None: the rules are Anthropic's).
-        course: What is shown.
+        conversation: What is shown.
         tools: The caller's, which stand in front of everything.
         prices: What the cache charges, for how long the head is kept.
         blocks: What stands at the end of messages.
@@ -55,17 +55,17 @@ class Marking:
     def __init__(
         self,
         model: str | None,
-        course: Course,
+        conversation: Conversation,
         tools: Sequence[ToolSpec],
         prices: Prices,
         blocks: TrailingBlocks,
     ) -> None:
         self._rules = marking(model, prices)
-        self._course = course
+        self._conversation = conversation
         self._blocks = blocks
         self._weight = Tools.of(tools) if self._rules else None
         self._prices = prices
-        self._calls = (course.planner or Planner(prices)).calls
+        self._calls = (conversation.planner or Planner(prices)).calls
         self._made = Breakpoints()
         self._lifetime = Lifetime()
         self._found = 0, Breakpoints()
@@ -74,17 +74,17 @@ class Marking:
     def call_made(self, *, asked: bool) -> None:
         """The next call was made; `asked`: the window that was asked for last was its."""
         count, found = self._found
-        held = asked and count == len(self._course.items)
+        held = asked and count == len(self._conversation.items)
         self._made, self._lifetime = found if held else self._next(), self._next_lifetime()
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
         """The marks of the next call by what stands in its list, and those to be kept for long."""
-        course, made = self._course, self._next()
-        self._found = len(course.items), made
+        conversation, made = self._conversation, self._next()
+        self._found = len(conversation.items), made
         if not made.places:
             return (), ()
-        now = [at for at, entry in course.pending_entries.items() if entry is None]
-        gone = merged(course.standing.gone, now)
+        now = [at for at, entry in conversation.pending_entries.items() if entry is None]
+        gone = merged(conversation.entry_log.gone, now)
 
         def shown(places: tuple[Place, ...]) -> tuple[Place, ...]:
             return tuple([(at - bisect_left(gone, at), part) for at, part in places])
@@ -93,12 +93,12 @@ class Marking:
 
     def _next(self) -> Breakpoints:
         """The marks of the next call; those of the calls before are in `_made`."""
-        course, before = self._course, self._made
-        if self._rules is None or not course.items:
+        conversation, before = self._conversation, self._made
+        if self._rules is None or not conversation.items:
             return before
-        pending = course.pending_entries
-        behind = course.pending_inserts
-        entries = course.entries
+        pending = conversation.pending_entries
+        behind = conversation.pending_inserts
+        entries = conversation.entries
         count = len(entries)
 
         def bare(at: int) -> Message | None:
@@ -119,14 +119,14 @@ class Marking:
             before,
             shared=min((before.count, first, *pending)),
             tools=self._weight,
-            soon=course.edited_soon(_AHEAD),
+            soon=conversation.edited_soon(_AHEAD),
             long=self._next_lifetime().long,
             tail=self._blocks.tail,
         )
 
     def _next_lifetime(self) -> Lifetime:
         """How long the head of the next call is to be kept."""
-        rules, made = self._rules, self._course.calls
+        rules, made = self._rules, self._conversation.calls
         if rules is None:
             return self._lifetime
         return self._lifetime.at_call(

@@ -18,10 +18,10 @@ from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
 from windlass.window.entries import Edit, Entry, Fold
+from windlass.window.entry_log import EntryLog, Moment
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.window.proposals import Want
-from windlass.window.standing import Moment, Standing
 from windlass.wire.base import Format, Request
 from windlass.wire.marks import in_chat
 
@@ -65,16 +65,17 @@ class Shown:
 class WindowParts:
     """What a window is made of: its entries, what was taken by then, the edits in force.
 
-    What stands for good is told by the course as of a `moment`, when somebody asks; `ahead` and
-    `edits_ahead` are what this call sees differently, by position in the course, and `behind`
+    What stands for good is told by the conversation as of a `moment`, when somebody asks; `ahead`
+    and
+    `edits_ahead` are what this call sees differently, by position in the conversation, and `behind`
     what stands after all of it. Of `taken_in`, which grows, the first `took` were there, and
     `late` waited. The marks stand by the position in the list. The first `shared` entries
     should be cached; `goes_on`: all that the call before was sent stands yet. `call` is its
-    number; `long` are the marks to be kept for the longer time. `laid` are the entries with
+    number; `long` are the marks to be kept for the longer time. `with_blocks` are the entries with
     the blocks at their ends (None: no call has any).
     """
 
-    standing: Standing
+    entry_log: EntryLog
     moment: Moment
     ahead: Mapping[int, Entry | None]
     edits_ahead: Mapping[int, Edit]
@@ -89,17 +90,17 @@ class WindowParts:
     call: int = 1
     long: tuple[Place, ...] = ()
     assumed: tuple[str, ...] = ()
-    laid: tuple[Entry, ...] | None = None
+    with_blocks: tuple[Entry, ...] | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What is shown, in order."""
-        return self.bare if self.laid is None else self.laid
+        return self.bare if self.with_blocks is None else self.with_blocks
 
     @cached_property
     def bare(self) -> tuple[Entry, ...]:
         """The same without the blocks at their ends."""
-        return (*self.standing.entries_at(self.moment, self.ahead), *self.behind)
+        return (*self.entry_log.entries_at(self.moment, self.ahead), *self.behind)
 
     @property
     def taken(self) -> tuple[Taken, ...]:
@@ -108,8 +109,8 @@ class WindowParts:
 
     @property
     def edits(self) -> Mapping[int, Edit]:
-        """The edits in force, by the position in the course."""
-        return self.standing.edits_at(self.moment, self.edits_ahead)
+        """The edits in force, by the position in the conversation."""
+        return self.entry_log.edits_at(self.moment, self.edits_ahead)
 
 
 class Counts(Protocol):
@@ -225,7 +226,7 @@ class ChatWindow:
         """Tokens that sending everything would take more; blocks are left out of account."""
         whole = [taken.item.message for taken in self._made.taken if not taken.left_out]
         made, counted = self._made, self._context.counted
-        blocks = made.laid is not None
+        blocks = made.with_blocks is not None
         bare = counted([entry.message for entry in made.bare]) if blocks else self.counted
         return self._context.corrected(counted(whole) - bare)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windlass.window.draft import Proposal
 from windlass.window.entries import Entry
+from windlass.window.pending import Proposal
 
 Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
 """What became of what is not free: made because it pays, left because it does not yet, made
@@ -72,7 +72,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a course decided so far, and what it cost, in fresh tokens.
+    """What a conversation decided so far, and what it cost, in fresh tokens.
 
     `waiting` are offers not made. `bill` is what the windows cost, `everything` what sending
     all would have; `window` and `whole` are the tokens of the last call of each, but for the

@@ -16,7 +16,7 @@ from itertools import accumulate, compress, count
 from typing import Final, TypeAlias
 
 from windlass.messages import Message
-from windlass.window.draft import Draft
+from windlass.window.pending import PendingEdits
 from windlass.window.references import REFERENCE
 
 _NUMBER: Final = re.compile(r"( *+)(\d{1,18}+)(?=[→\t:|])")
@@ -70,15 +70,15 @@ class LineIndex:
         """Where they were shown before that, if they were: the oldest place first."""
         self._texts: dict[str, list[int]] = {}
 
-    def grow(self, draft: Draft) -> None:
+    def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self.add(draft, at)
-        self._upto = draft.fresh.start
+        for at in range(self._upto, pending.fresh.start):
+            self.add(pending, at)
+        self._upto = pending.fresh.start
 
-    def add(self, draft: Draft, at: int) -> None:
+    def add(self, pending: PendingEdits, at: int) -> None:
         """Take in the message at this position as it is shown, if it is a tool result."""
-        entry = draft.entry(at)
+        entry = pending.entry(at)
         if entry is None or entry.item.message.role != "tool" or not entry.message.parts:
             return
         text = entry.message.text
@@ -94,14 +94,14 @@ class LineIndex:
         places_now = range(at * _LINES + (len(keys) - 1) * _STRIDE, at * _LINES - 1, -_STRIDE)
         self._runs.update(zip(reversed(keys), places_now, strict=True))
 
-    def whole(self, draft: Draft, text: str) -> int | None:
+    def whole(self, pending: PendingEdits, text: str) -> int | None:
         """The position of the newest message that shows exactly this text."""
         for at in reversed(self._texts.get(text, ())):
-            if self.shows(draft, at):
+            if self.shows(pending, at):
                 return at
         return None
 
-    def runs(self, draft: Draft, text: str) -> Iterator[LineRun]:
+    def runs(self, pending: PendingEdits, text: str) -> Iterator[LineRun]:
         """The longest runs of its lines that one message shows, in order, none overlapping."""
         places = self._runs
         if not places:
@@ -113,7 +113,7 @@ class LineIndex:
         for start in compress(count(), map(places.__contains__, keys)):
             if start < done:
                 continue
-            sources = self._sources(draft, keys[start], lines_at)
+            sources = self._sources(pending, keys[start], lines_at)
             if not sources:
                 continue
             lines = lines or text.split("\n")
@@ -122,13 +122,13 @@ class LineIndex:
                 yield best
                 done = best.start + best.count
 
-    def shows(self, draft: Draft, at: int) -> bool:
+    def shows(self, pending: PendingEdits, at: int) -> bool:
         """Whether the message at this position is shown as it was when it was taken in."""
-        entry = draft.entry(at)
+        entry = pending.entry(at)
         return entry is not None and entry.message is self._shown[at]
 
     def _sources(
-        self, draft: Draft, key: int, lines_at: dict[int, _Lines | None]
+        self, pending: PendingEdits, key: int, lines_at: dict[int, _Lines | None]
     ) -> list[tuple[int, int, _Lines]]:
         """Where lines with this key are shown now: position, line, and all lines there.
 
@@ -138,15 +138,15 @@ class LineIndex:
         for place in (self._runs[key], *reversed(self._before.get(key, ()))):
             at = place // _LINES
             if at not in lines_at:
-                lines_at[at] = self._lines(draft, at)
+                lines_at[at] = self._lines(pending, at)
             lines = lines_at[at]
             if lines is not None:
                 sources.append((at, place % _LINES, lines))
         return sources
 
-    def _lines(self, draft: Draft, at: int) -> _Lines | None:
+    def _lines(self, pending: PendingEdits, at: int) -> _Lines | None:
         """The lines of the message at this position; None: it is not shown now."""
-        entry = draft.entry(at)
+        entry = pending.entry(at)
         if entry is None or entry.message is not self._shown[at]:
             return None
         text = entry.message.text

@@ -23,7 +23,8 @@ user's `guard` is met without such hope: bill + set-up <= guard * everything.
   they are (quiet), and none is made shorter than a little above it (floor).
 - Where longer requests cost f times as much, and the edits bring one of T tokens from a tier
   with f to one with g, D is D + (f / g - 1) * T: what is left gets cheaper, too.
-- Blocks that injectors put at the end of messages (`laid.py`) are found in the cache like the
+- Blocks that injectors put at the end of messages (`block_tokens.py`) are found in the cache like
+the
   rest, and go for nothing with the first edit in front of them: behind p they are not in S. Nor
   are they in D: what is seen is not shortened the sooner for what injectors say beside it.
 """
@@ -38,10 +39,10 @@ from typing import NamedTuple
 
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.messages import Message
+from windlass.window.block_tokens import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Entry
-from windlass.window.laid import NOTHING, Laid
+from windlass.window.pending import PendingEdits, Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +76,24 @@ class Planner:
 
     def plan(
         self,
-        draft: Draft,
+        pending: PendingEdits,
         ledger: Ledger,
         sizes: Sequence[int],
         whole: int,
         gap: float | None = None,
         *,
-        laid: Laid = NOTHING,
+        block_tokens: BlockTokens = NOTHING,
     ) -> Planning:
         """The planning of one call.
 
         `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
         they came; `gap` the seconds since the last call was answered (None: not known;
-        infinite: what was cached is of no use any more); `laid` the blocks of injectors in
+        infinite: what was cached is of no use any more); `block_tokens` the blocks of injectors in
         the last request.
         """
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
-        return Planning(self, draft, ledger, sizes, whole, laid=laid, cold=cold)
+        return Planning(self, pending, ledger, sizes, whole, block_tokens=block_tokens, cold=cold)
 
     def without_cache(self) -> Planner:
         """The planner for a provider that caches nothing, at the same tiers."""
@@ -126,33 +127,33 @@ class _Set(NamedTuple):
 
 
 class Planning:
-    """The planning of one call: takes proposals, then decides. Changes nothing but the draft."""
+    """The planning of one call: takes proposals, then decides. Changes nothing but the pending."""
 
     def __init__(
         self,
         planner: Planner,
-        draft: Draft,
+        pending: PendingEdits,
         ledger: Ledger,
         sizes: Sequence[int],
         whole: int,
         *,
-        laid: Laid,
+        block_tokens: BlockTokens,
         cold: bool,
     ) -> None:
         self._planner = planner
         self._prices = planner.prices
         self._step = (self._prices.write - self._prices.read) * (self._prices.step - 1)
         """What it costs at most that a cache is found in whole steps, in fresh tokens."""
-        self._draft = draft
+        self._pending = pending
         self._sizes = sizes
         self._whole = whole
-        self._laid = laid
-        self._window = ledger.window + laid.total
+        self._block_tokens = block_tokens
+        self._window = ledger.window + block_tokens.total
         """Tokens of the last request."""
         self._before = self._with_its_block(ledger)
         self._lapsed = cold
         self._cold = cold or self._window < planner.prices.minimum
-        self._sent = draft.fresh.start
+        self._sent = pending.fresh.start
         self._kept = self._sent
         """Where the prefix ends that a provider finds whatever is decided here."""
         self._stands = self._sent
@@ -165,33 +166,33 @@ class Planning:
 
     def take(self, proposal: Proposal) -> None:
         """Make what is free or must be; keep the rest for `decide`."""
-        draft = self._draft
+        pending = self._pending
         if proposal.must or not self._prices.caches:
-            if carry_out(draft, proposal):
+            if carry_out(pending, proposal):
                 self._kept = min(self._kept, *proposal.span)
             return
-        made = proposal.write(draft) if proposal.write is not None else None
+        made = proposal.write(pending) if proposal.write is not None else None
         offer = self._offer(proposal, made)
         if offer is None:
             return
-        never_sent = all(at in draft.fresh for at in proposal.span)
+        never_sent = all(at in pending.fresh for at in proposal.span)
         if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
-            carry_out(draft, proposal, made)
+            carry_out(pending, proposal, made)
         else:
             self._offers[offer.first] = offer
-            self._written[offer.first] = len(draft.decided), made
+            self._written[offer.first] = len(pending.decided), made
 
     def decide(self) -> None:
         """Make the set of offers that pays, if one does, and write the ledger of the call."""
-        draft, ledger = self._draft, self._before
-        offers = {o.first: o for o in ledger.waiting if o.seen == _seen(draft, o.proposal)}
+        pending, ledger = self._pending, self._before
+        offers = {o.first: o for o in ledger.waiting if o.seen == _seen(pending, o.proposal)}
         offers |= self._offers
         waiting = [offers[at] for at in sorted(offers)]
         chosen = self._chosen(waiting)
         for offer in chosen:
             edits, written = self._written.get(offer.first, (-1, None))
             # Where nothing changed since it was offered, it would be written just so again.
-            carry_out(draft, offer.proposal, written if edits == len(draft.decided) else None)
+            carry_out(pending, offer.proposal, written if edits == len(pending.decided) else None)
         made = {offer.first for offer in chosen}
         self._stands = min(self._kept, *made) if made else self._kept
         left = tuple(offer for offer in waiting if offer.first not in made)
@@ -228,7 +229,7 @@ class Planning:
 
     def _that_leave_enough(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         """Those, the newest first, after which the window can still be cached."""
-        room = self._draft.tokens - self._planner.floor * self._prices.minimum
+        room = self._pending.tokens - self._planner.floor * self._prices.minimum
         chosen: list[Offer] = []
         for offer in reversed(waiting):
             if offer.removed <= room + self._standing(offer.first):
@@ -243,21 +244,21 @@ class Planning:
 
     def _weighed(self, one: _Set, verdict: Verdict, waiting: int) -> Decision:
         """A decision about a set."""
-        calls, prices = self._planner.calls(self._draft.turn), self._prices
+        calls, prices = self._planner.calls(self._pending.turn), self._prices
         told = one.position, one.stay, one.put, one.removed, calls, prices.read, prices.write
         return Decision(verdict, *told, one.gain, waiting, blocks=one.blocks)
 
     def _sets(self, waiting: Sequence[Offer]) -> Iterator[_Set]:
         """For each position the set of all offers from it on, the last position first."""
         prices, standing = self._prices, self._standing(self._kept)
-        total = self._draft.tokens + standing
-        saves = self._planner.calls(self._draft.turn) * prices.read
+        total = self._pending.tokens + standing
+        saves = self._planner.calls(self._pending.turn) * prices.read
         dearer = prices.write - prices.read
         inside = sorted({at for one in waiting for at in one.proposal.span if at != one.first})
         room = total - self._planner.floor * prices.minimum
         factor, gone = prices.factor(total), sum(offer.removed for offer in waiting)
         stay = removed = put = behind = 0
-        end = len(self._draft)
+        end = len(self._pending)
         for offer in reversed(waiting):
             at = offer.first
             between = self._between(at + 1, min(end, self._sent), inside)
@@ -276,7 +277,7 @@ class Planning:
                 behind += offer.removed + offer.put
             if at < self._kept:
                 put += offer.put
-                before = self._before.window - behind + self._laid.before(at)
+                before = self._before.window - behind + self._block_tokens.before(at)
                 if before < prices.minimum:
                     again += max(0, before)  # too short to be found: it is written again, too
             worth, most = removed, saves * gone - dearer * (stay + put)
@@ -288,7 +289,7 @@ class Planning:
 
     def _with_its_block(self, ledger: Ledger) -> Ledger:
         """The ledger with what the last request brought at its end, which was not known then."""
-        new, prices = self._laid.new, self._prices
+        new, prices = self._block_tokens.new, self._prices
         if not new:
             return ledger
         cost = prices.factor(self._window) * new
@@ -298,7 +299,7 @@ class Planning:
 
     def _standing(self, at: int) -> int:
         """Tokens of the blocks that are still found in the cache if position `at` changes."""
-        return 0 if self._lapsed else self._laid.before(min(at, self._kept))
+        return 0 if self._lapsed else self._block_tokens.before(min(at, self._kept))
 
     def _is_sure(self, removed: int) -> bool:
         """Whether, under a guard, it saves more than it may cost where steps of the cache end."""
@@ -326,7 +327,7 @@ class Planning:
 
     def _waits(self, waiting: Sequence[Offer], left: Sequence[Offer]) -> tuple[Wait, ...]:
         """The offers that were left, each with the call at which a set with it would pay."""
-        turn, least = self._draft.turn, math.inf
+        turn, least = self._pending.turn, math.inf
         listed: list[Wait] = []
         sets = {one.position: one for one in self._sets(waiting)}
         places = {offer.first for offer in left}
@@ -344,7 +345,7 @@ class Planning:
 
     def _close(self, left: tuple[Offer, ...], gone: int) -> None:
         """Write the ledger; `gone` are the tokens that this call removed from what was sent."""
-        prices, ledger, now = self._prices, self._before, self._draft.tokens
+        prices, ledger, now = self._prices, self._before, self._pending.tokens
         standing, told = self._standing(self._stands), 0 if self._lapsed else ledger.told
         made = self.decision is not None and self.decision.verdict == "commit"
         setup = self.decision.setup if made and self.decision is not None else 0.0
@@ -370,33 +371,33 @@ class Planning:
 
     def _offer(self, proposal: Proposal, made: Message | None) -> Offer | None:
         """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
-        draft = self._draft
-        seen = _seen(draft, proposal)
-        before = sum(draft.size(entry.message) for entry in seen if entry is not None)
+        pending = self._pending
+        seen = _seen(pending, proposal)
+        before = sum(pending.size(entry.message) for entry in seen if entry is not None)
         if proposal.write is not None and made is None:
             return None
-        put = draft.size(made) if made else 0
+        put = pending.size(made) if made else 0
         if put >= before:
             return None
         return Offer(proposal, min(proposal.span), before - put, put, seen)
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
-        minimum, total = self._prices.minimum, self._draft.tokens + self._standing(self._kept)
+        minimum, total = self._prices.minimum, self._pending.tokens + self._standing(self._kept)
         return total >= max(self._planner.quiet * minimum, self._planner.floor * minimum + removed)
 
 
-def _seen(draft: Draft, proposal: Proposal) -> tuple[Entry | None, ...]:
-    return tuple(draft.entry(at) for at in proposal.span)
+def _seen(pending: PendingEdits, proposal: Proposal) -> tuple[Entry | None, ...]:
+    return tuple(pending.entry(at) for at in proposal.span)
 
 
-def carry_out(draft: Draft, proposal: Proposal, made: Message | None = None) -> bool:
+def carry_out(pending: PendingEdits, proposal: Proposal, made: Message | None = None) -> bool:
     """Make a proposal's change (`made`: what it writes). False: it must not be, or is no gain."""
     if proposal.write is None:
-        return draft.drop(proposal.span, proposal.because, proposal.reason)
-    message = made or proposal.write(draft)
+        return pending.drop(proposal.span, proposal.because, proposal.reason)
+    message = made or proposal.write(pending)
     if message is None:
         return False
     if proposal.folds:
-        return draft.fold(proposal.span, message, proposal.because, proposal.reason)
-    return draft.replace(proposal.span[0], message, proposal.because, proposal.reason)
+        return pending.fold(proposal.span, message, proposal.because, proposal.reason)
+    return pending.replace(proposal.span[0], message, proposal.because, proposal.reason)

@@ -1,4 +1,4 @@
-"""From the options of a policy to the policies that a course asks, in their order.
+"""From the options of a policy to the policies that a conversation asks, in their order.
 
 What no call has seen yet comes first, because there an edit costs nothing; then what ages;
 then what the whole window may hold. Each works on what those before it left.
@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from windlass.caching.prices import Prices
-from windlass.window.course import WindowPolicy
+from windlass.window.conversation import WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.options import Policy
 from windlass.window.planner import Planner
@@ -46,7 +46,7 @@ def steps(
     on_exceed: OnExceed = "prune",
     where: Callable[[Item, int], str | None] | None = None,
 ) -> tuple[WindowPolicy, ...]:
-    """What a course with this policy asks at each call, in order.
+    """What a conversation with this policy asks at each call, in order.
 
     Args:
         policy: The options. Where it is not `enabled`, only what the user keeps and limits

@@ -1,6 +1,6 @@
 """What must survive where several messages become fewer: lines, cuts, names, and summaries.
 
-Pure functions over texts, messages and a draft. They know how a tool pair is told in a line,
+Pure functions over texts, messages and a pending. They know how a tool pair is told in a line,
 where a text may be cut, which names only the messages about to go hold, and what a text that a
 model wrote has to show before it may stand for anything. They decide nothing.
 """
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from windlass.messages import Message, Opaque, Part, Text, ToolCall
 from windlass.window.digest import digest, error_lines
-from windlass.window.draft import Draft
 from windlass.window.failures import has_failed
 from windlass.window.names import names_said
+from windlass.window.pending import PendingEdits
 
 ARGUMENT_CHARS: Final = 60
 """Characters that an argument keeps in the line of its call."""
@@ -109,9 +109,9 @@ def first_sentence(text: str, chars: int) -> str:
 # ---- tool pairs in a line ---------------------------------------------------------------
 
 
-def said_at(draft: Draft, at: int) -> int:
+def said_at(pending: PendingEdits, at: int) -> int:
     """The turn that a message is told of as: as recorded, else the number of the call before it."""
-    return max(1, draft.item(at).turn or draft.turn_of(at))
+    return max(1, pending.item(at).turn or pending.turn_of(at))
 
 
 def call_text(call: ToolCall) -> str:
@@ -179,39 +179,39 @@ def _short(value: object) -> str:
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 4] + '..."'
 
 
-def pair_line(draft: Draft, at: int, call: ToolCall, result: int | None) -> str:
+def pair_line(pending: PendingEdits, at: int, call: ToolCall, result: int | None) -> str:
     """A call and its result in a line: `[Turn 3] web_search("x") -> 8 results, ...; reference`."""
-    line = f"[Turn {said_at(draft, at)}] {call_text(call)}"
+    line = f"[Turn {said_at(pending, at)}] {call_text(call)}"
     if result is None:
         return f"{line} -> no result"
-    message = draft.item(result).message
-    return f"{line} -> {outcome(message)}; {draft.back(result)}"
+    message = pending.item(result).message
+    return f"{line} -> {outcome(message)}; {pending.back(result)}"
 
 
-def exchange_lines(draft: Draft, at: int) -> list[str]:
+def exchange_lines(pending: PendingEdits, at: int) -> list[str]:
     """The lines of an assistant message's calls, in their order."""
-    by_id = {draft.item(result).message.tool_call_id: result for result in draft.results(at)}
-    calls = draft.item(at).message.tool_calls
-    return [pair_line(draft, at, call, by_id.get(call.id)) for call in calls]
+    by_id = {pending.item(result).message.tool_call_id: result for result in pending.results(at)}
+    calls = pending.item(at).message.tool_calls
+    return [pair_line(pending, at, call, by_id.get(call.id)) for call in calls]
 
 
 # ---- names ------------------------------------------------------------------------------
 
 
-def lost_names(draft: Draft, span: Sequence[int], kept: str, chars: int) -> str:
+def lost_names(pending: PendingEdits, span: Sequence[int], kept: str, chars: int) -> str:
     """The names that only the span's shown messages hold and `kept` does not, in `chars`.
 
     The most telling kinds first; written in the order of their text; empty where there are none.
     """
-    entries = [entry for entry in map(draft.entry, span) if entry is not None]
+    entries = [entry for entry in map(pending.entry, span) if entry is not None]
     texts = [entry.message.text for entry in entries]
     texts += [call.arguments for entry in entries for call in entry.message.tool_calls]
     if not any(texts) or chars <= 0:
         return ""
     text = "\n".join(texts)
-    left = draft.left_outside(names_said(text), span)
+    left = pending.left_outside(names_said(text), span)
     # A tool's name stands in its definition, as long as there is one.
-    tools = {call.name for at in span for call in draft.item(at).message.tool_calls}
+    tools = {call.name for at in span for call in pending.item(at).message.tool_calls}
     return digest(text, chars, [name for name in left if name not in kept and name not in tools])
 
 
@@ -237,28 +237,28 @@ def with_text(message: Message, change: Callable[[str], str]) -> Message:
     return message.with_parts(*parts)
 
 
-def exchange(draft: Draft, at: int) -> tuple[int, ...]:
+def exchange(pending: PendingEdits, at: int) -> tuple[int, ...]:
     """An assistant message and the results of its calls."""
-    return (at, *draft.results(at))
+    return (at, *pending.results(at))
 
 
-def is_whole(draft: Draft, at: int) -> bool:
+def is_whole(pending: PendingEdits, at: int) -> bool:
     """Whether an assistant message is shown with its calls, and every call has its result."""
-    entry = draft.entry(at)
+    entry = pending.entry(at)
     if entry is None or not entry.message.tool_calls:
         return False
-    return len(draft.results(at)) == len(entry.message.tool_calls)
+    return len(pending.results(at)) == len(entry.message.tool_calls)
 
 
-def aged(draft: Draft, name: str, after: int) -> Iterable[int]:
+def aged(pending: PendingEdits, name: str, after: int) -> Iterable[int]:
     """The positions that `after` calls have seen, and those put off before."""
-    return (*draft.due(name), *draft.born(after))
+    return (*pending.due(name), *pending.born(after))
 
 
-def put_off(draft: Draft, name: str, at: int, after: int) -> bool:
+def put_off(pending: PendingEdits, name: str, at: int, after: int) -> bool:
     """Whether the exchange at a position must stay as it is now; it is looked at again later."""
-    if any(draft.fixed(each) for each in exchange(draft, at)):
-        draft.again(name, at, draft.turn + max(1, after))
+    if any(pending.fixed(each) for each in exchange(pending, at)):
+        pending.again(name, at, pending.turn + max(1, after))
         return True
     return False
 
@@ -281,9 +281,9 @@ def why_refused(text: str, tokens: int, count: Callable[[Message], int]) -> str 
 
 
 def summary_of(
-    draft: Draft, span: Sequence[int], text: str, header: str, *, names_chars: int
+    pending: PendingEdits, span: Sequence[int], text: str, header: str, *, names_chars: int
 ) -> Message:
     """The message that stands for a span: a header, the summary, and the names it lacks."""
     body = f"{header}\n{text.strip()}"
-    lost = lost_names(draft, span, body, names_chars)
+    lost = lost_names(pending, span, body, names_chars)
     return Message("assistant", (Text(f"{body}\n{ALSO}{lost}" if lost else body),))

@@ -13,10 +13,10 @@ from typing import Any
 from windlass.messages import Message, ToolCall
 from windlass.tokens import size
 from windlass.window.entries import Entry, Item
-from windlass.window.holders import Holders
+from windlass.window.entry_log import EntryLog
+from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
-from windlass.window.standing import Standing
 
 
 @dataclass(kw_only=True)
@@ -27,7 +27,7 @@ class Transcript:
         count: Tokens of a message; default the neutral count.
         facts: What is declared of tools, by name.
         back: How the original of a message is got back, in words for a placeholder.
-        uses_names: Whether any policy asks `Draft.left`.
+        uses_names: Whether any policy asks `PendingEdits.left`.
     """
 
     count: Callable[[Message], int] = size
@@ -37,15 +37,15 @@ class Transcript:
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
-        self.standing = Standing()
-        self.entries = self.standing.now
+        self.entry_log = EntryLog()
+        self.entries = self.entry_log.now
         self.births: list[int] = []
-        self.edits, self.changes = self.standing.edits, self.standing.changes
+        self.edits, self.changes = self.entry_log.edits, self.entry_log.changes
         self.pins: dict[int, float] = {}
         self.looks: dict[int, dict[str, list[int]]] = {}
         self.supplied: dict[str, str] = {}
         self.derived: dict[type, Any] = {}
-        self.names = Holders()
+        self.names = IdentifierIndex()
         self.call_of: dict[int, ToolCall] = {}
         self.caller_of: dict[int, int] = {}
         self.results_of: dict[int, list[int]] = {}

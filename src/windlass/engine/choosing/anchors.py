@@ -17,13 +17,13 @@ from windlass.history.base import NodeType, Outcome, StoredRow
 from windlass.messages import Message, Role, Text
 from windlass.prompts import cut_text, errors_text, output_text
 from windlass.rules import Anchors
+from windlass.window.cut_points import last_turns
 from windlass.window.digest import digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.names import names_said
 from windlass.window.originals import reference
 from windlass.window.policies.digest import retold
 from windlass.window.replay import folded_pair
-from windlass.window.seams import last_turns
 
 Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
 """What brought a message."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from windlass.engine.carding.beside import embedder_of
+from windlass.engine.card_indexer.indexer import embedder_of
 from windlass.engine.state import Run
 from windlass.history.cards import cards_of
 from windlass.messages import Message

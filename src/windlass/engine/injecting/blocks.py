@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from windlass.caching.meter import Meter, weigh
 from windlass.engine.check import input_room
+from windlass.engine.injecting.artifacts import artifacts
 from windlass.engine.injecting.begin import (
     ROLE,
     new_context,
@@ -23,12 +24,12 @@ from windlass.engine.injecting.begin import (
     tell_changes,
 )
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.injecting.keepsakes import keepsakes
 from windlass.engine.state import PhaseRun, Run
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
 from windlass.messages import Message, Text, ToolSpec, canonical_json
 from windlass.tokens import request_tokens
+from windlass.window.block_tokens import NOTHING, BlockTokens
 from windlass.window.blocks import (
     BECAUSE,
     Attached,
@@ -38,7 +39,6 @@ from windlass.window.blocks import (
     with_blocks,
 )
 from windlass.window.entries import Entry
-from windlass.window.laid import NOTHING, Laid
 
 TOOLS: Final = "tools"
 _UNTIL_THE_END: Final = 10**9
@@ -114,17 +114,17 @@ def attach_blocks(
 
 
 def tell_attached(run: Run, phase_run: PhaseRun) -> None:
-    """Tell the phase's course what the last request had at the end of its messages."""
-    course, attached = phase_run.progress.course, run.injected.attached
-    if course is None:
+    """Tell the phase's conversation what the last request had at the end of its messages."""
+    conversation, attached = phase_run.progress.conversation, run.injected.attached
+    if conversation is None:
         return
-    laid: dict[int, int] = {}
-    for at, entry in enumerate(course.entries[: course.sent] if attached else ()):
+    tokens: dict[int, int] = {}
+    for at, entry in enumerate(conversation.entries[: conversation.sent] if attached else ()):
         if entry is not None:
             one = attached.get(phase_run.progress.brought.get(entry.item.id, entry.item).id)
             if one is not None and one.on == entry.message.key:
-                laid[at] = one.tokens + one.lasting_tokens
-    course.laid = Laid.of(laid, course.sent) if laid else NOTHING
+                tokens[at] = one.tokens + one.lasting_tokens
+    conversation.block_tokens = BlockTokens.of(tokens, conversation.sent) if tokens else NOTHING
 
 
 # ---- the current call -------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _attach(
 
 def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
     """Make the DYNAMIC blocks of this call, and put them into the record."""
-    seen = replace(situation(run, phase_run, held), keepsakes=keepsakes(run, phase_run, shown))
+    seen = replace(situation(run, phase_run, held), artifacts=artifacts(run, phase_run, shown))
     left = share(run, phase_run, held, shown)
     blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.engine.carding.beside import options_of
-from windlass.engine.carding.maker import Summariser
+from windlass.engine.card_indexer.indexer import options_of
+from windlass.engine.card_indexer.maker import Summariser
 from windlass.engine.operators.job import Done, Job, declared_notes
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType

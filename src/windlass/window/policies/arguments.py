@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from windlass.messages import Message, Opaque
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import SharedOptions
 from windlass.window.survive import aged, head_tail, with_texts
 
@@ -30,25 +30,25 @@ class Arguments(SharedOptions):
     max_chars: int = 500
     name: str = "arguments"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The calls that have reached their age at this call."""
-        for at in aged(draft, self.name, self.window):
-            entry = draft.entry(at)
+        for at in aged(pending, self.name, self.window):
+            entry = pending.entry(at)
             if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
                 continue
             if any(len(call.arguments) > self.max_chars for call in entry.message.tool_calls):
-                if draft.fixed(at):
-                    draft.again(self.name, at, draft.turn + self.window)
+                if pending.fixed(at):
+                    pending.again(self.name, at, pending.turn + self.window)
                     continue
                 reason = f"arguments seen by {self.window} calls"
                 yield Proposal((at,), "truncate", reason, self._write(at))
 
-    def _write(self, at: int) -> Callable[[Draft], Message | None]:
-        def write(draft: Draft) -> Message | None:
-            entry = draft.entry(at)
+    def _write(self, at: int) -> Callable[[PendingEdits], Message | None]:
+        def write(pending: PendingEdits) -> Message | None:
+            entry = pending.entry(at)
             if entry is None:
                 return None
-            between = f"[... {{}} characters; {draft.back(at)} ...]"
+            between = f"[... {{}} characters; {pending.back(at)} ...]"
             calls = tuple(
                 replace(call, arguments=self._cut(call.arguments, between))
                 for call in entry.message.tool_calls

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from windlass.messages import Message, Text
 from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.proposals import Want
 from windlass.window.survive import exchange, outcome, summary_of, why_refused
 
@@ -30,7 +30,7 @@ class TokenBudget:
     the call; without it, or where it does not hold, it prunes. `warn` and `fail` change nothing.
 
     Args:
-        limit: The most tokens of a window, by the course's count.
+        limit: The most tokens of a window, by the conversation's count.
         on_exceed: What to do above it.
         target: The share of the limit that pruning leaves.
         summary_tokens: Tokens that a summary may take.
@@ -44,85 +44,85 @@ class TokenBudget:
     min_chars: int = 200
     name: str = "budget"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """What goes at this call, while the window is above the target."""
-        if self.on_exceed not in ("prune", "summarise") or draft.tokens <= self.limit:
+        if self.on_exceed not in ("prune", "summarise") or pending.tokens <= self.limit:
             return
         goal = int(self.target * self.limit)
         if self.on_exceed == "summarise":
-            yield from self._summary(draft, goal)
-        yield from self._lines(draft, goal)
-        yield from self._turns(draft, goal)
+            yield from self._summary(pending, goal)
+        yield from self._lines(pending, goal)
+        yield from self._turns(pending, goal)
 
-    def _lines(self, draft: Draft, goal: int) -> Iterator[Proposal]:
-        for at in range(draft.fresh.start):
-            if draft.tokens <= goal:
+    def _lines(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
+        for at in range(pending.fresh.start):
+            if pending.tokens <= goal:
                 return
-            entry = draft.entry(at)
-            if entry is None or entry.message.role != "tool" or draft.fixed(at):
+            entry = pending.entry(at)
+            if entry is None or entry.message.role != "tool" or pending.fixed(at):
                 continue
             if entry.because != "prune" and len(entry.message.text) >= self.min_chars:
                 reason = f"above {self.limit:,} tokens: an old result"
                 yield Proposal((at,), "prune", reason, _line(at), must=True)
 
-    def _turns(self, draft: Draft, goal: int) -> Iterator[Proposal]:
-        for span in self._spans(draft):
-            if draft.tokens <= goal:
+    def _turns(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
+        for span in self._spans(pending):
+            if pending.tokens <= goal:
                 return
             reason = f"above {self.limit:,} tokens: an old turn"
             yield Proposal(span, "prune", reason, None, must=True)
 
-    def _spans(self, draft: Draft) -> Iterator[tuple[int, ...]]:
+    def _spans(self, pending: PendingEdits) -> Iterator[tuple[int, ...]]:
         """What may go, oldest first: exchanges, replies, and what users said between them."""
-        for at in range(draft.fresh.start):
-            entry = draft.entry(at)
+        for at in range(pending.fresh.start):
+            entry = pending.entry(at)
             if entry is None or entry.message.is_system or entry.message.role == "tool":
                 continue
-            if at in (draft.first_user, draft.last_user):
+            if at in (pending.first_user, pending.last_user):
                 continue
-            span = exchange(draft, at)
-            if not any(draft.fixed(each) for each in span):
+            span = exchange(pending, at)
+            if not any(pending.fixed(each) for each in span):
                 yield span
 
-    def _summary(self, draft: Draft, goal: int) -> Iterator[Proposal]:
+    def _summary(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
         """One summary for the oldest turns: as many as must go, and room for it."""
-        over = draft.tokens - goal + self.summary_tokens
+        over = pending.tokens - goal + self.summary_tokens
         span: list[int] = []
         messages: list[Message] = []
-        for each in self._spans(draft):
-            if draft.item(each[0]).message.role == "user":
+        for each in self._spans(pending):
+            if pending.item(each[0]).message.role == "user":
                 continue  # what users said stays beside the summary
-            shown = [entry.message for entry in map(draft.entry, each) if entry is not None]
+            shown = [entry.message for entry in map(pending.entry, each) if entry is not None]
             span += each
             messages += shown
-            over -= sum(map(draft.size, shown))
+            over -= sum(map(pending.size, shown))
             if over <= 0:
                 break
         if not span:
             return
         first, last = span[0], span[-1]
-        begin = draft.item(first).message.content_hash
-        key = f"{self.name}:{begin}:{draft.item(last).message.content_hash}:{len(span)}"
+        begin = pending.item(first).message.content_hash
+        key = f"{self.name}:{begin}:{pending.item(last).message.content_hash}:{len(span)}"
         purpose = summary_text(self.summary_tokens)
-        text = draft.want(Want(key, purpose, tuple(messages), self.summary_tokens))
-        if text is None or why_refused(text, self.summary_tokens, draft.size) is not None:
+        text = pending.want(Want(key, purpose, tuple(messages), self.summary_tokens))
+        if text is None or why_refused(text, self.summary_tokens, pending.size) is not None:
             return
-        header = summary_header(max(1, draft.turn_of(first)), max(1, draft.turn_of(last)))
+        header = summary_header(max(1, pending.turn_of(first)), max(1, pending.turn_of(last)))
         names = self.summary_tokens * CHARS_A_TOKEN
 
-        def write(draft: Draft) -> Message | None:
-            return summary_of(draft, span, text, header, names_chars=names)
+        def write(pending: PendingEdits) -> Message | None:
+            return summary_of(pending, span, text, header, names_chars=names)
 
         reason = f"above {self.limit:,} tokens: the oldest turns"
         yield Proposal(tuple(span), "summarise", reason, write, folds=True, must=True)
 
 
-def _line(at: int) -> Callable[[Draft], Message | None]:
+def _line(at: int) -> Callable[[PendingEdits], Message | None]:
     """Writes a result as a line: what came out, how long it was, how it is got back."""
 
-    def write(draft: Draft) -> Message | None:
-        message = draft.item(at).message
-        line = f"[{outcome(message)}; {len(message.text)} characters; {draft.back(at)}]"
+    def write(pending: PendingEdits) -> Message | None:
+        message = pending.item(at).message
+        line = f"[{outcome(message)}; {len(message.text)} characters; {pending.back(at)}]"
         return message.with_parts(Text(line))
 
     return write

@@ -15,12 +15,12 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft, Proposal
 from windlass.window.encode import forms
 from windlass.window.encode.forms import cut
 from windlass.window.encode.output import without_passed
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.originals import reference
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero
 
 _RECALL: Final = "recall"
@@ -90,61 +90,63 @@ class Compress(CompressOptions):
     window_tokens: int = 0
     name: str = "compress"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are too large, each as it would be sent."""
-        for at in draft.fresh:
-            entry = draft.entry(at)
-            if entry is None or entry.item.message.role != "tool" or draft.pinned(at):
+        for at in pending.fresh:
+            entry = pending.entry(at)
+            if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
                 continue
-            call = draft.call(at)
+            call = pending.call(at)
             if call is not None and plain_name(call.name) == _RECALL:
                 continue
             large = entry.message.chars >= self.above_chars * _LEAST_SHARE
             if not large and (not self.passed_lines or entry.message.chars < _LEAST_CHARS):
                 continue
-            scale = self._scale(draft)
-            counted = [self._without_passed(draft, at, part, scale) for part in entry.message.parts]
-            parts = [self._part(draft, at, part, scale) for part in counted]
+            scale = self._scale(pending)
+            counted = [
+                self._without_passed(pending, at, part, scale) for part in entry.message.parts
+            ]
+            parts = [self._part(pending, at, part, scale) for part in counted]
             if any(one is not other for one, other in zip(parts, entry.message.parts, strict=True)):
                 cuts = any(one is not other for one, other in zip(parts, counted, strict=True))
                 reason = "a result too large to show" if cuts else "tests that passed, as a count"
                 shorter = entry.message.with_parts(*parts)
                 yield Proposal((at,), "compress", reason, partial(_ready, shorter))
 
-    def _scale(self, draft: Draft) -> float:
+    def _scale(self, pending: PendingEdits) -> float:
         """By how much the thresholds rise or fall with what is left of the window."""
         if not self.window_tokens:
             return 1.0
-        left = max(0.0, 1 - draft.tokens / self.window_tokens)
+        left = max(0.0, 1 - pending.tokens / self.window_tokens)
         return _LEAST_SHARE + left
 
-    def _without_passed(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
+    def _without_passed(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         """The part with the lines of passed tests as a count, if it is output with many."""
         least = round(self.passed_lines * scale)
         if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
             return part
-        call = draft.call(at)
-        if kind_of(call, part.text, draft.facts(call.name) if call else None) not in _OUTPUT:
+        call = pending.call(at)
+        if kind_of(call, part.text, pending.facts(call.name) if call else None) not in _OUTPUT:
             return part
-        text = without_passed(part.text, least, _asked(draft, at), f"; {draft.back(at)}")
+        text = without_passed(part.text, least, _asked(pending, at), f"; {pending.back(at)}")
         return part if text == part.text else Text(text)
 
-    def _part(self, draft: Draft, at: int, part: Part, scale: float) -> Part:
+    def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         if not isinstance(part, Text) or len(part.text) <= self.above_chars * scale:
             return part
         most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
         if self.by_kind:
-            return Text(self._form(draft, at, part.text, most))
-        back = draft.back(at)
+            return Text(self._form(pending, at, part.text, most))
+        back = pending.back(at)
         return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, back=back))
 
-    def _form(self, draft: Draft, at: int, text: str, most: int) -> str:
-        call, back = draft.call(at), draft.back(at)
-        entry, whole = draft.entry(at), draft.item(at).message.text
+    def _form(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
+        call, back = pending.call(at), pending.back(at)
+        entry, whole = pending.entry(at), pending.item(at).message.text
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
         original = whole if encoded else text
-        facts = draft.facts(call.name) if call else None
+        facts = pending.facts(call.name) if call else None
         kind = kind_of(call, original, facts)
         if kind == "table":
             original = text  # its rows are lines only now
@@ -155,7 +157,7 @@ class Compress(CompressOptions):
         if form is None:
             return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, back=back)
         if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
-            ref = reference(draft.item(at).message)
+            ref = reference(pending.item(at).message)
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
         return f"{form}\nFull data: {back}"
 
@@ -197,10 +199,10 @@ def _has_lines(text: str, least: int) -> bool:
     return len(text.split("\n", least)) > least
 
 
-def _asked(draft: Draft, at: int) -> Sequence[str]:
+def _asked(pending: PendingEdits, at: int) -> Sequence[str]:
     """What was asked for where the result came: the task, the newest user message, the call."""
-    places = {draft.first_user, draft.last_user, draft.caller(at)} - {-1, None}
-    messages = [draft.item(place).message for place in places if place is not None]
+    places = {pending.first_user, pending.last_user, pending.caller(at)} - {-1, None}
+    messages = [pending.item(place).message for place in places if place is not None]
     calls = [call.arguments for message in messages for call in message.tool_calls]
     return [*(message.text for message in messages), *calls]
 
@@ -209,5 +211,5 @@ def _thousands(chars: int) -> str:
     return f"{round(chars / _K)}k" if chars >= _K else str(chars)
 
 
-def _ready(message: Message, _draft: Draft) -> Message:
+def _ready(message: Message, _pending: PendingEdits) -> Message:
     return message

@@ -17,7 +17,7 @@ from typing import Final
 from windlass.messages import Message
 from windlass.prompts import summary_header, summary_text
 from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
 from windlass.window.proposals import Want
@@ -71,95 +71,95 @@ class Decay(DecayOptions):
     names_chars: int = 400
     name: str = "decay"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """What crosses a border at this call, and the summary once it is there."""
-        border = self._border(draft.turn)
+        border = self._border(pending.turn)
         fresh = range(border - self.step + 1, border + 1)
-        if border == self._border(draft.turn - 1):
+        if border == self._border(pending.turn - 1):
             fresh = range(0)
-        waiting = tuple(draft.due(self.name))
-        crossing = (at for turn in fresh for at in draft.born(draft.turn - 1 - turn))
+        waiting = tuple(pending.due(self.name))
+        crossing = (at for turn in fresh for at in pending.born(pending.turn - 1 - turn))
         for at in (*waiting, *crossing):
-            yield from self._folded(draft, at)
+            yield from self._folded(pending, at)
         last = border - self.fold
         if last > 0:
             if fresh:
                 first = max(0, last - self.step + 1) if last > self.step else 0
-                yield from self._pasted(draft, range(first, last + 1))
-            yield from self._summary(draft, last)
+                yield from self._pasted(pending, range(first, last + 1))
+            yield from self._summary(pending, last)
 
     def _border(self, turn: int) -> int:
         """The newest turn of the fold zone at a call; 0: there is none."""
         return max(0, turn - 1 - self.full) // self.step * self.step
 
-    def _folded(self, draft: Draft, at: int) -> Iterable[Proposal]:
-        entry = draft.entry(at)
-        if entry is None or draft.item(at).message.role != "assistant":
+    def _folded(self, pending: PendingEdits, at: int) -> Iterable[Proposal]:
+        entry = pending.entry(at)
+        if entry is None or pending.item(at).message.role != "assistant":
             return
-        if is_whole(draft, at):
-            if not put_off(draft, self.name, at, self.step):
+        if is_whole(pending, at):
+            if not put_off(pending, self.name, at, self.step):
                 write = folded(at, self.names_chars, self.text_chars)
                 reason = f"tool pair older than {self.full} turns"
-                yield Proposal(exchange(draft, at), "fold", reason, write, folds=True)
+                yield Proposal(exchange(pending, at), "fold", reason, write, folds=True)
             return
         is_long = len(entry.message.text) > self.text_chars and entry.because is None
-        if is_long and not put_off(draft, self.name, at, self.step):
+        if is_long and not put_off(pending, self.name, at, self.step):
             reason = f"words older than {self.full} turns"
             yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=self.text_chars))
 
-    def _pasted(self, draft: Draft, turns: range) -> Iterable[Proposal]:
+    def _pasted(self, pending: PendingEdits, turns: range) -> Iterable[Proposal]:
         """Long user messages of turns that enter the summary zone."""
         chars = USER_TOKENS * CHARS_A_TOKEN
         for turn in turns:
-            for at in draft.born(draft.turn - 1 - turn):
-                message = draft.item(at).message
-                if message.role != "user" or at in (draft.first_user, draft.last_user):
+            for at in pending.born(pending.turn - 1 - turn):
+                message = pending.item(at).message
+                if message.role != "user" or at in (pending.first_user, pending.last_user):
                     continue
-                if len(message.text) > chars and draft.untouched(at) and not draft.fixed(at):
+                if len(message.text) > chars and pending.untouched(at) and not pending.fixed(at):
                     reason = f"pasted text of more than {USER_TOKENS} tokens, in the summary zone"
                     yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
-    def _summary(self, draft: Draft, last: int) -> Iterable[Proposal]:
+    def _summary(self, pending: PendingEdits, last: int) -> Iterable[Proposal]:
         """The summary of turns 1 to `last`: asked for, and shown once it is there and holds."""
-        start = next(iter(draft.born(draft.turn - 2)), None)  # the first answer
-        entry = None if start is None else draft.entry(start)
+        start = next(iter(pending.born(pending.turn - 2)), None)  # the first answer
+        entry = None if start is None else pending.entry(start)
         if start is None or entry is None:
             return
         header = summary_header(1, last)
         if entry.because == "summarise" and entry.message.text.startswith(header):
             return
-        ends = draft.born(draft.turn - 1 - last)
+        ends = pending.born(pending.turn - 1 - last)
         places = range(start, ends.stop)
-        seal = draft.item(ends.start).message.content_hash
-        shown = [(at, entry) for at in places if (entry := draft.entry(at)) is not None]
-        key = f"{self.name}:{last}:{draft.item(start).message.content_hash}:{seal}"
+        seal = pending.item(ends.start).message.content_hash
+        shown = [(at, entry) for at in places if (entry := pending.entry(at)) is not None]
+        key = f"{self.name}:{last}:{pending.item(start).message.content_hash}:{seal}"
         messages = tuple(entry.message for _, entry in shown)
         want = Want(key, summary_text(self.summary_tokens), messages, self.summary_tokens)
-        text = draft.want(want)
-        if text is None or why_refused(text, self.summary_tokens, draft.size) is not None:
+        text = pending.want(want)
+        if text is None or why_refused(text, self.summary_tokens, pending.size) is not None:
             return
-        kept = {at for at in places if draft.fixed(at)}
-        beside = {at for each in kept for at in (each, draft.caller(each)) if at is not None}
-        beside |= {result for at in beside for result in draft.results(at)}
+        kept = {at for at in places if pending.fixed(at)}
+        beside = {at for each in kept for at in (each, pending.caller(each)) if at is not None}
+        beside |= {result for at in beside for result in pending.results(at)}
         span = [
             at
             for at in places
-            if at not in beside and draft.item(at).message.role in ("assistant", "tool")
+            if at not in beside and pending.item(at).message.role in ("assistant", "tool")
         ]
         if span and span[0] == start:
             names = self.summary_tokens * CHARS_A_TOKEN
             reason = f"turns 1 to {last} summarised by a model"
 
-            def write(draft: Draft) -> Message | None:
-                return summary_of(draft, span, text, header, names_chars=names)
+            def write(pending: PendingEdits) -> Message | None:
+                return summary_of(pending, span, text, header, names_chars=names)
 
             yield Proposal(tuple(span), "summarise", reason, write, folds=True)
 
 
-def _ends(draft: Draft, at: int, chars: int) -> Message | None:
+def _ends(pending: PendingEdits, at: int, chars: int) -> Message | None:
     """A message with the head and tail of its text."""
-    entry = draft.entry(at)
+    entry = pending.entry(at)
     if entry is None:
         return None
-    cut = f"[... {{}} characters; {draft.back(at)} ...]"
+    cut = f"[... {{}} characters; {pending.back(at)} ...]"
     return with_text(entry.message, lambda text: head_tail(text, chars, cut))

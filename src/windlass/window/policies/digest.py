@@ -22,9 +22,9 @@ from windlass.window.digest import (
     kind_of_name,
     words_of,
 )
-from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import Kind, kind_of, plain_name, touched
 from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 
 HEAD: Final = "[{chars} chars: {back}]"
@@ -120,42 +120,42 @@ class Digest(DigestOptions):
     least: int = 400
     name: str = "digest"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The results that have been seen, but for those that wait; these are looked at again."""
         if self.see_results is None:
             return
-        for at in (*draft.born(self.see_results), *draft.due(self.name)):
-            if draft.item(at).message.role != "tool":
+        for at in (*pending.born(self.see_results), *pending.due(self.name)):
+            if pending.item(at).message.role != "tool":
                 continue
-            entry = draft.entry(at)
+            entry = pending.entry(at)
             if entry is None or entry.because in _FINAL:
                 continue
             text = entry.message.text
             if len(text) < self.digest_above_chars:
                 continue
-            turns = _PINNED_TURNS if draft.pinned(at) else self._waits(draft, at, text)
+            turns = _PINNED_TURNS if pending.pinned(at) else self._waits(pending, at, text)
             if turns:
-                draft.again(self.name, at, draft.turn + turns)
+                pending.again(self.name, at, pending.turn + turns)
             else:
-                reason = f"tool result seen by {draft.seen(at)} calls"
+                reason = f"tool result seen by {pending.seen(at)} calls"
                 yield Proposal((at,), "digest", reason, partial(self._write, at=at))
 
-    def _waits(self, draft: Draft, at: int, text: str) -> int:
+    def _waits(self, pending: PendingEdits, at: int, text: str) -> int:
         """In how many calls it is to be looked at again; 0: it is to be shortened now."""
-        call, seen = draft.call(at), draft.seen(at)
-        if call is not None and _is_read(draft, call, at, text):
+        call, seen = pending.call(at), pending.seen(at)
+        if call is not None and _is_read(pending, call, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
             if by_itself or len(text) <= self.most_waiting:
                 after = self.see_reads if by_itself else self.see_shell_reads
                 if after > seen:
                     return after - seen
                 within = self.see_named if by_itself else min(self.see_named, after)
-                named = _named(draft, at, call, within)
+                named = _named(pending, at, call, within)
                 if named:
                     return named
         if seen < self.see_crowded and len(text) <= min(self.most_crowded, self.most_waiting):
-            room = self._room(_kind(draft, at, text), len(text))
-            if chars_of(draft.left(names_said(text), but=at)) > room:
+            room = self._room(_kind(pending, at, text), len(text))
+            if chars_of(pending.left(names_said(text), but=at)) > room:
                 return self.see_crowded - seen
         return 0
 
@@ -167,21 +167,21 @@ class Digest(DigestOptions):
             room = min(int(chars * self.share_text), self.most_text + chars // _CHARS_FOR_ONE)
         return max(room, min(self.least, chars - _LINE_CHARS))
 
-    def _write(self, draft: Draft, at: int) -> Message | None:
-        entry = draft.entry(at)
+    def _write(self, pending: PendingEdits, at: int) -> Message | None:
+        entry = pending.entry(at)
         if entry is None:
             return None
         message, text = entry.message, entry.message.text
-        kind = _kind(draft, at, text)
+        kind = _kind(pending, at, text)
         kept = digest(
             text,
             self._room(kind, len(text)),
-            draft.left(names_said(text), but=at),
+            pending.left(names_said(text), but=at),
             errors=self.error_chars if self.preserve_errors else 0,
             order=PATHS_FIRST if kind == "listing" else ORDER,
-            task=_task(draft),
+            task=_task(pending),
         )
-        head = HEAD.format(chars=len(text), back=draft.back(at))
+        head = HEAD.format(chars=len(text), back=pending.back(at))
         return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
 
 
@@ -196,27 +196,27 @@ def retold(message: Message, text: str) -> Iterable[Part]:
             yield Text(text)
 
 
-def _is_read(draft: Draft, call: ToolCall, at: int, text: str) -> bool:
+def _is_read(pending: PendingEdits, call: ToolCall, at: int, text: str) -> bool:
     """Whether a result is a file, or part of one, that may be quoted.
 
     What a tool shows of a file that it just changed is none: the call itself says what the
     change was, and stays in view.
     """
-    if _kind(draft, at, text) != "file":
+    if _kind(pending, at, text) != "file":
         return False
-    access = touched(call, draft.facts(call.name))
+    access = touched(call, pending.facts(call.name))
     return access.reads is not None or access.writes is None
 
 
-def _kind(draft: Draft, at: int, text: str) -> Kind:
-    call = draft.call(at)
-    return kind_of(call, text, draft.facts(call.name) if call else None)
+def _kind(pending: PendingEdits, at: int, text: str) -> Kind:
+    call = pending.call(at)
+    return kind_of(call, text, pending.facts(call.name) if call else None)
 
 
-def _task(draft: Draft) -> frozenset[str]:
+def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
-    places = {at for at in (draft.first_user, draft.last_user) if at >= 0}
-    return _words_of_all(tuple([draft.item(at).message.text for at in sorted(places)]))
+    places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
+    return _words_of_all(tuple([pending.item(at).message.text for at in sorted(places)]))
 
 
 @lru_cache(maxsize=64)
@@ -224,14 +224,14 @@ def _words_of_all(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset().union(*map(words_of, texts))
 
 
-def _named(draft: Draft, at: int, call: ToolCall, within: int) -> int:
+def _named(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
     """In how many turns the model will not have named its file for `within` turns; 0: it is so."""
     files = _files_of(call)
     for back in range(within):
-        for newer in draft.born(back):
-            if newer == draft.caller(at):
+        for newer in pending.born(back):
+            if newer == pending.caller(at):
                 return 0
-            message = draft.item(newer).message
+            message = pending.item(newer).message
             if message.role == "assistant" and _says(message, files):
                 return within - back
     return 0

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
 from windlass.window.names import whole_names
+from windlass.window.pending import PendingEdits, Proposal
 
 MOST_NAMES: Final = 5
 """Names of the newest messages that are looked for; each is a search in the shortened ones."""
@@ -33,43 +33,45 @@ class Expand:
     most_tokens: int = 2_000
     name: str = "expand"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """Nothing to shorten; the originals are inserted and pinned."""
         missing = {
             name
-            for at in draft.fresh
-            if (message := draft.item(at).message).role in ("user", "assistant")
+            for at in pending.fresh
+            if (message := pending.item(at).message).role in ("user", "assistant")
             for name in whole_names(message.text)
-            if draft.holders(name) == 1
+            if pending.holders(name) == 1
         }
-        if not missing or _open_calls(draft):
+        if not missing or _open_calls(pending):
             return ()
         looked = sorted(missing)[:MOST_NAMES]
-        for at in range(draft.fresh.start - 1, -1, -1):
+        for at in range(pending.fresh.start - 1, -1, -1):
             if not looked:
                 break
-            edit, item = draft.edit(at), draft.item(at)
+            edit, item = pending.edit(at), pending.item(at)
             if edit is None or edit.because == "expand":
                 continue
             text = item.message.text
             named = [name for name in looked if name in text]
             if named:
                 why = f"shown again because it names {', '.join(named)}"
-                shown = f"[{draft.back(at)}, {why}]\n{text}"
+                shown = f"[{pending.back(at)}, {why}]\n{text}"
                 message = Message("user", (Text(shown),))
-                if draft.size(message) <= self.most_tokens:
-                    place = len(draft) + len(draft.inserts)
-                    again = Item(f"{item.id}+{draft.turn}", message, "user", item.phase, item.turn)
-                    draft.insert(again, "expand", f"{named[0]} is named and only there")
-                    draft.pin(place, float("inf"))
+                if pending.size(message) <= self.most_tokens:
+                    place = len(pending) + len(pending.inserts)
+                    again = Item(
+                        f"{item.id}+{pending.turn}", message, "user", item.phase, item.turn
+                    )
+                    pending.insert(again, "expand", f"{named[0]} is named and only there")
+                    pending.pin(place, float("inf"))
                     looked = [name for name in looked if name not in named]
         return ()
 
 
-def _open_calls(draft: Draft) -> bool:
+def _open_calls(pending: PendingEdits) -> bool:
     """Whether a call of the newest answer waits for its result."""
-    for at in draft.fresh:
-        calls = draft.item(at).message.tool_calls
-        if len(draft.results(at)) < len(calls):
+    for at in pending.fresh:
+        calls = pending.item(at).message.tool_calls
+        if len(pending.results(at)) < len(calls):
             return True
     return False

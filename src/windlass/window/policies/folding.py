@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
 from windlass.window.survive import (
     ALSO,
@@ -45,16 +45,16 @@ class Folding(FoldingOptions):
     min_chars: int = 200
     name: str = "folding"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The exchanges that have reached their age at this call."""
         after = self.fold_after
         if after is None:
             return
-        for at in aged(draft, self.name, after):
-            if not is_whole(draft, at) or put_off(draft, self.name, at, after):
+        for at in aged(pending, self.name, after):
+            if not is_whole(pending, at) or put_off(pending, self.name, at, after):
                 continue
-            span = exchange(draft, at)
-            shown = (entry for entry in map(draft.entry, span) if entry is not None)
+            span = exchange(pending, at)
+            shown = (entry for entry in map(pending.entry, span) if entry is not None)
             if sum(entry.message.chars for entry in shown) >= self.min_chars:
                 reason = f"tool pair seen by {after} calls"
                 write = folded(at, self.names_chars)
@@ -63,19 +63,19 @@ class Folding(FoldingOptions):
 
 def folded(
     at: int, names_chars: int, text_chars: int | None = None
-) -> Callable[[Draft], Message | None]:
+) -> Callable[[PendingEdits], Message | None]:
     """Writes the exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
 
-    def write(draft: Draft) -> Message | None:
-        entry = draft.entry(at)
+    def write(pending: PendingEdits) -> Message | None:
+        entry = pending.entry(at)
         if entry is None or not entry.message.tool_calls:
             return None
         own = entry.message.text
         if text_chars is not None:
-            own = head_tail(own, text_chars, f"[... {{}} characters; {draft.back(at)} ...]")
-        lines = exchange_lines(draft, at)
+            own = head_tail(own, text_chars, f"[... {{}} characters; {pending.back(at)} ...]")
+        lines = exchange_lines(pending, at)
         text = "\n".join([*([own] if own else []), *lines])
-        lost = lost_names(draft, exchange(draft, at), text, names_chars * len(lines))
+        lost = lost_names(pending, exchange(pending, at), text, names_chars * len(lines))
         if lost:
             text += f"\n{ALSO}{' '.join(lost.split())}"
         return Message("assistant", (Text(text),), name=entry.message.name)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Opaque, Part, Picture, Text
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Item
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero
 from windlass.window.survive import first_sentence, said_at
 
@@ -48,60 +48,60 @@ class Images(ImagesOptions):
     where: Callable[[Item, int], str | None] | None = None
     name: str = "images"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The messages whose pictures have been seen often enough, or are too many."""
-        ages = draft.born(self.images_after) if self.images_after is not None else ()
-        for at in (*draft.due(self.name), *ages):
-            yield from self._proposal(draft, at, self._stay(draft, at))
+        ages = pending.born(self.images_after) if self.images_after is not None else ()
+        for at in (*pending.due(self.name), *ages):
+            yield from self._proposal(pending, at, self._stay(pending, at))
         if self.keep_recent_images:
             left = self.keep_recent_images
-            for at in reversed(draft.pictured):
-                entry = draft.entry(at)
+            for at in reversed(pending.pictured):
+                entry = pending.entry(at)
                 count = len(entry.message.pictures) if entry else 0
                 if not left and not count:
                     break  # all before it left when they were too many
                 if count > left:
-                    yield from self._proposal(draft, at, left)
+                    yield from self._proposal(pending, at, left)
                 left = max(0, left - count)
 
-    def _stay(self, draft: Draft, at: int) -> int:
+    def _stay(self, pending: PendingEdits, at: int) -> int:
         """How many pictures of a message that had to wait stay now."""
         if not self.keep_recent_images or (
-            self.images_after is not None and draft.seen(at) >= self.images_after
+            self.images_after is not None and pending.seen(at) >= self.images_after
         ):
             return 0
-        newer = (draft.entry(later) for later in reversed(draft.pictured) if later > at)
+        newer = (pending.entry(later) for later in reversed(pending.pictured) if later > at)
         return max(
             0,
             self.keep_recent_images - sum(len(entry.message.pictures) for entry in newer if entry),
         )
 
-    def _proposal(self, draft: Draft, at: int, stay: int) -> Iterable[Proposal]:
-        entry = draft.entry(at)
+    def _proposal(self, pending: PendingEdits, at: int, stay: int) -> Iterable[Proposal]:
+        entry = pending.entry(at)
         if entry is None or len(entry.message.pictures) <= stay:
             return
-        if draft.fixed(at):
-            draft.again(self.name, at, draft.turn + 1)
-        elif self.images_after is not None and draft.seen(at) >= self.images_after:
+        if pending.fixed(at):
+            pending.again(self.name, at, pending.turn + 1)
+        elif self.images_after is not None and pending.seen(at) >= self.images_after:
             reason = f"picture seen by {self.images_after} calls"
             yield Proposal((at,), "decay", reason, self._write(at, stay))
         else:
             reason = f"not among the newest {self.keep_recent_images} pictures"
             yield Proposal((at,), "prune", reason, self._write(at, stay), must=True)
 
-    def _write(self, at: int, stay: int) -> Callable[[Draft], Message | None]:
-        def write(draft: Draft) -> Message | None:
-            entry = draft.entry(at)
+    def _write(self, at: int, stay: int) -> Callable[[PendingEdits], Message | None]:
+        def write(pending: PendingEdits) -> Message | None:
+            entry = pending.entry(at)
             if entry is None:
                 return None
             now = len(entry.message.pictures)
-            before = len(draft.item(at).message.pictures) - now  # the oldest leave first
+            before = len(pending.item(at).message.pictures) - now  # the oldest leave first
             parts: list[Part] = []
             number, gone = 0, False
             for part in entry.message.parts:
                 if isinstance(part, Picture):
                     gone = number < now - stay
-                    line = Text(self._line(draft, at, part, before + number)) if gone else part
+                    line = Text(self._line(pending, at, part, before + number)) if gone else part
                     parts.append(line)
                     number += 1
                 elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
@@ -111,20 +111,20 @@ class Images(ImagesOptions):
 
         return write
 
-    def _line(self, draft: Draft, at: int, picture: Picture, number: int) -> str:
-        path = self.where(draft.item(at), number) if self.where else None
-        described = _description(draft, at)
-        pieces = [f"[Image at turn {said_at(draft, at)}: {picture.describe()}"]
+    def _line(self, pending: PendingEdits, at: int, picture: Picture, number: int) -> str:
+        path = self.where(pending.item(at), number) if self.where else None
+        described = _description(pending, at)
+        pieces = [f"[Image at turn {said_at(pending, at)}: {picture.describe()}"]
         pieces += [described] if described else []
-        pieces.append(f"saved: {path}]" if path else f"{draft.back(at)}]")
+        pieces.append(f"saved: {path}]" if path else f"{pending.back(at)}]")
         return ", ".join(pieces)
 
 
-def _description(draft: Draft, at: int) -> str:
+def _description(pending: PendingEdits, at: int) -> str:
     """What the assistant said next of what it saw: a sentence about it, else the first."""
-    following = draft.born(draft.seen(at) - 1) if draft.seen(at) else ()
+    following = pending.born(pending.seen(at) - 1) if pending.seen(at) else ()
     for later in following:
-        message = draft.item(later).message
+        message = pending.item(later).message
         if message.role == "assistant":
             text = message.text
             about = _ABOUT.search(text[:2_000])

@@ -16,9 +16,9 @@ from typing import Final
 
 from windlass.messages import Message
 from windlass.window.digest import chars_of
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Entry, Fold, Replace
 from windlass.window.names import whole_names
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.survive import ALSO, exchange, with_text
 
 _LESS: Final = ", less names that a newer message says"
@@ -38,15 +38,15 @@ class Listed:
 
     name: str = "listed"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The lists that tell names of what no call has seen yet."""
-        index = draft.derived(_Index)
-        index.grow(draft)
-        for at in index.telling(draft):
-            edit = draft.edit(at)
+        index = pending.derived(_Index)
+        index.grow(pending)
+        for at in index.telling(pending):
+            edit = pending.edit(at)
             if isinstance(edit, Replace | Fold):
                 folds = isinstance(edit, Fold)
-                span = exchange(draft, at) if folds else (at,)
+                span = exchange(pending, at) if folds else (at,)
                 reason = edit.reason.removesuffix(_LESS) + _LESS
                 write = partial(_write, at=at)
                 yield Proposal(span, edit.because, reason, write, folds=folds)
@@ -59,23 +59,23 @@ class _Index:
         self._upto = 0
         self._places: dict[str, list[int]] = {}
 
-    def grow(self, draft: Draft) -> None:
+    def grow(self, pending: PendingEdits) -> None:
         """Take in what was edited for good since."""
-        changes = draft.changes
+        changes = pending.changes
         for at in dict.fromkeys(changes[self._upto :]):
-            entry = draft.stood(at)
+            entry = pending.stood(at)
             for name in names_listed(entry) if entry is not None else ():
                 places = self._places.setdefault(name, [])
                 if at not in places:
                     places.append(at)
         self._upto = len(changes)
 
-    def telling(self, draft: Draft) -> list[int]:
+    def telling(self, pending: PendingEdits) -> list[int]:
         """The positions that listed names of what is new, in order."""
         places: set[int] = set()
-        for at in draft.fresh:
-            names = draft.names(at)
-            if draft.item(at).message.role != "tool" or chars_of(names) <= _MOST_CHARS:
+        for at in pending.fresh:
+            names = pending.names(at)
+            if pending.item(at).message.role != "tool" or chars_of(names) <= _MOST_CHARS:
                 places.update(*[self._places[name] for name in names & self._places.keys()])
         return sorted(places)
 
@@ -91,12 +91,12 @@ def names_listed(entry: Entry) -> list[str]:
     return words if words == list(whole_names(line.removeprefix(ALSO))) else []
 
 
-def _write(draft: Draft, at: int) -> Message | None:
-    entry = draft.entry(at)
+def _write(pending: PendingEdits, at: int) -> Message | None:
+    entry = pending.entry(at)
     if entry is None:
         return None
     words = names_listed(entry)
-    left = draft.left(words, but=at)
+    left = pending.left(words, but=at)
     if len(left) == len(words):
         return None
     text = entry.message.text

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
 from windlass.window.survive import (
@@ -76,51 +76,51 @@ class Loops(LoopsOptions):
     same_calls: int = 3
     name: str = "loops"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """What a refusal, or the newest call, makes an earlier attempt."""
-        if any(_refusal(draft, at) is not None for at in draft.fresh):
-            yield from self._attempts(draft)
+        if any(_refusal(pending, at) is not None for at in pending.fresh):
+            yield from self._attempts(pending)
         elif self.same_calls:
-            yield from self._repeats(draft)
+            yield from self._repeats(pending)
 
     # ---- attempts --------------------------------------------------------------------------
 
-    def _attempts(self, draft: Draft) -> Iterable[Proposal]:
-        places = _openings(draft)
+    def _attempts(self, pending: PendingEdits) -> Iterable[Proposal]:
+        places = _openings(pending)
         if not places:
             return
         task, *refusals = places
-        numbers = [_refusal(draft, at) for at in refusals]
+        numbers = [_refusal(pending, at) for at in refusals]
         # Attempt k lies between openings k and k + 1; the last of them keeps its words.
         count = len(refusals)
         shown = range(max(0, count - self.loop_history_limit), count - 1)
         for k in shown:
             number = (numbers[k] or k + 2) - 1
-            span = _attempt(draft, places[k], places[k + 1])
-            if span and not any(draft.fixed(at) for at in span):
+            span = _attempt(pending, places[k], places[k + 1])
+            if span and not any(pending.fixed(at) for at in span):
                 reason = f"attempt {number} before the last"
                 yield Proposal(span, "retry", reason, self._output(span, number), folds=True)
             write = _verdict(places[k + 1], places[k + 2], (numbers[k + 1] or k + 3) - 1)
             yield Proposal((places[k + 1],), "retry", _reason_only(number), write)
-        yield from self._calls(draft, places[count - 1], refusals[-1])
+        yield from self._calls(pending, places[count - 1], refusals[-1])
         if shown.start > 0:
-            yield from self._old(draft, task, refusals, shown.start, numbers)
+            yield from self._old(pending, task, refusals, shown.start, numbers)
 
-    def _calls(self, draft: Draft, begin: int, end: int) -> Iterable[Proposal]:
+    def _calls(self, pending: PendingEdits, begin: int, end: int) -> Iterable[Proposal]:
         """The tool calls of the last attempt in a line each: they led to what was refused.
 
         At the refusal almost nothing stands behind them, so that now is when it costs least.
         """
         for at in range(begin + 1, end):
-            if draft.item(at).message.tool_calls and is_whole(draft, at):
-                span = exchange(draft, at)
-                if not any(draft.fixed(place) for place in span):
+            if pending.item(at).message.tool_calls and is_whole(pending, at):
+                span = exchange(pending, at)
+                if not any(pending.fixed(place) for place in span):
                     write = folded(at, self.attempt_chars)
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
 
     def _old(
         self,
-        draft: Draft,
+        pending: PendingEdits,
         task: int,
         openings: Sequence[int],
         count: int,
@@ -132,39 +132,41 @@ class Loops(LoopsOptions):
         ends = [task, *refusals]
         span: list[int] = []
         for begin, end in zip(ends, refusals, strict=False):
-            span += [*_attempt(draft, begin, end), end]
-        if any(draft.fixed(at) for at in span):
+            span += [*_attempt(pending, begin, end), end]
+        if any(pending.fixed(at) for at in span):
             return
         below = {
-            _reason(draft, at): SAME.format((numbers[k] or k + 2) - 1)
+            _reason(pending, at): SAME.format((numbers[k] or k + 2) - 1)
             for k, at in reversed(list(enumerate(openings))[count:])
         }
-        reasons = [_reason(draft, at) for at in refusals]
+        reasons = [_reason(pending, at) for at in refusals]
         why = Counter(_shorter(below.get(each), flat(each, _REASON_CHARS)) for each in reasons)
         summary = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
         line = f"[{which} failed before: {summary}]"
         reason = f"attempts before the newest {self.loop_history_limit}"
-        if draft.fixed(task):
+        if pending.fixed(task):
             fold = Message("user", (Text(line),))
             yield Proposal(tuple(span), "retry", reason, lambda _: fold, folds=True)
         else:
-            said = draft.item(task).message
+            said = pending.item(task).message
             both = said.with_parts(Text(TASK), *said.parts, Text(line))
             yield Proposal((task, *span), "retry", reason, lambda _: both, folds=True)
 
-    def _output(self, span: Sequence[int], number: int) -> Callable[[Draft], Message | None]:
-        def write(draft: Draft) -> Message | None:
-            if any(entry.because == "retry" for entry in map(draft.entry, span) if entry):
+    def _output(self, span: Sequence[int], number: int) -> Callable[[PendingEdits], Message | None]:
+        def write(pending: PendingEdits) -> Message | None:
+            if any(entry.because == "retry" for entry in map(pending.entry, span) if entry):
                 return None  # shown so since an earlier refusal
-            answers = [at for at in span if draft.item(at).message.role == "assistant"]
-            at = next((at for at in reversed(answers) if draft.item(at).message.text), answers[-1])
-            text = draft.item(at).message.text or "(no output)"
-            between = f"[... {{}} characters; {draft.back(at)} ...]"
+            answers = [at for at in span if pending.item(at).message.role == "assistant"]
+            at = next(
+                (at for at in reversed(answers) if pending.item(at).message.text), answers[-1]
+            )
+            text = pending.item(at).message.text or "(no output)"
+            between = f"[... {{}} characters; {pending.back(at)} ...]"
             output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
             # How its own originals are got back is no finding of the attempt.
-            kept = "\n".join([output, *map(draft.back, span)])
-            lost = lost_names(draft, span, kept, self.attempt_chars)
+            kept = "\n".join([output, *map(pending.back, span)])
+            lost = lost_names(pending, span, kept, self.attempt_chars)
             if lost:
                 output += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(output),))
@@ -173,23 +175,23 @@ class Loops(LoopsOptions):
 
     # ---- the same call again and again -------------------------------------------------------
 
-    def _repeats(self, draft: Draft) -> Iterable[Proposal]:
+    def _repeats(self, pending: PendingEdits) -> Iterable[Proposal]:
         newest = next(
-            (at for at in draft.fresh if draft.item(at).message.role == "assistant"), None
+            (at for at in pending.fresh if pending.item(at).message.role == "assistant"), None
         )
-        if newest is None or not is_whole(draft, newest):
+        if newest is None or not is_whole(pending, newest):
             return
-        run = draft.derived(_Run)
-        run.go_on(draft, newest)
+        run = pending.derived(_Run)
+        run.go_on(pending, newest)
         if len(run.places) < max(2, self.same_calls):
             return
         earlier = run.places[:-1]
         # What an earlier fold hid stays hidden; a fold of folds would look at it again.
         span: list[int] = []
         for at in earlier:
-            if draft.entry(at) is not None:
-                span += exchange(draft, at)
-                if any(map(draft.fixed, exchange(draft, at))):
+            if pending.entry(at) is not None:
+                span += exchange(pending, at)
+                if any(map(pending.fixed, exchange(pending, at))):
                     return
         if span:
             reason = f"the same call {len(run.places)} times in a row"
@@ -204,25 +206,25 @@ class _Run:
         self.places: list[int] = []
         self.said: dict[str, None] = {}
 
-    def go_on(self, draft: Draft, newest: int) -> None:
+    def go_on(self, pending: PendingEdits, newest: int) -> None:
         """Take in the newest call; looks back no further than what is known."""
         if self.places and self.places[-1] == newest:
             return
         new: list[int] = [newest]
         at = newest - 1
         while at >= 0 and not (self.places and at == self.places[-1]):
-            message = draft.item(at).message
+            message = pending.item(at).message
             if message.role != "tool":
-                if message.role != "assistant" or not _same(draft, at, newest):
+                if message.role != "assistant" or not _same(pending, at, newest):
                     self.places, self.said = [], {}
                     break
                 new.append(at)
             at -= 1
-        if self.places and not _same(draft, self.places[-1], newest):
+        if self.places and not _same(pending, self.places[-1], newest):
             self.places, self.said = [], {}
         self.places += reversed(new)
         for at in self.places[-len(new) - 1 : -1]:
-            words = first_sentence(draft.item(at).message.text, _SAID_CHARS)
+            words = first_sentence(pending.item(at).message.text, _SAID_CHARS)
             if words:
                 self.said[words] = None
 
@@ -237,41 +239,41 @@ def _shorter(instead: str | None, text: str) -> str:
     return instead if instead is not None and len(instead) < len(text) else text
 
 
-def _refusal(draft: Draft, at: int) -> int | None:
+def _refusal(pending: PendingEdits, at: int) -> int | None:
     """The attempt that a user message asks for after a refusal; None: it is no such message."""
-    item = draft.item(at)
+    item = pending.item(at)
     if item.message.role != "user" or not item.message.text.startswith(FAILED):
         return None
     match = _AGAIN.search(item.message.text)
     return int(match[1]) if match else item.attempt
 
 
-def _reason(draft: Draft, at: int) -> str:
-    text = _AGAIN.sub("", draft.item(at).message.text)
+def _reason(pending: PendingEdits, at: int) -> str:
+    text = _AGAIN.sub("", pending.item(at).message.text)
     return text.removeprefix(FAILED).strip()
 
 
-def _openings(draft: Draft) -> list[int]:
+def _openings(pending: PendingEdits) -> list[int]:
     """Where the attempts begin, in order: the task, and the refusals after it; empty: unknown."""
     refusals: list[int] = []
-    phase = draft.item(len(draft) - 1).phase
-    for at in range(len(draft) - 1, -1, -1):
-        if draft.item(at).phase != phase:
+    phase = pending.item(len(pending) - 1).phase
+    for at in range(len(pending) - 1, -1, -1):
+        if pending.item(at).phase != phase:
             break
-        number = _refusal(draft, at)
+        number = _refusal(pending, at)
         if number is not None:
             refusals.append(at)
             if number == FIRST_RETRY:
-                task = _task_before(draft, at, phase)
+                task = _task_before(pending, at, phase)
                 return [] if task is None else [task, *reversed(refusals)]
     return []
 
 
-def _task_before(draft: Draft, refusal: int, phase: str | None) -> int | None:
+def _task_before(pending: PendingEdits, refusal: int, phase: str | None) -> int | None:
     """The user message that the first attempt answers, before the refusal of its output."""
     answered = False
     for at in range(refusal - 1, -1, -1):
-        item = draft.item(at)
+        item = pending.item(at)
         if item.phase != phase:
             return None
         answered = answered or item.message.role == "assistant"
@@ -281,61 +283,63 @@ def _task_before(draft: Draft, refusal: int, phase: str | None) -> int | None:
     return None
 
 
-def _attempt(draft: Draft, begin: int, end: int) -> tuple[int, ...]:
+def _attempt(pending: PendingEdits, begin: int, end: int) -> tuple[int, ...]:
     """The messages of an attempt: all between its openings but what a person said."""
     return tuple(
         at
         for at in range(begin + 1, end)
-        if draft.item(at).message.role in ("assistant", "tool")
-        or draft.item(at).message.text.startswith(INVALID)
+        if pending.item(at).message.role in ("assistant", "tool")
+        or pending.item(at).message.text.startswith(INVALID)
     )
 
 
-def _verdict(at: int, newer: int, number: int) -> Callable[[Draft], Message | None]:
+def _verdict(at: int, newer: int, number: int) -> Callable[[PendingEdits], Message | None]:
     """Writes a refusal without its request to try again, and without a reason told below.
 
     `newer` is the refusal after it, of the attempt `number`: it is shown as long as this one.
     """
 
-    def write(draft: Draft) -> Message | None:
-        message = draft.item(at).message
+    def write(pending: PendingEdits) -> Message | None:
+        message = pending.item(at).message
         text = _AGAIN.sub("", message.text)
-        if _reason(draft, at) == _reason(draft, newer):
+        if _reason(pending, at) == _reason(pending, newer):
             text = _shorter(f"{FAILED}\n{SAME.format(number)}", text)
         return message.with_parts(Text(text)) if text != message.text else None
 
     return write
 
 
-def _same(draft: Draft, at: int, other: int) -> bool:
+def _same(pending: PendingEdits, at: int, other: int) -> bool:
     """Whether two exchanges make the same calls with the same results, or fail alike."""
-    one, two = draft.item(at).message, draft.item(other).message
+    one, two = pending.item(at).message, pending.item(other).message
     calls = [(call.name, call.arguments) for call in one.tool_calls]
     if calls != [(call.name, call.arguments) for call in two.tool_calls]:
         return False
-    results, others = draft.results(at), draft.results(other)
+    results, others = pending.results(at), pending.results(other)
     return len(results) == len(others) and all(
-        (a := draft.item(x).message).parts == (b := draft.item(y).message).parts
+        (a := pending.item(x).message).parts == (b := pending.item(y).message).parts
         or (has_failed(a) and has_failed(b))
         for x, y in zip(results, others, strict=True)
     )
 
 
-def _counted(places: Sequence[int], words: Sequence[str]) -> Callable[[Draft], Message | None]:
+def _counted(
+    places: Sequence[int], words: Sequence[str]
+) -> Callable[[PendingEdits], Message | None]:
     """Writes equal exchanges as a line: the call, how often, and what came out.
 
     Before it stand the words that were said with them.
     """
 
-    def write(draft: Draft) -> Message | None:
+    def write(pending: PendingEdits) -> Message | None:
         first = places[0]
-        message = draft.item(first).message
-        turns = f"Turns {said_at(draft, first)}-{said_at(draft, places[-1])}"
+        message = pending.item(first).message
+        turns = f"Turns {said_at(pending, first)}-{said_at(pending, places[-1])}"
         outcomes = "; ".join(
-            f"{call_text(call)} -> {outcome(draft.item(result).message)}"
-            for call, result in zip(message.tool_calls, draft.results(first), strict=False)
+            f"{call_text(call)} -> {outcome(pending.item(result).message)}"
+            for call, result in zip(message.tool_calls, pending.results(first), strict=False)
         )
-        refs = draft.back(draft.results(places[-1])[-1])
+        refs = pending.back(pending.results(places[-1])[-1])
         line = f"[{turns}] {len(places)} times the same: {outcomes}; {refs}"
         return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.draft import Draft, Proposal
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind, kind_of
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
 from windlass.window.proposals import Facts
 
@@ -54,16 +54,16 @@ class Lossless(LosslessOptions):
     clean_output: bool = True
     name: str = "lossless"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that can be said in fewer characters."""
         if self.lossless is None:
             return
-        for at in draft.fresh:
-            message = draft.item(at).message
-            if message.role != "tool" or not draft.untouched(at):
+        for at in pending.fresh:
+            message = pending.item(at).message
+            if message.role != "tool" or not pending.untouched(at):
                 continue
-            call = draft.call(at)
-            facts = draft.facts(call.name) if call else None
+            call = pending.call(at)
+            facts = pending.facts(call.name) if call else None
             parts = [self._part(part, call, facts, self.lossless) for part in message.parts]
             if any(one is not other for one, other in zip(parts, message.parts, strict=True)):
                 write = partial(self._write, at=at, parts=parts)
@@ -81,11 +81,11 @@ class Lossless(LosslessOptions):
             text = clean(part.text)
         return part if text is None or text == part.text or not text else Text(text)
 
-    def _write(self, draft: Draft, at: int, parts: Sequence[Part]) -> Message | None:
+    def _write(self, pending: PendingEdits, at: int, parts: Sequence[Part]) -> Message | None:
         """The message with what saves enough, its legends read against what is shown by now."""
-        message = draft.item(at).message
+        message = pending.item(at).message
         kept = [
-            self._worth(_without_legend(new, draft, at), old)
+            self._worth(_without_legend(new, pending, at), old)
             for new, old in zip(parts, message.parts, strict=True)
         ]
         same = all(one is other for one, other in zip(kept, message.parts, strict=True))
@@ -98,14 +98,14 @@ class Lossless(LosslessOptions):
         return new if len(new.text) <= (1 - self.min_saving) * len(old.text) else old
 
 
-def _without_legend(part: Part, draft: Draft, at: int) -> Part:
+def _without_legend(part: Part, pending: PendingEdits, at: int) -> Part:
     """The part, without how to read it where one that is shown above tells it."""
     legend = legend_of(part.text) if isinstance(part, Text) else None
     if legend is None or not isinstance(part, Text):
         return part
     for turns in range(_NEAR_TURNS + 1):
-        for near in draft.born(turns):
-            entry = draft.entry(near) if near < at else None
+        for near in pending.born(turns):
+            entry = pending.entry(near) if near < at else None
             for other in entry.message.parts if entry else ():
                 above = legend_of(other.text) if isinstance(other, Text) else None
                 if above is not None and explains(above, legend):

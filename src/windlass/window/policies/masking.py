@@ -9,8 +9,8 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.digest import error_lines
-from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import look_of
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
 
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {back}]"
@@ -33,24 +33,24 @@ class Masking(MaskingOptions):
 
     name: str = "masking"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The results that have reached their age at this call."""
         after = self.mask_observations_after
-        for at in draft.born(after) if after is not None else ():
-            entry = draft.entry(at)
+        for at in pending.born(after) if after is not None else ():
+            entry = pending.entry(at)
             if entry is None or entry.because in _FINAL or entry.message.role != "tool":
                 continue
             if len(entry.message.text) >= self.min_masked_chars:
                 reason = f"tool result seen by {after} calls"
                 yield Proposal((at,), "mask", reason, partial(self._mask, at=at))
 
-    def _mask(self, draft: Draft, at: int) -> Message:
-        message = draft.item(at).message
+    def _mask(self, pending: PendingEdits, at: int) -> Message:
+        message = pending.item(at).message
         line = MASK.format(
             sort=_sort_of(message),
             chars=len(message.text),
             hash=message.content_hash[:_HASH_CHARS],
-            back=draft.back(at),
+            back=pending.back(at),
         )
         errors = error_lines(message.text, self.error_chars) if self.preserve_errors else ""
         pictures = [part for part in message.parts if not isinstance(part, Text)]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
 from windlass.window.survive import aged, to_sentence_end, with_text
 
@@ -41,29 +41,29 @@ class Reasoning(ReasoningOptions):
 
     name: str = "reasoning"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The assistant messages that have reached their age at this call."""
         most = self.reasoning_max_chars if self.preserve_reasoning else self.min_masked_chars
         if most is None:
             return
-        for at in aged(draft, self.name, self.window):
-            entry = draft.entry(at)
-            if entry is None or draft.item(at).message.role != "assistant":
+        for at in aged(pending, self.name, self.window):
+            entry = pending.entry(at)
+            if entry is None or pending.item(at).message.role != "assistant":
                 continue
             if len(entry.message.text) <= most or entry.because is not None:
                 continue
-            if draft.fixed(at):
-                draft.again(self.name, at, draft.turn + self.window)
+            if pending.fixed(at):
+                pending.again(self.name, at, pending.turn + self.window)
                 continue
             reason = f"words seen by {self.window} calls"
             yield Proposal((at,), "truncate", reason, partial(_cut, at=at, chars=most))
 
 
-def _cut(draft: Draft, at: int, chars: int) -> Message | None:
-    entry = draft.entry(at)
+def _cut(pending: PendingEdits, at: int, chars: int) -> Message | None:
+    entry = pending.entry(at)
     if entry is None:
         return None
     text = entry.message.text
     kept = to_sentence_end(text, chars)
-    rest = f"[{len(text) - len(kept)} more characters; {draft.back(at)}]"
+    rest = f"[{len(text) - len(kept)} more characters; {pending.back(at)}]"
     return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{rest}")

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.draft import Draft, Proposal
 from windlass.window.index import RUN, LineIndex, LineRun
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.references import REFERENCE, SAME, may_refer
 
 _SHORT: Final = 6
@@ -44,14 +44,14 @@ class Repeats:
     keep: int = 3
     name: str = "repeats"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that repeat what is shown, in order."""
-        sent = draft.derived(LineIndex)
-        sent.grow(draft)
+        sent = pending.derived(LineIndex)
+        sent.grow(pending)
         new = LineIndex()
-        fresh = [at for at in draft.fresh if draft.item(at).message.role == "tool"]
+        fresh = [at for at in pending.fresh if pending.item(at).message.role == "tool"]
         for at in fresh:
-            entry = draft.entry(at)
+            entry = pending.entry(at)
             if entry is None:
                 continue
             if entry.message.chars > self.min_gain and not _quotes(entry.message.text):
@@ -59,28 +59,30 @@ class Repeats:
                 indexes = (new, sent)
                 alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
                 parts = tuple(
-                    self._part(draft, part, indexes, used, alone=alone)
+                    self._part(pending, part, indexes, used, alone=alone)
                     for part in entry.message.parts
                 )
                 if used:
                     write = partial(self._write, entry.message.with_parts(*parts), used)
                     yield Proposal((at,), "repeat", "a result in view shows the same", write)
             if at != fresh[-1]:
-                new.add(draft, at)
+                new.add(pending, at)
 
-    def _write(self, message: Message, used: Mapping[int, Message], draft: Draft) -> Message | None:
+    def _write(
+        self, message: Message, used: Mapping[int, Message], pending: PendingEdits
+    ) -> Message | None:
         """The message, if all that it refers to is still shown as it was."""
         for at, before in used.items():
-            entry = draft.entry(at)
+            entry = pending.entry(at)
             if entry is None or entry.message is not before:
                 return None
         for at in used:
-            draft.pin(at, draft.turn + self.keep)
+            pending.pin(at, pending.turn + self.keep)
         return message
 
     def _part(
         self,
-        draft: Draft,
+        pending: PendingEdits,
         part: Part,
         indexes: tuple[LineIndex, ...],
         used: dict[int, Message],
@@ -90,25 +92,25 @@ class Repeats:
         if not isinstance(part, Text):
             return part
         for index in indexes if alone else ():
-            source = index.whole(draft, part.text)
+            source = index.whole(pending, part.text)
             if source is not None:
-                line = f"[Same as {_told(draft, source)}]"
+                line = f"[Same as {_told(pending, source)}]"
                 if len(part.text) - len(line) >= self.min_gain:
-                    used[source] = _shown(draft, source)
+                    used[source] = _shown(pending, source)
                     return Text(line)
-        runs = _runs(draft, indexes, part.text)
+        runs = _runs(pending, indexes, part.text)
         if not runs:
             return part
         lines = part.text.split("\n")
         shown: list[str] = []
         done = 0
         for run in runs:
-            line = _reference(run, _told(draft, run.at, briefly=run.count < _SHORT))
+            line = _reference(run, _told(pending, run.at, briefly=run.count < _SHORT))
             gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(line)
-            if self._is_worth(run, gain, _shown(draft, run.at)):
+            if self._is_worth(run, gain, _shown(pending, run.at)):
                 shown += [*lines[done : run.start], line]
                 done = run.start + run.count
-                used[run.at] = _shown(draft, run.at)
+                used[run.at] = _shown(pending, run.at)
         return Text("\n".join([*shown, *lines[done:]])) if done else part
 
     def _is_worth(self, run: LineRun, gain: int, source: Message) -> bool:
@@ -122,15 +124,15 @@ def _quotes(text: str) -> bool:
     return may_refer(text) and bool(REFERENCE.search(text) or SAME.search(text))
 
 
-def _shown(draft: Draft, at: int) -> Message:
-    entry = draft.entry(at)
+def _shown(pending: PendingEdits, at: int) -> Message:
+    entry = pending.entry(at)
     assert entry is not None  # an index finds only what is shown
     return entry.message
 
 
-def _runs(draft: Draft, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
+def _runs(pending: PendingEdits, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
     """The runs that any of the indexes finds; the first index goes first."""
-    candidates = [run for index in indexes for run in index.runs(draft, text)]
+    candidates = [run for index in indexes for run in index.runs(pending, text)]
     runs: list[LineRun] = []
     taken = bytearray(max([run.start + run.count for run in candidates], default=0))
     for run in candidates:
@@ -147,10 +149,10 @@ def _reference(run: LineRun, source: str) -> str:
     return f"[{run.count} lines: lines {run.first}-{last} of {source}{numbered}]"
 
 
-def _told(draft: Draft, at: int, *, briefly: bool = False) -> str:
+def _told(pending: PendingEdits, at: int, *, briefly: bool = False) -> str:
     """A result in words: its tool, how its arguments begin (not `briefly`), its reference."""
-    call = draft.call(at)
-    message = draft.item(at).message
+    call = pending.call(at)
+    message = pending.item(at).message
     name = message.name or (call.name if call else "a tool")
     argument = _argument(call) if call and not briefly else ""
     return f"{name}{argument} above, {reference(message)}"

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from windlass.messages import Message, Opaque, ToolCall
-from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
 from windlass.window.kinds import arguments_of, is_command, touched
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
@@ -37,25 +37,25 @@ class Rewrites:
     min_chars: int = 200
     name: str = "rewrites"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The earlier writes to files that what is new replaced."""
-        index = draft.derived(_WriteIndex)
-        index.grow(draft)
-        for at in draft.fresh:
-            wrote = _write_at(draft, at)
+        index = pending.derived(_WriteIndex)
+        index.grow(pending)
+        for at in pending.fresh:
+            wrote = _write_at(pending, at)
             if wrote is None or not wrote.whole:
                 continue
             for earlier in index.of(wrote.path):
-                place, call = draft.caller(earlier), draft.call(earlier)
+                place, call = pending.caller(earlier), pending.call(earlier)
                 if place is not None and call is not None:
                     write = partial(self._write, at=place, call=call)
                     yield Proposal((place,), "supersede", "the file was written anew", write)
 
-    def _write(self, draft: Draft, at: int, call: ToolCall) -> Message | None:
-        entry = draft.entry(at)
+    def _write(self, pending: PendingEdits, at: int, call: ToolCall) -> Message | None:
+        entry = pending.entry(at)
         if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
             return None
-        back = draft.back(at)
+        back = pending.back(at)
         calls = tuple(
             replace(one, arguments=self._shortened(one, back)) if one.id == call.id else one
             for one in entry.message.tool_calls
@@ -87,19 +87,19 @@ class _WriteIndex:
         self._upto = 0
         self._writes: dict[str, list[int]] = {}
 
-    def grow(self, draft: Draft) -> None:
+    def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self._add(draft, at)
-        self._upto = draft.fresh.start
+        for at in range(self._upto, pending.fresh.start):
+            self._add(pending, at)
+        self._upto = pending.fresh.start
 
-    def _add(self, draft: Draft, at: int) -> None:
-        wrote = _write_at(draft, at)
+    def _add(self, pending: PendingEdits, at: int) -> None:
+        wrote = _write_at(pending, at)
         if wrote is None:
             return
         standing = self._writes.setdefault(wrote.path, [])
         if wrote.whole:  # calls of one reply do not know of each other
-            standing[:] = [one for one in standing if draft.caller(one) == draft.caller(at)]
+            standing[:] = [one for one in standing if pending.caller(one) == pending.caller(at)]
         standing.append(at)
 
     def of(self, path: str) -> Sequence[int]:
@@ -114,10 +114,10 @@ class _Write(NamedTuple):
     whole: bool
 
 
-def _write_at(draft: Draft, at: int) -> _Write | None:
+def _write_at(pending: PendingEdits, at: int) -> _Write | None:
     """What the call wrote whose result this is, if it did and shows no failure."""
-    call = draft.call(at)
-    if call is None or has_failed(draft.item(at).message):
+    call = pending.call(at)
+    if call is None or has_failed(pending.item(at).message):
         return None
-    access = touched(call, draft.facts(call.name))
+    access = touched(call, pending.facts(call.name))
     return _Write(access.writes, access.whole) if access.writes else None

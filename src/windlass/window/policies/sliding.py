@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.window.draft import Draft, Proposal
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import CountOrZero
 from windlass.window.survive import exchange
 
@@ -33,7 +33,7 @@ class Sliding(SlidingOptions):
 
     name: str = "sliding"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The turn that falls out of the window at this call, and what had to wait before."""
         age = self.keep_recent_turns
         if not age:
@@ -41,23 +41,23 @@ class Sliding(SlidingOptions):
         reason = f"older than the newest {age} turns"
         leaving = [
             # What the leaving turn's users said came before its call, so a turn earlier.
-            *(at for at in draft.born(age + 1) if draft.item(at).message.role == "user"),
-            *(at for at in draft.born(age) if draft.item(at).message.role == "assistant"),
+            *(at for at in pending.born(age + 1) if pending.item(at).message.role == "user"),
+            *(at for at in pending.born(age) if pending.item(at).message.role == "assistant"),
         ]
-        for at in (*draft.due(self.name), *leaving):
-            if draft.entry(at) is None or at == draft.first_user:
+        for at in (*pending.due(self.name), *leaving):
+            if pending.entry(at) is None or at == pending.first_user:
                 continue
-            span = exchange(draft, at)
-            stays = at == draft.last_user or _opens_phase(draft, at)
-            if stays or any(draft.fixed(each) for each in span):
-                draft.again(self.name, at, draft.turn + 1)
+            span = exchange(pending, at)
+            stays = at == pending.last_user or _opens_phase(pending, at)
+            if stays or any(pending.fixed(each) for each in span):
+                pending.again(self.name, at, pending.turn + 1)
             else:
                 yield Proposal(span, "prune", reason, None, must=True)
 
 
-def _opens_phase(draft: Draft, at: int) -> bool:
+def _opens_phase(pending: PendingEdits, at: int) -> bool:
     """Whether a user message is what the phase in hand began with, said before its first turn."""
-    item = draft.item(at)
+    item = pending.item(at)
     if item.message.role != "user" or item.phase is None or item.turn != 0:
         return False
-    return item.phase == draft.item(len(draft) - 1).phase
+    return item.phase == pending.item(len(pending) - 1).phase

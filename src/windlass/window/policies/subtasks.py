@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
-from windlass.window.draft import Draft, Proposal
 from windlass.window.kinds import arguments_of
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.survive import ALSO, call_text, exchange, exchange_lines, lost_names
 
 PLAN_TOOLS: Final = (
@@ -50,35 +50,35 @@ class Subtasks:
     plan_tools: tuple[str, ...] = PLAN_TOOLS
     name: str = "subtasks"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The sub-tasks whose conclusion has reached its age at this call."""
-        for at in (*draft.due(self.name), *draft.born(self.after)):
-            if draft.item(at).message.role != "assistant":
+        for at in (*pending.due(self.name), *pending.born(self.after)):
+            if pending.item(at).message.role != "assistant":
                 continue
-            span = self._steps(draft, at)
+            span = self._steps(pending, at)
             if not span:
                 continue
-            if any(draft.fixed(place) for place in span):
-                draft.again(self.name, at, draft.turn + self.after)
+            if any(pending.fixed(place) for place in span):
+                pending.again(self.name, at, pending.turn + self.after)
                 continue
             reason = "steps of a finished sub-task; its conclusion stays"
             yield Proposal(span, "fold", reason, self._write(span), folds=True)
 
-    def _steps(self, draft: Draft, at: int) -> tuple[int, ...]:
+    def _steps(self, pending: PendingEdits, at: int) -> tuple[int, ...]:
         """The exchanges that led to the conclusion at `at`; none where it is none."""
-        message = draft.item(at).message
+        message = pending.item(at).message
         if not message.tool_calls:
-            following = at + 1 < len(draft) and draft.item(at + 1).message.role == "user"
-            return _back_to(draft, at, lambda _: False) if following else ()
+            following = at + 1 < len(pending) and pending.item(at + 1).message.role == "user"
+            return _back_to(pending, at, lambda _: False) if following else ()
         plan = self._plan(message)
         if plan is None:
             return ()
-        span = _back_to(draft, at, self._is_plan)
-        before = self._plan(draft.item(span[0]).message) if span else None
+        span = _back_to(pending, at, self._is_plan)
+        before = self._plan(pending.item(span[0]).message) if span else None
         finished = {key for key, done in plan.items() if done}
         if before is None or not finished - {key for key, done in before.items() if done}:
             return ()
-        return span[len(exchange(draft, span[0])) :]
+        return span[len(exchange(pending, span[0])) :]
 
     def _is_plan(self, call: ToolCall) -> bool:
         return call.name.lower() in self.plan_tools
@@ -90,18 +90,18 @@ class Subtasks:
                 return _items(call)
         return None
 
-    def _write(self, span: Sequence[int]) -> Callable[[Draft], Message | None]:
-        def write(draft: Draft) -> Message | None:
-            steps = [at for at in span if draft.item(at).message.tool_calls]
+    def _write(self, span: Sequence[int]) -> Callable[[PendingEdits], Message | None]:
+        def write(pending: PendingEdits) -> Message | None:
+            steps = [at for at in span if pending.item(at).message.tool_calls]
             if not steps:
                 return None
-            lines = [line for at in steps for line in exchange_lines(draft, at)]
+            lines = [line for at in steps for line in exchange_lines(pending, at)]
             if len(lines) > self.most_lines:
                 left = len(lines) - self.most_lines
-                first = call_text(draft.item(steps[0]).message.tool_calls[0])
+                first = call_text(pending.item(steps[0]).message.tool_calls[0])
                 lines = [f"[{left} calls before, the first {first}]", *lines[left:]]
             text = "\n".join(lines)
-            lost = lost_names(draft, span, text, self.names_chars)
+            lost = lost_names(pending, span, text, self.names_chars)
             if lost:
                 text += f"\n{ALSO}{' '.join(lost.split())}"
             return Message("assistant", (Text(text),))
@@ -109,11 +109,11 @@ class Subtasks:
         return write
 
 
-def _back_to(draft: Draft, at: int, ends: Callable[[ToolCall], bool]) -> tuple[int, ...]:
+def _back_to(pending: PendingEdits, at: int, ends: Callable[[ToolCall], bool]) -> tuple[int, ...]:
     """What the assistant did before `at`, back to a user's message or a call that `ends` knows."""
     start = at
     while start > 0:
-        message = draft.item(start - 1).message
+        message = pending.item(start - 1).message
         if message.role not in ("assistant", "tool"):
             break
         start -= 1

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.draft import Draft, Proposal
 from windlass.window.failures import has_failed
 from windlass.window.kinds import END, Lines, touched
+from windlass.window.pending import PendingEdits, Proposal
 
 _SAME: Final = 0.6
 """The share of an earlier read's lines that the later must show, or it is another text: cut
@@ -36,53 +36,57 @@ class Supersede:
     writes: bool = True
     name: str = "supersede"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The earlier reads that what is new makes obsolete."""
-        index = draft.derived(_ReadIndex)
-        index.grow(draft)
-        for at in draft.fresh:
-            call = draft.call(at)
-            if call is None or not _is_whole(draft, at):
+        index = pending.derived(_ReadIndex)
+        index.grow(pending)
+        for at in pending.fresh:
+            call = pending.call(at)
+            if call is None or not _is_whole(pending, at):
                 continue
-            access = touched(call, draft.facts(call.name))
+            access = touched(call, pending.facts(call.name))
             if access.reads is not None:
-                for earlier, lines in self._earlier(draft, index, access.reads.path):
+                for earlier, lines in self._earlier(pending, index, access.reads.path):
                     if access.reads.covers(lines):
                         write = partial(self._again, at=earlier, later=at, lines=lines)
                         yield Proposal((earlier,), "supersede", "read again later", write)
             elif access.writes and access.whole and self.writes:
-                for earlier, lines in self._earlier(draft, index, access.writes):
+                for earlier, lines in self._earlier(pending, index, access.writes):
                     write = partial(self._replaced, at=earlier, lines=lines)
                     yield Proposal((earlier,), "supersede", "the file was replaced", write)
 
-    def _earlier(self, draft: Draft, index: _ReadIndex, path: str) -> list[tuple[int, Lines]]:
+    def _earlier(
+        self, pending: PendingEdits, index: _ReadIndex, path: str
+    ) -> list[tuple[int, Lines]]:
         """The reads of the file that are young enough, oldest first."""
         return [
             (at, lines)
             for at, lines in index.of(path).items()
-            if self.within is None or draft.seen(at) <= self.within
+            if self.within is None or pending.seen(at) <= self.within
         ]
 
-    def _again(self, draft: Draft, at: int, later: int, lines: Lines) -> Message | None:
-        message = self._standing(draft, at)
-        if message is None or not _is_whole(draft, later):
+    def _again(self, pending: PendingEdits, at: int, later: int, lines: Lines) -> Message | None:
+        message = self._standing(pending, at)
+        if message is None or not _is_whole(pending, later):
             return None
-        if not _shows(draft.item(later).message.text, message.text):
+        if not _shows(pending.item(later).message.text, message.text):
             return None
-        line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {draft.back(at)}]"
+        line = (
+            f"[{_span(lines)} {lines.path}, read again below; as it was then: {pending.back(at)}]"
+        )
         return message.with_parts(Text(line))
 
-    def _replaced(self, draft: Draft, at: int, lines: Lines) -> Message | None:
-        message = self._standing(draft, at)
+    def _replaced(self, pending: PendingEdits, at: int, lines: Lines) -> Message | None:
+        message = self._standing(pending, at)
         if message is None:
             return None
-        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {draft.back(at)}]"
+        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {pending.back(at)}]"
         return message.with_parts(Text(line))
 
-    def _standing(self, draft: Draft, at: int) -> Message | None:
+    def _standing(self, pending: PendingEdits, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
-        entry = draft.entry(at)
-        if entry is None or not _is_whole(draft, at) or entry.message.chars < self.min_chars:
+        entry = pending.entry(at)
+        if entry is None or not _is_whole(pending, at) or entry.message.chars < self.min_chars:
             return None
         return entry.message
 
@@ -94,18 +98,18 @@ class _ReadIndex:
         self._upto = 0
         self._reads: dict[str, dict[int, Lines]] = {}
 
-    def grow(self, draft: Draft) -> None:
+    def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
-        for at in range(self._upto, draft.fresh.start):
-            self.add(draft, at)
-        self._upto = draft.fresh.start
+        for at in range(self._upto, pending.fresh.start):
+            self.add(pending, at)
+        self._upto = pending.fresh.start
 
-    def add(self, draft: Draft, at: int) -> None:
+    def add(self, pending: PendingEdits, at: int) -> None:
         """Take in the result at this position, if its call read lines of a file."""
-        call = draft.call(at)
+        call = pending.call(at)
         if call is None:
             return
-        read = touched(call, draft.facts(call.name)).reads
+        read = touched(call, pending.facts(call.name)).reads
         if read is not None:
             self._reads.setdefault(read.path, {})[at] = read
 
@@ -114,9 +118,9 @@ class _ReadIndex:
         return self._reads.get(path, {})
 
 
-def _is_whole(draft: Draft, at: int) -> bool:
+def _is_whole(pending: PendingEdits, at: int) -> bool:
     """Whether all of a result is shown, and it is no failure."""
-    entry = draft.entry(at)
+    entry = pending.entry(at)
     if entry is None or entry.because not in (None, "encode"):
         return False
     return not has_failed(entry.message)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.course import Course
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
-from windlass.window.holders import Holders, ShownNames
+from windlass.window.identifiers import IdentifierIndex, ShownNames
 from windlass.window.names import names_in
 from windlass.window.policies import loops
 from windlass.window.policies.loops import Loops
@@ -27,7 +27,7 @@ said = st.one_of(st.none(), st.sets(st.sampled_from(POOL)).map(" ".join).map(use
 def test_holders_are_those_that_show_a_name(
     steps: list[dict[int, Message | None]], instead: dict[int, Message | None], but: int
 ) -> None:
-    holders, shown = Holders(), dict[int, Message | None]()
+    holders, shown = IdentifierIndex(), dict[int, Message | None]()
     for step in steps:
         holders.put({at: ShownNames(message) for at, message in step.items()})
         shown |= step
@@ -52,13 +52,13 @@ def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         return same(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(loops, "_same", counted)
-    course = Course([Loops()])
+    conversation = Conversation([Loops()])
     messages: list[Message] = [user("Wait.")]
     for number in range(60):
         call = ToolCall(f"c{number}", "poll", "{}")
         messages += [assistant("", calls=[call]), tool(call, "still running " * 20)]
     for number, message in enumerate(messages):
-        course.append(Item(f"id{number}", message, message.role))
-    assert len(course.window().messages) == 4
-    assert "59 times the same" in course.window().messages[1].text
+        conversation.append(Item(f"id{number}", message, message.role))
+    assert len(conversation.window().messages) == 4
+    assert "59 times the same" in conversation.window().messages[1].text
     assert compared <= 2 * 60

@@ -1,6 +1,6 @@
 """A step in hand: what one call would see while its edits are being decided.
 
-A `Draft` lies over a `Course` and holds what this step changes, so that looking at the
+A `PendingEdits` lies over a `Conversation` and holds what this step changes, so that looking at the
 next window changes nothing until the call is made. Policies read it and propose; what they
 propose is committed here, and refused where it would break what every window promises:
 messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
-from windlass.window.holders import NONE, ShownNames
+from windlass.window.identifiers import NONE, ShownNames
 from windlass.window.proposals import Facts, Want
 from windlass.window.transcript import Transcript
 
@@ -30,15 +30,15 @@ _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's blocks, where a chat message carries them among its parts."""
 
 
-class Draft:
-    """What the next call would see. Positions count the messages of the course from 0.
+class PendingEdits:
+    """What the next call would see. Positions count the messages of the conversation from 0.
 
     `turn` is the number of the call that is planned, from 1. `fresh` are the positions of
     what no call has seen yet.
     """
 
-    def __init__(self, course: Transcript) -> None:
-        self._course = course
+    def __init__(self, conversation: Transcript) -> None:
+        self._conversation = conversation
         self._entries: dict[int, Entry | None] = {}
         self._said: dict[int, ShownNames] = {}
         self.edits: dict[int, Edit] = {}
@@ -53,29 +53,29 @@ class Draft:
         """Tokens of all that was shown before this step, and of what is new, once asked for."""
         self._asked: tuple[Iterable[str], int, list[str]] | None = None
         """The last question who holds names, and its answer: it is often asked twice."""
-        self.turn = course.calls + 1
-        self.fresh = range(course.sent, len(course.items))
-        if course.uses_names:
+        self.turn = conversation.calls + 1
+        self.fresh = range(conversation.sent, len(conversation.items))
+        if conversation.uses_names:
             for at in self.fresh:
-                entry = course.entries[at]
+                entry = conversation.entries[at]
                 self._said[at] = ShownNames(entry.message if entry else None)
 
     # ---- reading -------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._course.items)
+        return len(self._conversation.items)
 
     def item(self, at: int) -> Item:
         """The message as it occurred."""
-        return self._course.items[at]
+        return self._conversation.items[at]
 
     def entry(self, at: int) -> Entry | None:
         """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
-        return self._entries[at] if at in self._entries else self._course.entries[at]
+        return self._entries[at] if at in self._entries else self._conversation.entries[at]
 
     def stood(self, at: int) -> Entry | None:
         """What was shown of it before this step, whatever becomes of it here."""
-        return self._course.entries[at]
+        return self._conversation.entries[at]
 
     def untouched(self, at: int) -> bool:
         """Whether it is shown as it was said."""
@@ -84,61 +84,61 @@ class Draft:
 
     def edit(self, at: int) -> Edit | None:
         """The latest edit of it."""
-        return self.edits.get(at) or self._course.edits.get(at)
+        return self.edits.get(at) or self._conversation.edits.get(at)
 
     def seen(self, at: int) -> int:
         """How many calls have seen it, in whatever form; 0: it was never sent."""
-        return self._course.calls - self._course.births[at]
+        return self._conversation.calls - self._conversation.births[at]
 
     def born(self, seen: int) -> range:
         """The positions of what exactly `seen` calls have seen."""
-        return self._course.born(self._course.calls - seen)
+        return self._conversation.born(self._conversation.calls - seen)
 
     def turn_of(self, at: int) -> int:
         """The turn in which it was said: the number of the call before it (0: before the first)."""
-        return self._course.births[at]
+        return self._conversation.births[at]
 
     def call(self, at: int) -> ToolCall | None:
         """The tool call that the result at this position answers."""
-        return self._course.call_of.get(at)
+        return self._conversation.call_of.get(at)
 
     def caller(self, at: int) -> int | None:
         """The position of the assistant message whose call the result answers."""
-        return self._course.caller_of.get(at)
+        return self._conversation.caller_of.get(at)
 
     def results(self, at: int) -> Sequence[int]:
         """The positions of the results of the calls that the assistant message makes."""
-        return self._course.results_of.get(at, ())
+        return self._conversation.results_of.get(at, ())
 
     def facts(self, tool: str) -> Facts | None:
         """What is declared of a tool."""
-        return self._course.facts.get(tool)
+        return self._conversation.facts.get(tool)
 
     def size(self, message: Message) -> int:
-        """Tokens of a message, by the course's count."""
-        return self._course.count(message)
+        """Tokens of a message, by the conversation's count."""
+        return self._conversation.count(message)
 
     def pinned(self, at: int) -> bool:
         """Whether it must stay as it is at this call."""
-        return max(self.pins.get(at, 0), self._course.pins.get(at, 0)) >= self.turn
+        return max(self.pins.get(at, 0), self._conversation.pins.get(at, 0)) >= self.turn
 
     def due(self, policy: str) -> Iterable[int]:
         """The positions that `policy` wanted to look at again at this call."""
-        return self._course.looks.get(self.turn, {}).get(policy, ())
+        return self._conversation.looks.get(self.turn, {}).get(policy, ())
 
     def left(self, names: Iterable[str], *, but: int) -> list[str]:
         """Those of the names that nothing shown holds but the message at `but`, in their order."""
         if self._asked is None or self._asked[0] is not names or self._asked[1] != but:
-            self._asked = names, but, self._course.names.left(names, self._said, but)
+            self._asked = names, but, self._conversation.names.left(names, self._said, but)
         return self._asked[2]
 
     def holders(self, name: str) -> int:
         """How many messages that are shown hold the name."""
-        return self._course.names.among((name,), self._said)[name]
+        return self._conversation.names.among((name,), self._said)[name]
 
     def left_outside(self, names: Iterable[str], span: Iterable[int]) -> list[str]:
         """Those of the names that nothing shown holds outside the span, in their order."""
-        found = self._course.names.among(names, self._said, set(span))
+        found = self._conversation.names.among(names, self._said, set(span))
         return [name for name in names if found[name] <= 0]
 
     def fixed(self, at: int) -> bool:
@@ -148,7 +148,7 @@ class Draft:
     @property
     def changes(self) -> Sequence[int]:
         """The positions whose entries earlier calls changed, in the order in which they did."""
-        return self._course.changes
+        return self._conversation.changes
 
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""
@@ -156,9 +156,9 @@ class Draft:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all that is shown by now, by the course's count."""
+        """Tokens of all that is shown by now, by the conversation's count."""
         if self._stood is None:
-            self._stood = self._course.came_tokens() - self._course.saved
+            self._stood = self._conversation.came_tokens() - self._conversation.saved
         tokens = self._stood - self.saved
         for one in self.inserts:
             tokens += self.size(one.item.message)
@@ -167,29 +167,29 @@ class Draft:
     @property
     def pictured(self) -> Sequence[int]:
         """The positions of the messages that came with pictures, in order."""
-        return self._course.pictured
+        return self._conversation.pictured
 
     @property
     def last_user(self) -> int:
         """The position of the newest user message; -1: there is none."""
-        return self._course.last_user
+        return self._conversation.last_user
 
     @property
     def first_user(self) -> int:
         """The position of the first user message, the task; -1: there is none."""
-        return self._course.first_user
+        return self._conversation.first_user
 
     def back(self, at: int) -> str:
         """How the original is got back, for a placeholder: its reference, or a path."""
-        return self._course.back(self.item(at).message)
+        return self._conversation.back(self.item(at).message)
 
     def derived(self, kind: type[Derived]) -> Derived:
         """What a policy works out of the messages that calls have seen, kept for speed alone.
 
-        One of each kind for a course, made when first asked for; it may hold nothing that
+        One of each kind for a conversation, made when first asked for; it may hold nothing that
         could not be worked out again from what is shown.
         """
-        known = self._course.derived
+        known = self._conversation.derived
         if kind not in known:
             known[kind] = kind()
         found: Derived = known[kind]
@@ -207,7 +207,7 @@ class Draft:
 
     def want(self, want: Want) -> str | None:
         """The text that was asked for, if somebody supplied it; else it is asked for now."""
-        text = self._course.supplied.get(want.key)
+        text = self._conversation.supplied.get(want.key)
         if text is None:
             self.wants.append(want)
         return text
@@ -284,7 +284,7 @@ class Draft:
 
     def _in_open_loop(self, at: int) -> bool:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
-        return at > self._course.last_user
+        return at > self._conversation.last_user
 
     def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
         """Make an edit that makes the window `less` tokens shorter."""
@@ -297,7 +297,7 @@ class Draft:
             after = changed(entry, edit)
             self._entries[at] = after
             self.edits[at] = edit
-            if self._course.uses_names:
+            if self._conversation.uses_names:
                 self._said[at] = ShownNames(after.message if after else None)
 
     @property
@@ -359,6 +359,6 @@ class Proposal:
     span: tuple[int, ...]
     because: Because
     reason: str
-    write: Callable[[Draft], Message | None] | None
+    write: Callable[[PendingEdits], Message | None] | None
     folds: bool = False
     must: bool = False

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError, did_you_mean
-from windlass.injectors.base import Keepsake
+from windlass.injectors.base import Artifact
 from windlass.injectors.scratchpad import LOOK
 from windlass.messages import Picture
 from windlass.tools.base import ToolOutput
@@ -21,12 +21,12 @@ _LONGEST = 12_000
 """Characters of a file that `look_again` shows."""
 
 
-def keepsakes(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Keepsake, ...]:
+def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Artifact, ...]:
     """The pictures of the session and the files that tools wrote, newest first, each once."""
     if LOOK not in phase_run.progress.tools:
         return ()
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
-    found: dict[str, Keepsake] = {}
+    found: dict[str, Artifact] = {}
     for item in reversed(run.record.born):
         about = item.message.text.strip().partition("\n")[0][:_SAID]
         for picture in item.message.pictures:
@@ -34,7 +34,7 @@ def keepsakes(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tup
             said = run.injected.described.get(ref)
             found.setdefault(
                 ref,
-                Keepsake(
+                Artifact(
                     ref,
                     picture.describe(),
                     said or about,
@@ -44,7 +44,7 @@ def keepsakes(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tup
             )
     for name in reversed(run.injected.files):
         said = run.injected.described.get(name)
-        found.setdefault(name, Keepsake(name, "file", said or "", described=said is not None))
+        found.setdefault(name, Artifact(name, "file", said or "", described=said is not None))
     return tuple(found.values())
 
 

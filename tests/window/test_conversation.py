@@ -1,4 +1,4 @@
-"""What a course holds against any policy: what would break a window is refused."""
+"""What a conversation holds against any policy: what would break a window is refused."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.window.conversations import conversation, seeds
+from tests.window.conversations import messages_for, seeds
 from tests.window.test_windows_properties import items, problems, signed, walked
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.tokens import size
-from windlass.window.course import Course
-from windlass.window.draft import Draft, Proposal
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.wire.openai import check_sequence
 
 CALL = ToolCall("c1", "look", "{}")
 
 
-def _writes(message: Message) -> Callable[[Draft], Message]:
+def _writes(message: Message) -> Callable[[PendingEdits], Message]:
     return lambda _: message
 
 
@@ -33,13 +33,13 @@ class Rough:
     seed: int
     name: str = "rough"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """Twenty changes at random."""
-        rnd = random.Random(self.seed * 1_000 + draft.turn)
+        rnd = random.Random(self.seed * 1_000 + pending.turn)
         for _ in range(20):
-            at = rnd.randrange(len(draft))
-            span = tuple(range(at, min(len(draft), at + rnd.choice((1, 1, 2, 3, 5)))))
-            shown = draft.item(at).message
+            at = rnd.randrange(len(pending))
+            span = tuple(range(at, min(len(pending), at + rnd.choice((1, 1, 2, 3, 5)))))
+            shown = pending.item(at).message
             short = rnd.choice(
                 (
                     shown.with_parts(Text("short")),
@@ -56,7 +56,7 @@ class Rough:
                 case 1:
                     yield Proposal(span, "fold", "folded", _writes(short), folds=True)
                 case 2:
-                    draft.pin(at, draft.turn + 1)
+                    pending.pin(at, pending.turn + 1)
                 case _:
                     yield Proposal((at,), "mask", "replaced", _writes(short))
 
@@ -64,12 +64,12 @@ class Rough:
 @given(seeds(), st.integers(0, 10_000), st.sampled_from(["openai", "anthropic", "gemini"]))
 def test_no_policy_can_break_a_window(numbers: list[int], seed: int, provider: str) -> None:
     # One user message at the start, which stays: a fold of everything is another matter.
-    said = items(conversation(numbers))
-    course = Course([Rough(seed)])
+    said = items(messages_for(numbers))
+    conversation = Conversation([Rough(seed)])
     for item in said[:2]:
-        course.append(item)
-        course.pin(item.id)
-    for window, count in walked(course, said[2:]):
+        conversation.append(item)
+        conversation.pin(item.id)
+    for window, count in walked(conversation, said[2:]):
         check_sequence(window.messages)
         assert problems(window.messages, provider) == []
         ids = [entry.item.id for entry in window.entries]
@@ -85,10 +85,10 @@ def test_no_policy_can_break_a_window(numbers: list[int], seed: int, provider: s
 
 @given(seeds(), st.integers(0, 10_000))
 def test_the_edits_of_all_calls_give_the_window_again(numbers: list[int], seed: int) -> None:
-    said = items(conversation(numbers))
-    course = Course([Rough(seed)])
+    said = items(messages_for(numbers))
+    conversation = Conversation([Rough(seed)])
     known: dict[str, Replace | Fold | Drop] = {}
-    for window, count in walked(course, said):
+    for window, count in walked(conversation, said):
         for edit in window.edits:
             for ident in edit.ids if isinstance(edit, Fold) else (edit.id,):
                 known[ident] = edit
@@ -101,30 +101,30 @@ class Inserts:
 
     name = "inserts"
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """Nothing; the message is inserted at the second call."""
-        if draft.turn == 2:
-            draft.insert(Item("new", user("By the way."), "user"), "expand", "told")
+        if pending.turn == 2:
+            pending.insert(Item("new", user("By the way."), "user"), "expand", "told")
         return ()
 
 
 def test_an_insert_stays_and_is_nobodys_word() -> None:
-    course = Course([Inserts()])
+    conversation = Conversation([Inserts()])
     said = [user("Look."), assistant(calls=[CALL]), tool(CALL, "seen"), assistant("Done.")]
     for item in items(said[:3]):
-        course.append(item)
-    window = course.window()
+        conversation.append(item)
+    window = conversation.window()
     assert window.inserts == (Insert(window.inserts[0].item, "expand", "told"),)
     assert window.messages[-1] == user("By the way.")
-    course.append(items(said)[3])
-    assert [m.role for m in course.window().messages] == [
+    conversation.append(items(said)[3])
+    assert [m.role for m in conversation.window().messages] == [
         "user",
         "assistant",
         "tool",
         "user",
         "assistant",
     ]
-    assert course.last_user == 0
+    assert conversation.last_user == 0
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_a_placeholder_of_another_window_is_left_alone(text: str) -> None:
     class Shortens:
         name = "shortens"
 
-        def propose(self, draft: Draft) -> Iterable[Proposal]:
-            for at in range(len(draft)):
-                short = draft.item(at).message.with_parts(Text("s"))
+        def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
+            for at in range(len(pending)):
+                short = pending.item(at).message.with_parts(Text("s"))
                 yield Proposal((at,), "mask", "short", _writes(short))
 
-    course = Course([Shortens()])
+    conversation = Conversation([Shortens()])
     messages = [user("a long word"), assistant(calls=[CALL]), tool(CALL, text + "\nkept " * 9)]
     for item in items(messages):
-        course.append(item)
-    assert course.window().messages[2] is messages[2]
-    assert course.window().messages[0].text == "s"
+        conversation.append(item)
+    assert conversation.window().messages[2] is messages[2]
+    assert conversation.window().messages[0].text == "s"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from windlass.engine.carding.maker import CardBatch, CardMaker, Failure
+from windlass.engine.card_indexer.maker import CardBatch, CardMaker, Failure
 from windlass.history.base import Keeper, NodeType, Row, StoredRow
 from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message

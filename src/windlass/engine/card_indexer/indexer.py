@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.engine.carding.maker import CardMaker, Summariser
-from windlass.engine.carding.queue import CardFailures, CardWorker, Queue, wanted
+from windlass.engine.card_indexer.maker import CardMaker, Summariser
+from windlass.engine.card_indexer.queue import CardFailures, CardWorker, Queue, wanted
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
@@ -153,7 +153,7 @@ def queue_of(keeper: Keeper, session_id: str) -> Queue:
     )
 
 
-class Beside:
+class CardIndexer:
     """The cards of a run, made while it waits: `start`, `wake`, `drain`, `stop`."""
 
     def __init__(self, run: Run, maker: CardMaker) -> None:
@@ -331,7 +331,7 @@ def _nothing() -> None:
     """Nobody is to be woken."""
 
 
-def start_cards(run: Run) -> Beside | None:
+def start_cards(run: Run) -> CardIndexer | None:
     """Make cards beside the run from now on, where it wants them; a switch is told."""
     cascade = _as_json(run.cascade)
     if not wants_cards(cascade, run.settings):
@@ -343,7 +343,7 @@ def start_cards(run: Run) -> Beside | None:
         run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
         run.emit(Noted("", text))
         return None
-    cards = Beside(run, maker_of(run.settings, run.resolve, cascade))
+    cards = CardIndexer(run, maker_of(run.settings, run.resolve, cascade))
     cards.start()
     return cards
 

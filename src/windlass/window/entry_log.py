@@ -1,4 +1,4 @@
-"""The entries of a course by position, and how they stood at an earlier moment.
+"""The entries of a conversation by position, and how they stood at an earlier moment.
 
 Entries are added at the end and changed in place; each change leaves behind what stood there
 before. So a window need not copy what it shows: it keeps the moment, and whoever asks later
@@ -22,7 +22,7 @@ class Moment:
     changes: int
 
 
-class Standing:
+class EntryLog:
     """What stands for good: `now` by position (None: not shown), and the latest edit of each."""
 
     def __init__(self) -> None:

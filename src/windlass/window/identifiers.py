@@ -38,7 +38,7 @@ class ShownNames:
         return self._names
 
 
-class Holders:
+class IdentifierIndex:
     """The names in what is shown, by position."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from windlass.window.entries import Entry
 
 
 def turns(entries: Sequence[Entry]) -> list[tuple[Entry, ...]]:
-    """The entries cut at every seam, in order; the last turn may lack its answer."""
+    """The entries cut at every cut point, in order; the last turn may lack its answer."""
     groups: list[list[Entry]] = []
     answered = True
     for entry in entries:

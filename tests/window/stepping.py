@@ -1,4 +1,4 @@
-"""Driving a course over messages, and what holds for the windows of every policy."""
+"""Driving a conversation over messages, and what holds for the windows of every policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from tests.wire.test_formats import FORMATS, problems, spec
 from windlass.messages import Message
 from windlass.tokens import size
-from windlass.window.course import Course, Window
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.names import names_in
 from windlass.wire.base import Request
@@ -29,23 +29,25 @@ def windows(
     **options: Any,
 ) -> list[Window]:
     """The window of each call: before every assistant message, and after the last message."""
-    course = Course(policies, **options)
+    conversation = Conversation(policies, **options)
     seen: list[Window] = []
     for number, given in enumerate(items):
         item = given if isinstance(given, Item) else Item(f"id{number}", given, given.role)
         if item.message.role == "assistant" and number:
-            seen.append(_asked(course, supply))
-        course.append(item)
+            seen.append(_asked(conversation, supply))
+        conversation.append(item)
     if items and last_is_whole(items):
-        seen.append(_asked(course, supply))
+        seen.append(_asked(conversation, supply))
     return seen
 
 
-def _asked(course: Course, supply: Callable[[Window], Mapping[str, str]] | None) -> Window:
-    window = course.window()
+def _asked(
+    conversation: Conversation, supply: Callable[[Window], Mapping[str, str]] | None
+) -> Window:
+    window = conversation.window()
     for key, text in (supply(window) if supply else {}).items():
-        course.supply(key, text)
-    return course.window()
+        conversation.supply(key, text)
+    return conversation.window()
 
 
 def last_is_whole(items: Sequence[Item | Message]) -> bool:
@@ -75,7 +77,7 @@ def holds_for_every_window(
     """Checks what every policy owes, at every call, and returns the windows.
 
     Valid for the chat endpoint and the three providers, no larger than what was said, folded
-    once and then the same, and the same from a fresh course and when asked twice.
+    once and then the same, and the same from a fresh conversation and when asked twice.
     """
     before = list(messages)
     seen = windows(messages, *policies, **options)
@@ -118,14 +120,14 @@ def _targets(edit: Any) -> tuple[str, ...]:
 
 
 def _counts_agree(messages: Sequence[Message], *policies: Any, **options: Any) -> None:
-    """The course's own counts are those of what it shows: tokens, and holders of names."""
-    course = Course(policies, **options)
+    """The conversation's own counts are those of what it shows: tokens, and holders of names."""
+    conversation = Conversation(policies, **options)
     for number, message in enumerate(messages):
-        course.append(Item(f"id{number}", message, message.role))
-    window = course.window()
-    draft = course._step()
-    assert draft.tokens == sum(map(course.count, window.messages))
+        conversation.append(Item(f"id{number}", message, message.role))
+    window = conversation.window()
+    pending = conversation._step()
+    assert pending.tokens == sum(map(conversation.count, window.messages))
     if not window.inserts:
         for message in window.messages[:3]:
             for name in list(names_in(message))[:3]:
-                assert draft.holders(name) == sum(name in names_in(m) for m in window.messages)
+                assert pending.holders(name) == sum(name in names_in(m) for m in window.messages)

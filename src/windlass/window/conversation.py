@@ -1,10 +1,10 @@
 """A growing list of messages and the edits decided so far: what each call sees of it.
 
-A call is a function of the messages before it and of nothing else: the course steps once
+A call is a function of the messages before it and of nothing else: the conversation steps once
 for every assistant message, whether windows were asked for or not, so that handing over a
 whole list and handing over one message at a time give the same bytes. A step looks at what
 is new, and at what its policies asked to look at again; its cost does not grow with the
-length of the course.
+length of the conversation.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from windlass.messages import Message
+from windlass.window.block_tokens import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger
-from windlass.window.draft import Draft, Proposal
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.holders import ShownNames
-from windlass.window.laid import NOTHING, Laid
+from windlass.window.identifiers import ShownNames
+from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning, carry_out
 from windlass.window.proposals import Want
 from windlass.window.transcript import Transcript
@@ -29,14 +29,14 @@ class WindowPolicy(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in records; unique among the policies of a course."""
+        """What it is called in records; unique among the policies of a conversation."""
         ...
 
-    def propose(self, draft: Draft) -> Iterable[Proposal]:
-        """What it would change at the call that `draft` plans, in the order of importance.
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
+        """What it would change at the call that `pending` plans, in the order of importance.
 
         Each proposal is decided before the next is asked for, so that a policy sees in the
-        draft what became of those before.
+        pending what became of those before.
         """
         ...
 
@@ -65,7 +65,7 @@ class Window:
 
 
 @dataclass
-class Course(Transcript):
+class Conversation(Transcript):
     """Messages as they come, and what each call sees of them.
 
     Args:
@@ -78,12 +78,12 @@ class Course(Transcript):
     policies: Sequence[WindowPolicy] = ()
     kept: Container[str] = ()
     planner: Planner | None = None
-    laid: Laid = NOTHING
+    block_tokens: BlockTokens = NOTHING
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.ledger = Ledger()
-        self._draft: Draft | None = None
+        self._pending: PendingEdits | None = None
         self._plan: Planning | None = None
         self._sizes: list[int] = []
         self._cooled = False
@@ -116,19 +116,19 @@ class Course(Transcript):
 
         The soonest first, and behind it the first edit that waits.
         """
-        draft = self._step()
+        pending = self._step()
         looks: dict[int, list[int]] = {
             turn: [at for places in self.looks.get(turn, {}).values() for at in places]
-            for turn in range(draft.turn + 1, draft.turn + calls + 1)
+            for turn in range(pending.turn + 1, pending.turn + calls + 1)
         }
-        for _, at, turn in draft.looks:
+        for _, at, turn in pending.looks:
             if turn in looks:
                 looks[turn].append(at)
         waiting = self.ledger.waiting if self._plan is None else self._plan.ledger.waiting
         soon = [min(places) for places in looks.values() if places]
         soon[1:1] = [offer.first for offer in waiting[:1]]
-        if draft.entries and not soon:  # what is edited at an age is edited turn by turn
-            turn = self.births[min(draft.entries)]
+        if pending.entries and not soon:  # what is edited at an age is edited turn by turn
+            turn = self.births[min(pending.entries)]
             later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
             soon += [results.start for results in later if results]
         return soon
@@ -138,7 +138,7 @@ class Course(Transcript):
         if entry.item.id in self.kept:
             self.pins[len(self.items)] = float("inf")
         super().place(entry)
-        self._draft = None
+        self._pending = None
 
     def append(self, item: Item, reason: str = "said before", *, at: float | None = None) -> None:
         """Add the next message, said at `at` seconds (None: it is not known when).
@@ -162,7 +162,7 @@ class Course(Transcript):
         for at, item in enumerate(self.items):
             if item.id == ident:
                 self.pins[at] = max(self.pins.get(at, 0), until)
-        self._draft = None
+        self._pending = None
 
     def settle(self, edit: Edit) -> None:
         """Make an edit that was decided elsewhere, for good: what the user's settings ask for."""
@@ -173,17 +173,17 @@ class Course(Transcript):
                 after = changed(entry, edit)
                 left = self.count(after.message) if after else 0
                 self.saved += self.count(entry.message) - left
-                self.standing.change(at, after, edit)
+                self.entry_log.change(at, after, edit)
                 if at in self.names:
                     self.names.put({at: ShownNames(after.message if after else None)})
-        self._draft = None
+        self._pending = None
 
     def recount(self) -> None:
         """Count all anew: tokens are counted differently from now on."""
         self.forget_counts()
         shown = [entry.message for entry in self.entries if entry is not None]
         self.saved = self.came_tokens() - sum(map(self.count, shown))
-        self._draft = None
+        self._pending = None
 
     def cool(self) -> None:
         """Say that what was cached is of no use to the next call: the head of the request differs.
@@ -191,49 +191,49 @@ class Course(Transcript):
         So it is where a phase begins with other tools or another system prompt.
         """
         self._cooled = True
-        self._draft = None
+        self._pending = None
 
     def answered(self, at: float | None) -> None:
         """Say when the last call was answered, in seconds, where its answer did not."""
         self._called = at
-        self._draft = None
+        self._pending = None
 
     def supply(self, key: str, text: str) -> None:
         """Answer a want; the text is used from the next window on."""
         self.supplied[key] = text
-        self._draft = None
+        self._pending = None
 
     def window(self) -> Window:
         """What the next call sees. Asking again changes nothing."""
-        draft = self._step()
-        shown = self.standing.entries_at(self.standing.moment, draft.entries)
-        shown += [one.entry for one in draft.inserts]
-        in_force = {id(edit) for edit in draft.edits.values()}
-        edits = [edit for edit in draft.decided if id(edit) in in_force]
+        pending = self._step()
+        shown = self.entry_log.entries_at(self.entry_log.moment, pending.entries)
+        shown += [one.entry for one in pending.inserts]
+        in_force = {id(edit) for edit in pending.edits.values()}
+        edits = [edit for edit in pending.decided if id(edit) in in_force]
         return Window(
-            draft.turn,
+            pending.turn,
             tuple(shown),
             tuple(edits),
-            tuple(draft.inserts),
-            tuple(draft.wants),
+            tuple(pending.inserts),
+            tuple(pending.wants),
             None if self._plan is None else self._plan.decision,
         )
 
-    def _step(self) -> Draft:
-        if self._draft is None:
-            self._draft = draft = Draft(self)
-            self._plan = plan = self._planning(draft)
+    def _step(self) -> PendingEdits:
+        if self._pending is None:
+            self._pending = pending = PendingEdits(self)
+            self._plan = plan = self._planning(pending)
             for policy in self.policies:
-                for proposal in policy.propose(draft):
+                for proposal in policy.propose(pending):
                     if plan is None:
-                        carry_out(draft, proposal)
+                        carry_out(pending, proposal)
                     else:
                         plan.take(proposal)
             if plan is not None:
                 plan.decide()
-        return self._draft
+        return self._pending
 
-    def _planning(self, draft: Draft) -> Planning | None:
+    def _planning(self, pending: PendingEdits) -> Planning | None:
         """The plan of one call, with the tokens of all that was sent, kept up to date."""
         if self.planner is None:
             return None
@@ -248,26 +248,28 @@ class Course(Transcript):
         if self._cooled:
             gap = float("inf")
         whole = self.came_tokens()
-        return self.planner.plan(draft, self.ledger, self._sizes, whole, gap, laid=self.laid)
+        return self.planner.plan(
+            pending, self.ledger, self._sizes, whole, gap, block_tokens=self.block_tokens
+        )
 
     def _call_made(self) -> None:
         """Make the step for good: the call that it was for has been answered."""
-        draft = self._step()
+        pending = self._step()
         if self._plan is not None:
             self.ledger = self._plan.ledger
             self._cooled = False
-        self.laid = NOTHING
-        for at, entry in draft.entries.items():
-            self.standing.change(at, entry, draft.edits[at])
-        for at, until in draft.pins.items():
+        self.block_tokens = NOTHING
+        for at, entry in pending.entries.items():
+            self.entry_log.change(at, entry, pending.edits[at])
+        for at, until in pending.pins.items():
             self.pins[at] = max(self.pins.get(at, 0), until)
-        self.looks.pop(draft.turn, None)  # they were taken
-        for policy, at, turn in draft.looks:
+        self.looks.pop(pending.turn, None)  # they were taken
+        for policy, at, turn in pending.looks:
             self.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
-        self.names.put(draft.said)
-        self.saved += draft.saved
+        self.names.put(pending.said)
+        self.saved += pending.saved
         spoke = self.first_user, self.last_user
-        for one in draft.inserts:
+        for one in pending.inserts:
             self.place(one.entry)
             self.first_user, self.last_user = spoke  # nobody said it
             if self.uses_names:

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class BlockTokens:
     """The blocks in the last request: positions of their messages, ascending, and their tokens.
 
     `sums` are those of the blocks in front of each place, and of all; `new` are those that the
@@ -27,7 +27,7 @@ class Laid:
     new: int = 0
 
     @classmethod
-    def of(cls, tokens: Mapping[int, int], sent: int) -> Laid:
+    def of(cls, tokens: Mapping[int, int], sent: int) -> BlockTokens:
         """Tokens by position, of a request that ended before position `sent`."""
         places = sorted(at for at in tokens if at < sent)
         sums = accumulate((tokens[at] for at in places), initial=0)
@@ -43,4 +43,4 @@ class Laid:
         return self.sums[bisect_left(self.places, at)]
 
 
-NOTHING = Laid()
+NOTHING = BlockTokens()

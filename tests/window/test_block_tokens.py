@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tests.window.test_planner import ANTHROPIC, Shorten, _chars, _said
 from windlass.messages import Message
-from windlass.window.course import Course, Window
+from windlass.window.block_tokens import NOTHING, BlockTokens
+from windlass.window.conversation import Conversation, Window
 from windlass.window.decision import Decision
 from windlass.window.entries import Item
-from windlass.window.laid import NOTHING, Laid
 from windlass.window.planner import Planner
 
 
 @given(st.dictionaries(st.integers(0, 20), st.integers(1, 500)), st.integers(1, 25))
 def test_sums_are_those_of_the_blocks_in_front(tokens: Mapping[int, int], sent: int) -> None:
-    laid = Laid.of(tokens, sent)
+    laid = BlockTokens.of(tokens, sent)
     stood = {at: count for at, count in tokens.items() if at < sent}
     assert laid.total == sum(stood.values())
     assert laid.new == stood.get(sent - 1, 0)
@@ -32,18 +32,18 @@ def planned(said: list[Message], policy: Shorten, block: int) -> Window:
 
     As the runner does it: a block goes with the first edit in front of it.
     """
-    course = Course((policy,), count=_chars, planner=Planner(ANTHROPIC, tells=True))
+    conversation = Conversation((policy,), count=_chars, planner=Planner(ANTHROPIC, tells=True))
     laid: dict[int, int] = {}
     for number, message in enumerate(said):
         if message.role == "assistant":
-            course.window()
-            changed = min(course.pending_entries, default=len(said))
+            conversation.window()
+            changed = min(conversation.pending_entries, default=len(said))
             laid = {at: tokens for at, tokens in laid.items() if at < changed}
             if block:
                 laid[number - 1] = block
-        course.append(Item(f"i{number}", message, message.role))
-        course.laid = Laid.of(laid, course.sent)
-    return course.window()
+        conversation.append(Item(f"i{number}", message, message.role))
+        conversation.block_tokens = BlockTokens.of(laid, conversation.sent)
+    return conversation.window()
 
 
 def decided(window: Window) -> Decision:
@@ -91,31 +91,33 @@ class TestBlocksInTheSums:
         assert pays_at(268, 0) is None
 
     def test_the_bills_hold_the_blocks(self) -> None:
-        course = Course((), count=_chars, planner=Planner(ANTHROPIC))
+        conversation = Conversation((), count=_chars, planner=Planner(ANTHROPIC))
         said = _said(1_000, 1_000, first=2_000)
         laid: dict[int, int] = {}
         for number, message in enumerate(said):
             if message.role == "assistant":
-                course.window()
+                conversation.window()
                 laid[number - 1] = 300
-            course.append(Item(f"i{number}", message, message.role))
-            course.laid = Laid.of(laid, course.sent)
-        course.window()
-        course.append(Item("end", said[1].with_parts(*said[1].parts), "assistant"))
+            conversation.append(Item(f"i{number}", message, message.role))
+            conversation.block_tokens = BlockTokens.of(laid, conversation.sent)
+        conversation.window()
+        conversation.append(Item("end", said[1].with_parts(*said[1].parts), "assistant"))
         # Three calls: what each brought is written, its block too but for the last, which the
         # planner learns of at the next call; all before is read.
         written = (2_000 + 300) + (1_100 + 300) + 1_100
         read = 2_300 + 3_700
-        assert course.ledger.bill == pytest.approx(1.25 * written + 0.1 * read)
-        assert course.ledger.everything == pytest.approx(course.ledger.bill)
-        assert course.laid == NOTHING  # to be told anew of each call
+        assert conversation.ledger.bill == pytest.approx(1.25 * written + 0.1 * read)
+        assert conversation.ledger.everything == pytest.approx(conversation.ledger.bill)
+        assert conversation.block_tokens == NOTHING  # to be told anew of each call
 
     def test_a_cold_cache_takes_them_all(self) -> None:
-        course = Course((Shorten({3: [(2, 1_000)]}),), count=_chars, planner=Planner(ANTHROPIC))
+        conversation = Conversation(
+            (Shorten({3: [(2, 1_000)]}),), count=_chars, planner=Planner(ANTHROPIC)
+        )
         for number, message in enumerate(_said(3_000, 50, first=500)):
-            course.append(Item(f"i{number}", message, message.role))
-        course.laid = Laid.of({0: 9_000}, course.sent)
-        course.cool()
+            conversation.append(Item(f"i{number}", message, message.role))
+        conversation.block_tokens = BlockTokens.of({0: 9_000}, conversation.sent)
+        conversation.cool()
         # 1,750 tokens would be left, of which no block is one: enough to be cached.
-        assert decided(course.window()).verdict == "cold"
-        assert len(course.window().messages[2].text) == 1_000
+        assert decided(conversation.window()).verdict == "cold"
+        assert len(conversation.window().messages[2].text) == 1_000

@@ -13,7 +13,7 @@ from tests.window.conversations import chats
 from windlass.loop.window import ChatWindow
 from windlass.messages import user
 from windlass.window.entries import Drop, Edit, Entry, Item, Replace, changed
-from windlass.window.standing import Moment, Standing
+from windlass.window.entry_log import EntryLog, Moment
 
 STEPS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30)
 """At each step an entry is added, then one of those there is shortened or dropped."""
@@ -21,7 +21,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30)
 
 @given(STEPS)
 def test_a_moment_is_told_later_as_it_was(steps: list[tuple[int, bool]]) -> None:
-    standing = Standing()
+    standing = EntryLog()
     then: list[tuple[Moment, list[Entry], dict[int, Edit], list[int]]] = []
     for number, (place, drops) in enumerate(steps):
         message = user(f"said {number}")
