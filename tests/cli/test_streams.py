@@ -48,7 +48,7 @@ def search(text: str) -> str:
 MAIN = """
 from windlass.cli import main
 from windlass.messages import Message, ToolCall
-from windlass.providers import at_hand
+from windlass.providers import at_hand, local
 from windlass.providers.scripted import Scripted
 
 def script(request):
@@ -56,7 +56,7 @@ def script(request):
         return "all is said"
     return Message("assistant", tool_calls=(ToolCall("1", "search", '{"text": "it"}'),))
 
-at_hand._local = lambda: Scripted(script)
+local.LocalProvider = lambda: Scripted(script)
 main()
 """
 
@@ -135,7 +135,7 @@ def test_mistakes_are_told_on_the_terminal(folder: Path) -> None:
 
 
 def test_so_are_mistakes_of_ours(folder: Path) -> None:
-    broken = MAIN.replace("at_hand._local =", "at_hand.Providers.resolve = 3 #")
+    broken = MAIN.replace("local.LocalProvider =", "at_hand.Providers.resolve = 3 #")
     done = subprocess.run(
         [sys.executable, "-c", broken, "run", "c.json"],
         cwd=folder,

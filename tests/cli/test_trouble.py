@@ -300,7 +300,7 @@ class TestFailures:
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
-import windlass.providers.at_hand
+import windlass.providers.local
 from windlass.cli import main
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
@@ -315,7 +315,7 @@ async def script(request):
         '{"key": "k", "value": 1}')])
 
 WHERE = sys.argv.pop(1)
-windlass.providers.at_hand._local = lambda: Scripted(script)
+windlass.providers.local.LocalProvider = lambda: Scripted(script)
 main()
 """
 
