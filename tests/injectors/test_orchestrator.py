@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import ContextError
-from windlass.injectors import BlockItem, Injector, Rendered, Situation, Tier
+from windlass.injectors import Injector, Item, Rendered, Situation, Tier
 from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
 from windlass.injectors.orchestrate import Placed, blocks_of, in_order, shrunk
 from windlass.modules import Modules
@@ -34,9 +34,7 @@ class Saying(Injector):
     """Says what it is given."""
 
     def __init__(self, *items: str, head: str = "") -> None:
-        self.said = Rendered(
-            head, tuple(BlockItem(item, f"item {at}") for at, item in enumerate(items))
-        )
+        self.said = Rendered(head, tuple(Item(item, f"item {at}") for at, item in enumerate(items)))
 
     def render(self, seen: Situation) -> Rendered:
         return self.said

@@ -4,6 +4,7 @@ One file a family. The room knows texts, files and memory banks; it knows no rec
 and no request: `engine/injecting/begin.py` places what is rendered here.
 """
 
-from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
+from windlass.injectors.base import BlockItem as Item
+from windlass.injectors.base import Injector, Rendered, Situation, Tier
 
-__all__ = ["BlockItem", "Injector", "Rendered", "Situation", "Tier"]
+__all__ = ["Injector", "Item", "Rendered", "Situation", "Tier"]
