@@ -36,7 +36,7 @@ def sent(
 ) -> Message:
     """The result of the call as it is first sent."""
     call = ToolCall("c1", name, json.dumps(arguments or {}))
-    conversation = Conversation([*before, policy], back=lambda _: PATH)
+    conversation = Conversation([*before, policy], recall_hint=lambda _: PATH)
     for at, message in enumerate((user(said), assistant(calls=[call]), tool(call, text))):
         conversation.append(Item(str(at), message, "x"))
     window = conversation.window()
@@ -243,5 +243,5 @@ class TestCut:
     @given(strategies.texts(), st.integers(1, 300), st.integers(0, 3_000))
     def test_it_fits(self, text: str, times: int, most: int) -> None:
         text = (text + " ") * times
-        told = cut(text, most, head=0.6, errors=200, back=PATH)
+        told = cut(text, most, head=0.6, errors=200, recall_hint=PATH)
         assert len(told) <= max(most, 80) or told == text

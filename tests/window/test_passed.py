@@ -75,7 +75,9 @@ def shown(
     """A result as it is first sent; by default under the default profile."""
     arguments = {"path": "log.txt"} if name == "read_file" else {}
     call = ToolCall("c1", name, json.dumps(arguments))
-    conversation = Conversation([policy] if policy else steps(Options()), back=lambda _: "ref 7")
+    conversation = Conversation(
+        [policy] if policy else steps(Options()), recall_hint=lambda _: "ref 7"
+    )
     for at, message in enumerate((user(task), assistant(calls=[call]), tool(call, text))):
         conversation.append(Item(str(at), message, "x"))
     return conversation.window().messages[-1]

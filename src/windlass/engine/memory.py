@@ -13,7 +13,7 @@ from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory
 from windlass.memory.matching import match_texts
 from windlass.memory.times import expiry_of, told
-from windlass.tools.base import MemoryDoor
+from windlass.tools.base import MemoryCallbacks
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -22,14 +22,14 @@ _LISTED: Final = 20
 """Keys that are named where a search finds nothing."""
 
 
-def door(run: Run, phase: Phase) -> MemoryDoor | None:
+def memory_callbacks(run: Run, phase: Phase) -> MemoryCallbacks | None:
     """The memory that the tools of a phase have; None: it names no bank."""
     declared = memory_of(run.cascade, phase)
     if declared is None:
         return None
     banks = Banks(run.record.keeper, run.record.clock, run.record.new_id)
     opened = _Opened(banks, declared, f"session {run.record.session_id}, phase {phase.name}")
-    return MemoryDoor(opened.remember, opened.search)
+    return MemoryCallbacks(opened.remember, opened.search)
 
 
 @dataclass(frozen=True, slots=True)

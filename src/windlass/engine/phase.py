@@ -19,11 +19,11 @@ from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.events import Noted, PhaseEnded, Validated
-from windlass.engine.injecting.artifacts import describe_door, look_door
-from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_door
+from windlass.engine.injecting.artifacts import describe_callback, look_callback
+from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.manifest import choose_tools
-from windlass.engine.memory import door
+from windlass.engine.memory import memory_callbacks
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
@@ -227,10 +227,10 @@ async def open_phase(
     phase_run.progress.context = replace(
         context,
         callout=partial(call_out, run, phase_run),
-        memory=door(run, phase),
-        skill=skill_door(run, injection),
-        look=look_door(run),
-        describe=describe_door(run, phase.name),
+        memory=memory_callbacks(run, phase),
+        skill=skill_callback(run, injection),
+        look=look_callback(run),
+        describe=describe_callback(run, phase.name),
         search_session=partial(search_session, run, phase_run),
     )
     if rule.switched_off:

@@ -63,7 +63,7 @@ def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversa
     can_read = READ in phase_run.progress.tools
     prices = _prices(run, phase_run)
 
-    def back(message: Message) -> str:
+    def recall_hint(message: Message) -> str:
         if message.role == "tool" and can_read:
             return str(run.results / f"{file_name(message)}.json")
         return reference(message)
@@ -85,7 +85,7 @@ def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversa
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
             for name, tool in phase_run.progress.tools.items()
         },
-        back=back,
+        recall_hint=recall_hint,
         planner=planner_of(policy, prices, tells=True),
     )
     phase_run.progress.planner = conversation.planner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.errors import ToolError
-from windlass.tools.base import MemoryDoor, ToolContext
+from windlass.tools.base import MemoryCallbacks, ToolContext
 
 
 async def remember(
@@ -18,7 +18,7 @@ async def remember(
         key: A name for it; remembering the same name again makes a new version.
         expires: When it is no longer true: an age such as 30d, or a date such as 2027-01-31.
     """
-    return _door(context).remember(text, bank, key, expires)
+    return _callbacks(context).remember(text, bank, key, expires)
 
 
 async def search_memory(context: ToolContext, query: str, bank: str = "") -> str:
@@ -29,10 +29,10 @@ async def search_memory(context: ToolContext, query: str, bank: str = "") -> str
         query: What to look for, in a few words.
         bank: The memory bank; left out: all that may be read.
     """
-    return _door(context).search(query, bank)
+    return _callbacks(context).search(query, bank)
 
 
-def _door(context: ToolContext) -> MemoryDoor:
+def _callbacks(context: ToolContext) -> MemoryCallbacks:
     if context.memory is None:
         raise ToolError("this phase has no memory banks: name some in the cascade's 'memory'")
     return context.memory

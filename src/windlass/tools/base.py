@@ -35,7 +35,7 @@ class WebSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryDoor:
+class MemoryCallbacks:
     """The banks that a phase may use, as its tools see them.
 
     `remember(text, bank, key, expires)` keeps a text, `search(query, bank)` finds some; both
@@ -83,7 +83,7 @@ class ToolContext:
     http_allow: tuple[str, ...] = ()
     http_limit: tuple[str, ...] = ()
     callout: Callable[[str, str], str] | None = None
-    memory: MemoryDoor | None = None
+    memory: MemoryCallbacks | None = None
     skill: Callable[[str], str] | None = None
     look: Callable[[str], ToolOutput] | None = None
     describe: Callable[[str, str], str] | None = None

@@ -179,9 +179,9 @@ class PendingEdits:
         """The position of the first user message, the task; -1: there is none."""
         return self._conversation.first_user
 
-    def back(self, at: int) -> str:
+    def recall_hint(self, at: int) -> str:
         """How the original is got back, for a placeholder: its reference, or a path."""
-        return self._conversation.back(self.item(at).message)
+        return self._conversation.recall_hint(self.item(at).message)
 
     def derived(self, kind: type[Derived]) -> Derived:
         """What a policy works out of the messages that calls have seen, kept for speed alone.

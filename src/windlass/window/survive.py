@@ -185,7 +185,7 @@ def pair_line(pending: PendingEdits, at: int, call: ToolCall, result: int | None
     if result is None:
         return f"{line} -> no result"
     message = pending.item(result).message
-    return f"{line} -> {outcome(message)}; {pending.back(result)}"
+    return f"{line} -> {outcome(message)}; {pending.recall_hint(result)}"
 
 
 def exchange_lines(pending: PendingEdits, at: int) -> list[str]:

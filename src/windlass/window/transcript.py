@@ -26,13 +26,13 @@ class Transcript:
     Args:
         count: Tokens of a message; default the neutral count.
         facts: What is declared of tools, by name.
-        back: How the original of a message is got back, in words for a placeholder.
+        recall_hint: How the original of a message is got back, in words for a placeholder.
         uses_names: Whether any policy asks `PendingEdits.left`.
     """
 
     count: Callable[[Message], int] = size
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
-    back: Callable[[Message], str] = reference
+    recall_hint: Callable[[Message], str] = reference
     uses_names: bool = True
 
     def __post_init__(self) -> None:

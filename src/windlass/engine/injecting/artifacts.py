@@ -53,7 +53,7 @@ def reference_of(picture: Picture) -> str:
     return f"{PICTURE}{(picture.sha256 or picture.url)[:_DIGITS]}"
 
 
-def look_door(run: Run) -> Callable[[str], ToolOutput]:
+def look_callback(run: Run) -> Callable[[str], ToolOutput]:
     """What the tool `look_again` asks: a picture comes as a picture, a file as its text."""
 
     def look(ref: str) -> ToolOutput:
@@ -71,7 +71,7 @@ def look_door(run: Run) -> Callable[[str], ToolOutput]:
     return look
 
 
-def describe_door(run: Run, phase: str) -> Callable[[str, str], str]:
+def describe_callback(run: Run, phase: str) -> Callable[[str, str], str]:
     """What the tool `describe_picture` asks: the words are kept, and recorded."""
 
     def describe(ref: str, text: str) -> str:

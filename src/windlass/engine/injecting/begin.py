@@ -271,7 +271,7 @@ def share(
     return shrunk(held.placed, room - sent)
 
 
-def skill_door(run: Run, held: PhaseInjected | None) -> Callable[[str], str] | None:
+def skill_callback(run: Run, held: PhaseInjected | None) -> Callable[[str], str] | None:
     """What `use_skill` asks; None: the phase has no skills."""
     found = [one.injector for one in held.placed] if held else []
     skills = next((one for one in found if isinstance(one, Skills)), None)

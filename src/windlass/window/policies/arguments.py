@@ -48,7 +48,7 @@ class Arguments(SharedOptions):
             entry = pending.entry(at)
             if entry is None:
                 return None
-            between = f"[... {{}} characters; {pending.back(at)} ...]"
+            between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
             calls = tuple(
                 replace(call, arguments=self._cut(call.arguments, between))
                 for call in entry.message.tool_calls

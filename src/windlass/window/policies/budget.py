@@ -122,7 +122,7 @@ def _line(at: int) -> Callable[[PendingEdits], Message | None]:
 
     def write(pending: PendingEdits) -> Message | None:
         message = pending.item(at).message
-        line = f"[{outcome(message)}; {len(message.text)} characters; {pending.back(at)}]"
+        line = f"[{outcome(message)}; {len(message.text)} characters; {pending.recall_hint(at)}]"
         return message.with_parts(Text(line))
 
     return write

@@ -128,7 +128,7 @@ class Compress(CompressOptions):
         call = pending.call(at)
         if kind_of(call, part.text, pending.facts(call.name) if call else None) not in _OUTPUT:
             return part
-        text = without_passed(part.text, least, _asked(pending, at), f"; {pending.back(at)}")
+        text = without_passed(part.text, least, _asked(pending, at), f"; {pending.recall_hint(at)}")
         return part if text == part.text else Text(text)
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
@@ -137,11 +137,11 @@ class Compress(CompressOptions):
         most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
         if self.by_kind:
             return Text(self._form(pending, at, part.text, most))
-        back = pending.back(at)
-        return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, back=back))
+        recall_hint = pending.recall_hint(at)
+        return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint))
 
     def _form(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
-        call, back = pending.call(at), pending.back(at)
+        call, recall_hint = pending.call(at), pending.recall_hint(at)
         entry, whole = pending.entry(at), pending.item(at).message.text
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
@@ -151,15 +151,15 @@ class Compress(CompressOptions):
         if kind == "table":
             original = text  # its rows are lines only now
         room = min(self._room(kind), most)
-        inner = max(_LEAST_CHARS, room - min(len(back), _BACK_CHARS) - len("\nFull data: "))
+        inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
         reads = touched(call, facts).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
-            return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, back=back)
+            return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint)
         if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
             ref = reference(pending.item(at).message)
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
-        return f"{form}\nFull data: {back}"
+        return f"{form}\nFull data: {recall_hint}"
 
     def _room(self, kind: Kind) -> int:
         match kind:

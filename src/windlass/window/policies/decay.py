@@ -161,5 +161,5 @@ def _ends(pending: PendingEdits, at: int, chars: int) -> Message | None:
     entry = pending.entry(at)
     if entry is None:
         return None
-    cut = f"[... {{}} characters; {pending.back(at)} ...]"
+    cut = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
     return with_text(entry.message, lambda text: head_tail(text, chars, cut))

@@ -27,7 +27,7 @@ from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 
-HEAD: Final = "[{chars} chars: {back}]"
+HEAD: Final = "[{chars} chars: {recall_hint}]"
 """The line before a digest: the size of the result, and how to get it back.
 
 Which tool it was the call says, which is in view wherever its result is. To say it again costs
@@ -181,7 +181,7 @@ class Digest(DigestOptions):
             order=PATHS_FIRST if kind == "listing" else ORDER,
             task=_task(pending),
         )
-        head = HEAD.format(chars=len(text), back=pending.back(at))
+        head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
         return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
 
 
@@ -227,13 +227,13 @@ def _words_of_all(texts: tuple[str, ...]) -> frozenset[str]:
 def _named(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
     """In how many turns the model will not have named its file for `within` turns; 0: it is so."""
     files = _files_of(call)
-    for back in range(within):
-        for newer in pending.born(back):
+    for recall_hint in range(within):
+        for newer in pending.born(recall_hint):
             if newer == pending.caller(at):
                 return 0
             message = pending.item(newer).message
             if message.role == "assistant" and _says(message, files):
-                return within - back
+                return within - recall_hint
     return 0
 
 

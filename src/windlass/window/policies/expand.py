@@ -55,7 +55,7 @@ class Expand:
             named = [name for name in looked if name in text]
             if named:
                 why = f"shown again because it names {', '.join(named)}"
-                shown = f"[{pending.back(at)}, {why}]\n{text}"
+                shown = f"[{pending.recall_hint(at)}, {why}]\n{text}"
                 message = Message("user", (Text(shown),))
                 if pending.size(message) <= self.most_tokens:
                     place = len(pending) + len(pending.inserts)

@@ -72,7 +72,9 @@ def folded(
             return None
         own = entry.message.text
         if text_chars is not None:
-            own = head_tail(own, text_chars, f"[... {{}} characters; {pending.back(at)} ...]")
+            own = head_tail(
+                own, text_chars, f"[... {{}} characters; {pending.recall_hint(at)} ...]"
+            )
         lines = exchange_lines(pending, at)
         text = "\n".join([*([own] if own else []), *lines])
         lost = lost_names(pending, exchange(pending, at), text, names_chars * len(lines))

@@ -116,7 +116,7 @@ class Images(ImagesOptions):
         described = _description(pending, at)
         pieces = [f"[Image at turn {said_at(pending, at)}: {picture.describe()}"]
         pieces += [described] if described else []
-        pieces.append(f"saved: {path}]" if path else f"{pending.back(at)}]")
+        pieces.append(f"saved: {path}]" if path else f"{pending.recall_hint(at)}]")
         return ", ".join(pieces)
 
 

@@ -162,10 +162,10 @@ class Loops(LoopsOptions):
                 (at for at in reversed(answers) if pending.item(at).message.text), answers[-1]
             )
             text = pending.item(at).message.text or "(no output)"
-            between = f"[... {{}} characters; {pending.back(at)} ...]"
+            between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
             output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
             # How its own originals are got back is no finding of the attempt.
-            kept = "\n".join([output, *map(pending.back, span)])
+            kept = "\n".join([output, *map(pending.recall_hint, span)])
             lost = lost_names(pending, span, kept, self.attempt_chars)
             if lost:
                 output += f"\n{ALSO}{' '.join(lost.split())}"
@@ -339,7 +339,7 @@ def _counted(
             f"{call_text(call)} -> {outcome(pending.item(result).message)}"
             for call, result in zip(message.tool_calls, pending.results(first), strict=False)
         )
-        refs = pending.back(pending.results(places[-1])[-1])
+        refs = pending.recall_hint(pending.results(places[-1])[-1])
         line = f"[{turns}] {len(places)} times the same: {outcomes}; {refs}"
         return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 

@@ -13,7 +13,7 @@ from windlass.window.kinds import look_of
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
 
-MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {back}]"
+MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {recall_hint}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""
 _HASH_CHARS: Final = 8
 _FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "expand"})
@@ -50,7 +50,7 @@ class Masking(MaskingOptions):
             sort=_sort_of(message),
             chars=len(message.text),
             hash=message.content_hash[:_HASH_CHARS],
-            back=pending.back(at),
+            recall_hint=pending.recall_hint(at),
         )
         errors = error_lines(message.text, self.error_chars) if self.preserve_errors else ""
         pictures = [part for part in message.parts if not isinstance(part, Text)]

@@ -65,5 +65,5 @@ def _cut(pending: PendingEdits, at: int, chars: int) -> Message | None:
         return None
     text = entry.message.text
     kept = to_sentence_end(text, chars)
-    rest = f"[{len(text) - len(kept)} more characters; {pending.back(at)}]"
+    rest = f"[{len(text) - len(kept)} more characters; {pending.recall_hint(at)}]"
     return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{rest}")

@@ -19,7 +19,7 @@ from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
-TOLD: Final = "[{chars} characters, written anew below; {back}]"
+TOLD: Final = "[{chars} characters, written anew below; {recall_hint}]"
 """Stands for a text that was written, within the arguments of its call."""
 
 
@@ -55,19 +55,19 @@ class Rewrites:
         entry = pending.entry(at)
         if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
             return None
-        back = pending.back(at)
+        recall_hint = pending.recall_hint(at)
         calls = tuple(
-            replace(one, arguments=self._shortened(one, back)) if one.id == call.id else one
+            replace(one, arguments=self._shortened(one, recall_hint)) if one.id == call.id else one
             for one in entry.message.tool_calls
         )
         if calls == entry.message.tool_calls:
             return None
         return replace(entry.message, tool_calls=calls)
 
-    def _shortened(self, call: ToolCall, back: str) -> str:
+    def _shortened(self, call: ToolCall, recall_hint: str) -> str:
         """The arguments of a call with a line for each long text in them."""
         values = arguments_of(call)
-        line = partial(self._line, back=back)
+        line = partial(self._line, recall_hint=recall_hint)
         shortened = {
             name: with_body(value, line)
             if is_command(name) and isinstance(value, str)
@@ -76,8 +76,12 @@ class Rewrites:
         }
         return call.arguments if shortened == values else json.dumps(shortened, ensure_ascii=False)
 
-    def _line(self, text: str, back: str) -> str:
-        return TOLD.format(chars=len(text), back=back) if len(text) >= self.min_chars else text
+    def _line(self, text: str, recall_hint: str) -> str:
+        return (
+            TOLD.format(chars=len(text), recall_hint=recall_hint)
+            if len(text) >= self.min_chars
+            else text
+        )
 
 
 class _WriteIndex:

@@ -66,24 +66,24 @@ class Supersede:
         ]
 
     def _again(self, pending: PendingEdits, at: int, later: int, lines: Lines) -> Message | None:
-        message = self._standing(pending, at)
+        message = self._current(pending, at)
         if message is None or not _is_whole(pending, later):
             return None
         if not _shows(pending.item(later).message.text, message.text):
             return None
-        line = (
-            f"[{_span(lines)} {lines.path}, read again below; as it was then: {pending.back(at)}]"
-        )
+        original = pending.recall_hint(at)
+        line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {original}]"
         return message.with_parts(Text(line))
 
     def _replaced(self, pending: PendingEdits, at: int, lines: Lines) -> Message | None:
-        message = self._standing(pending, at)
+        message = self._current(pending, at)
         if message is None:
             return None
-        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {pending.back(at)}]"
+        original = pending.recall_hint(at)
+        line = f"[{_span(lines)} {lines.path}, replaced since; as it was: {original}]"
         return message.with_parts(Text(line))
 
-    def _standing(self, pending: PendingEdits, at: int) -> Message | None:
+    def _current(self, pending: PendingEdits, at: int) -> Message | None:
         """The earlier read, where it is still shown and worth a line."""
         entry = pending.entry(at)
         if entry is None or not _is_whole(pending, at) or entry.message.chars < self.min_chars:
