@@ -151,23 +151,32 @@ def hashes(task: tuple[Recording, Vector]) -> tuple[str, dict[str, str]]:
     return f"{recording.source}/{recording.id}/{vector.name}", found
 
 
-def made(tasks: Iterable[tuple[Recording, Vector]], processes: int) -> dict[str, dict[str, str]]:
+def hash_all(
+    tasks: Iterable[tuple[Recording, Vector]], processes: int
+) -> dict[str, dict[str, str]]:
     """The hashes of all tasks, by their names."""
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         return dict(sorted(pool.imap_unordered(hashes, tasks)))
 
 
 def compared(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> int:
-    """Print how many hashes of each kind are the same, and what differs; how many do."""
+    """Print how many hashes of each kind are the same, and what differs; how many do.
+
+    A recording without written hashes is counted apart: there is nothing to compare it with.
+    """
+    unwritten = new.keys() - old.keys()
     differing = 0
     print(f"{'':<10}{'same':>8}{'other':>8}")
     for kind in KINDS:
-        names = [name for name in new if kind in new[name]]
-        other = [name for name in names if old.get(name, {}).get(kind) != new[name][kind]]
+        written = [name for name in new if name not in unwritten]
+        names = [name for name in written if kind in new[name] or kind in old[name]]
+        other = [name for name in names if old[name].get(kind) != new[name].get(kind)]
         print(f"{kind:<10}{len(names) - len(other):>8}{len(other):>8}")
         for name in other[:10]:
             print(f"    {name}")
         differing += len(other)
+    if unwritten:
+        print(f"{len(unwritten)} have no written hashes (they are of each fourth recording)")
     return differing
 
 
@@ -181,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     recordings = load(data_folder(), options.source, every=options.every)
     tasks = ((recording, vector) for recording in recordings for vector in VECTORS)
-    found = made(tasks, options.processes)
+    found = hash_all(tasks, options.processes)
     if options.write:
         WRITTEN.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         print(f"wrote the hashes of {len(found)} recordings and prices to {WRITTEN.name}")
