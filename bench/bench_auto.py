@@ -88,7 +88,7 @@ class Replayed(Ran):
             spec = ToolSpec(name, "A tool of the recording.", {"type": "object"})
             registry.register(Tool(spec, _replaying(name, left)))
         made = Providers({"scripted": provider}, settings)
-        keeper = open_store(settings)
+        store = open_store(settings)
         try:
             with override(settings.prices):
                 run = prepare(
@@ -96,14 +96,14 @@ class Replayed(Ran):
                     {"task": session.task},
                     registry=registry,
                     settings=settings,
-                    keeper=keeper,
+                    store=store,
                     resolve=made.resolve,
                     on_event=lambda _: None,
                 )
                 result = await run_cascade(run)
         finally:
             await made.close()
-            keeper.close()
+            store.close()
         if result.error is not None:
             raise RuntimeError(str(result.error))
 

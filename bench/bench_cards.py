@@ -29,7 +29,7 @@ from windlass.engine.card_indexer.maker import CardMaker
 from windlass.engine.card_indexer.queue import CardWorker, Queue
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.cards import CardMarks
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, tool
 from windlass.selection.kept import CardOptions
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
@@ -56,8 +56,8 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
     took: dict[str, list[float]] = {"append": [], "append, processor": [], "late": []}
     held: list[float] = []
     asyncio.get_running_loop().set_task_factory(_timed(held))
-    with SqliteKeeper(folder) as keeper:
-        keeper.append(Batch("s", start=SessionStart("bench", "x", {}, {}, time.time())))
+    with SqliteStore(folder) as store:
+        store.append(Batch("s", start=SessionStart("bench", "x", {}, {}, time.time())))
         maker = CardMaker(
             CardOptions(),
             summariser=None,
@@ -67,7 +67,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
         )
         marks = CardMarks({}, {})
         queue = Queue("s", count=size_up, marks=lambda: marks, record=lambda _: None)
-        worker = CardWorker(keeper, maker, _row)
+        worker = CardWorker(store, maker, _row)
 
         async def beside() -> None:
             while True:
@@ -86,7 +86,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
             result = tool("c", text(chance, size), name="look")
             for said in (assistant(text(chance, 2_000)), result):
                 began, used = time.perf_counter(), time.thread_time()
-                keeper.append(Batch("s", rows=[row(said, len(took["append"]))]))
+                store.append(Batch("s", rows=[row(said, len(took["append"]))]))
                 took["append"].append(1_000 * (time.perf_counter() - began))
                 took["append, processor"].append(1_000 * (time.thread_time() - used))
                 queue.arrived.set()
@@ -94,7 +94,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             took["loop held, processor"] = held
-            print(f"    {len(keeper.cards('s')):,} of {2 * turns:,} cards made meanwhile")
+            print(f"    {len(store.cards('s')):,} of {2 * turns:,} cards made meanwhile")
     return took
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.packing import LogRow
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, canonical_json, to_dict, tool
 
 _WORDS = [f"{word}{number}" for word in ("order", "run", "file", "line") for number in range(250)]
@@ -136,8 +136,8 @@ def _seconds(do: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _session(keeper: SqliteKeeper, name: str) -> None:
-    keeper.append(Batch(name, start=SessionStart("bench", "none", {}, {}, 1_763_000_000.0)))
+def _session(store: SqliteStore, name: str) -> None:
+    store.append(Batch(name, start=SessionStart("bench", "none", {}, {}, 1_763_000_000.0)))
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class Result:
 
 def appends(case: Case, rounds: int, folder: Path) -> Result:
     messages = Messages()
-    keeper = SqliteKeeper(folder / "store")
-    _session(keeper, "s")
+    store = SqliteStore(folder / "store")
+    _session(store, "s")
     plain = Plain(folder)
     ours: list[float] = []
     theirs: list[float] = []
@@ -166,10 +166,10 @@ def appends(case: Case, rounds: int, folder: Path) -> Result:
             fresh = [_again(row) for row in batch]
             theirs.append(_seconds(lambda rows=batch: plain.append(rows)))  # type: ignore[misc]
             ours.append(
-                _seconds(lambda rows=fresh: keeper.append(Batch("s", rows=rows)))  # type: ignore[misc]
+                _seconds(lambda rows=fresh: store.append(Batch("s", rows=rows)))  # type: ignore[misc]
             )
         gc.collect()
-    keeper.close()
+    store.close()
     plain.db.close()
     our, their = statistics.median(ours), statistics.median(theirs)
     return Result(
@@ -186,27 +186,27 @@ def _again(row: Row) -> Row:
 
 def reads(folder: Path, rounds: int) -> list[tuple[str, float, str]]:
     messages = Messages()
-    with SqliteKeeper(folder / "store") as keeper:
-        _session(keeper, "s")
+    with SqliteStore(folder / "store") as store:
+        _session(store, "s")
         rows = [messages.row((200, 2000)) for _ in range(1000)]
         for at in range(0, 1000, 100):
-            keeper.append(Batch("s", rows=rows[at : at + 100]))
+            store.append(Batch("s", rows=rows[at : at + 100]))
         keys = [row.message.key for row in rows if row.message is not None]
         lookups = [
-            _seconds(lambda key=key: keeper.message(key))  # type: ignore[misc]
+            _seconds(lambda key=key: store.message(key))  # type: ignore[misc]
             for _ in range(rounds)
             for key in messages.random.sample(keys, 200)
         ]
-        session = [_seconds(lambda: list(keeper.rows("s"))) for _ in range(5 * rounds)]
+        session = [_seconds(lambda: list(store.rows("s"))) for _ in range(5 * rounds)]
     opening = []
     for _ in range(10 * rounds):
         start = time.perf_counter()
-        opened = SqliteKeeper.open_existing(folder / "store")
+        opened = SqliteStore.open_existing(folder / "store")
         opened.start("s")
         opening.append(time.perf_counter() - start)
         opened.close()
     fresh = [
-        _seconds(lambda at=at: SqliteKeeper(folder / f"fresh{at}").close())  # type: ignore[misc]
+        _seconds(lambda at=at: SqliteStore(folder / f"fresh{at}").close())  # type: ignore[misc]
         for at in range(3 * rounds)
     ]
     return [

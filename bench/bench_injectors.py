@@ -24,7 +24,7 @@ from typing import Any
 import windlass
 from windlass.errors import ToolError
 from windlass.history.base import BANK, CallRecord
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 MODEL = "local/smollm2"
 BLOCK = 16
@@ -140,8 +140,8 @@ def prepare(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     ids = iter(range(1_000))
-    with SqliteKeeper(folder / "store") as keeper:
-        banks = Banks(keeper, time.time, lambda: f"{BANK}{next(ids)}")
+    with SqliteStore(folder / "store") as store:
+        banks = Banks(store, time.time, lambda: f"{BANK}{next(ids)}")
         for key, text in MEMORIES.items():
             banks.remember("likes", text, key=key)
 
@@ -158,15 +158,15 @@ async def recorded(folder: Path, attempts: int, volatile: str) -> Sequence[CallR
     )
     if result.error is not None:
         raise result.error
-    with SqliteKeeper.open_existing(folder / "store") as keeper:
-        return keeper.calls(result.session_id)
+    with SqliteStore.open_existing(folder / "store") as store:
+        return store.calls(result.session_id)
 
 
 def usage_of(folder: Path, session_calls: Sequence[CallRecord]) -> dict[str, tuple[int, int]]:
     """Tokens in and cached of each call, by its trace."""
     traces = {one.trace_id for one in session_calls}
-    with SqliteKeeper.open_existing(folder / "store") as keeper:
-        rows = keeper.query("SELECT trace_id, tokens_in, tokens_cached FROM unified_logs")
+    with SqliteStore.open_existing(folder / "store") as store:
+        rows = store.query("SELECT trace_id, tokens_in, tokens_cached FROM unified_logs")
     return {
         str(row["trace_id"]): (int(row["tokens_in"]), int(row["tokens_cached"]))
         for row in rows

@@ -37,7 +37,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.history.verify import verify_store
 from windlass.messages import Picture, tool, user
 
@@ -119,10 +119,10 @@ def make_batch(session: str, number: int) -> Batch:
 
 def child(folder: Path, session: str) -> None:
     """Append until killed; one line for each batch whose append has returned."""
-    keeper = SqliteKeeper(folder)
+    store = SqliteStore(folder)
     number = 0
     while True:
-        keeper.append(make_batch(session, number))
+        store.append(make_batch(session, number))
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
         number += 1
@@ -149,10 +149,10 @@ def _run_and_kill(folder: Path, session: str, dice: random.Random) -> int:
 
 
 def _check(folder: Path, session: str, acknowledged: int, report: Report) -> None:
-    with SqliteKeeper(folder) as keeper:
-        stored = list(keeper.rows(session))
-        state = keeper.state(session)
-        calls = keeper.calls(session)
+    with SqliteStore(folder) as store:
+        stored = list(store.rows(session))
+        state = store.state(session)
+        calls = store.calls(session)
         at = number = 0
         while at < len(stored):
             batch = make_batch(session, number)
@@ -164,7 +164,7 @@ def _check(folder: Path, session: str, acknowledged: int, report: Report) -> Non
                 report.changed += 1
             for row in batch.rows[: len(there)]:
                 for sha, data in row.pictures.items():
-                    report.changed += keeper.picture(sha) != data
+                    report.changed += store.picture(sha) != data
             at += len(batch.rows)
             number += 1
         if [change.value for change in state] != list(range(number)) or len(calls) != number:

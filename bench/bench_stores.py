@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from windlass.history.base import Batch, Keeper, NodeType, Row, SessionStart
+from windlass.history.base import Batch, NodeType, Row, SessionStart, Store
 from windlass.history.places import PASSWORD, open_place
 from windlass.messages import tool
 from windlass.settings import read_store
@@ -56,8 +56,8 @@ def row(number: int) -> Row:
     )
 
 
-def opened(address: str, *, existing: bool = False) -> Keeper:
-    """The keeper of a folder or an address."""
+def opened(address: str, *, existing: bool = False) -> Store:
+    """The store of a folder or an address."""
     return open_place(read_store(address, Path.cwd()), os.environ, existing=existing)
 
 
@@ -87,44 +87,44 @@ def _median(times: int, do: Callable[[int], object]) -> float:
     return statistics.median(taken) * 1e3
 
 
-def measure(line: Line, keeper: Keeper, rows: int) -> None:
+def measure(line: Line, store: Store, rows: int) -> None:
     """Appends to a fresh store, then questions to it."""
-    keeper.append(Batch("s", start=SessionStart("bench", "none", {}, {}, 1_763_000_000.0)))
+    store.append(Batch("s", start=SessionStart("bench", "none", {}, {}, 1_763_000_000.0)))
     numbers = iter(range(10**9))
     given = {number: row(number) for number in range(rows + 60)}
 
     def append(size: int) -> None:
-        keeper.append(Batch("s", rows=[given[next(numbers)] for _ in range(size)]))
+        store.append(Batch("s", rows=[given[next(numbers)] for _ in range(size)]))
 
     line.append_1 = _median(60, lambda _: append(1))
     line.append_100 = _median(rows // 100, lambda _: append(100))
     messages = [one.message for one in given.values() if one.message is not None][:rows]
     dice = random.Random(1)
-    line.by_key = _median(100, lambda _: keeper.message(dice.choice(messages).key))
+    line.by_key = _median(100, lambda _: store.message(dice.choice(messages).key))
     by_hash = "SELECT content_json FROM unified_logs WHERE session_id = ? AND content_hash = ?"
     line.by_hash = _median(
-        40, lambda _: keeper.query(by_hash, ["s", dice.choice(messages).content_hash])
+        40, lambda _: store.query(by_hash, ["s", dice.choice(messages).content_hash])
     )
     search = "SELECT trace_id FROM unified_logs WHERE content_json LIKE ? LIMIT 10"
     line.search = _median(
-        10, lambda at: keeper.query(search, [f"%{_WORDS[at]} {_WORDS[-at - 1]} {_WORDS[at]}%"])
+        10, lambda at: store.query(search, [f"%{_WORDS[at]} {_WORDS[-at - 1]} {_WORDS[at]}%"])
     )
     sums = (
         "SELECT cascade_id, phase_name, sum(tokens_in) AS n, avg(tokens_saved) AS saved "
         "FROM unified_logs GROUP BY cascade_id, phase_name"
     )
-    line.sums = _median(10, lambda _: keeper.query(sums))
-    line.session = _median(3, lambda _: list(keeper.rows("s")))
+    line.sums = _median(10, lambda _: store.query(sums))
+    line.session = _median(3, lambda _: list(store.rows("s")))
 
 
 def child(address: str) -> None:
     """Append until killed; a line for each batch whose append has returned."""
-    keeper = opened(address)
+    store = opened(address)
     name = f"kill-{os.getpid()}"
-    keeper.append(Batch(name, start=SessionStart("bench", "none", {}, {}, time.time())))
+    store.append(Batch(name, start=SessionStart("bench", "none", {}, {}, time.time())))
     sys.stdout.write(f"{name}\n")
     for number in range(10**9):
-        keeper.append(Batch(name, rows=[row(number * 3 + at) for at in range(3)]))
+        store.append(Batch(name, rows=[row(number * 3 + at) for at in range(3)]))
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
 
@@ -132,13 +132,13 @@ def child(address: str) -> None:
 def check(address: str, name: str) -> None:
     """Open the store again; print the milliseconds, the rows, and how much damage there is."""
     start = time.perf_counter()
-    keeper = opened(address, existing=True)
-    keeper.start(name)
+    store = opened(address, existing=True)
+    store.start(name)
     taken = (time.perf_counter() - start) * 1e3
-    rows = [stored.row.trace_id for stored in keeper.rows(name)]
+    rows = [stored.row.trace_id for stored in store.rows(name)]
     whole = rows == [f"trace-{number}" for number in range(len(rows))] and len(rows) % 3 == 0
-    damage = sum(finding.severity == "damage" for finding in keeper.verify())
-    keeper.close()
+    damage = sum(finding.severity == "damage" for finding in store.verify())
+    store.close()
     print(json.dumps([taken, len(rows), damage + (not whole)]))
 
 
@@ -212,13 +212,13 @@ def all_of(folder: Path, rows: int, kills: int) -> Iterator[Line]:
     for name, address in names.items():
         line = Line(name)
         if address:
-            with opened(address) as keeper:
-                measure(line, keeper, rows)
+            with opened(address) as store:
+                measure(line, store, rows)
             kill(line, address, kills)
         else:
             with server(folder) as served:
-                with opened(served) as keeper:
-                    measure(line, keeper, rows)
+                with opened(served) as store:
+                    measure(line, store, rows)
                 kill(line, served, kills)
         yield line
 

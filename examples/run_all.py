@@ -74,11 +74,11 @@ def run(name: str, given: dict[str, str], store: str) -> list[str]:
     if result.error is not None:
         print(f"{name}: {result.error}", file=sys.stderr)
     settings = Settings.read({"store": store}, os.environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
+    history = open_store(settings, existing=True)
     try:
-        costs = session_cost(keeper, result.session_id, settings.price_as)
+        costs = session_cost(history, result.session_id, settings.price_as)
     finally:
-        keeper.close()
+        history.close()
     total = costs.total
     counts = [len(costs.phases), total.calls, total.tokens_in, total.snowball]
     return [name, result.status, *(f"{count:,}" for count in counts), f"{seconds:.0f}"]

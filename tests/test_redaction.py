@@ -101,8 +101,8 @@ class TestRuns:
         assert KEY not in str(ran.result.error)
         assert KEY not in repr(ran.events)
         assert KEY.encode() not in _everything(house.store)
-        (session,) = ran.keeper.sessions()
-        recorded = ran.keeper.start(session.session_id).cascade["mcp_servers"]["demo"]
+        (session,) = ran.store.sessions()
+        recorded = ran.store.start(session.session_id).cascade["mcp_servers"]["demo"]
         assert "***" in json.dumps(recorded)
 
     async def test_of_a_server_at_an_address(self, house: House) -> None:

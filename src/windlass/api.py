@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
     from windlass.engine.state import Run
-    from windlass.history.base import Keeper
+    from windlass.history.base import Store
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
@@ -100,7 +100,7 @@ async def run(
             input or {},
             registry=registry,
             settings=settings,
-            keeper=closing.enter_context(shared_store(settings)),
+            store=closing.enter_context(shared_store(settings)),
             resolve=at_hand.resolve,
             on_event=on_event,
             session_id=session_id,
@@ -182,8 +182,8 @@ async def evaluate(
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
-            keeper = closing.enter_context(open_store(settings, existing=True, writing=True))
-            start, finished = what_was_begun(keeper, resume)
+            history = closing.enter_context(open_store(settings, existing=True, writing=True))
+            start, finished = what_was_begun(history, resume)
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
             source = read_task(raw, file, name=Path(file).stem)
@@ -203,13 +203,13 @@ async def evaluate(
             shared = SharedObjects(tuple(tools), dict(providers or {}), auto)
             spread = closing.enter_context(Cluster(flags, shared, work))
         if resume is None:
-            keeper = closing.enter_context(shared_store(settings))
+            history = closing.enter_context(shared_store(settings))
         run = prepare(
             program.cascade,
             input or {},
             registry=registry,
             settings=settings,
-            keeper=keeper,
+            store=history,
             resolve=at_hand.resolve,
             on_event=on_event,
             session_id=resume or session_id,
@@ -258,7 +258,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
             order.input,
             registry=registry,
             settings=settings,
-            keeper=closing.enter_context(open_store(settings, existing=True)),
+            store=closing.enter_context(open_store(settings, existing=True)),
             resolve=at_hand.resolve,
             session_id=order.session,
             resumed=True,
@@ -306,12 +306,12 @@ def query_unified(
     >>> query_unified("node_type = 'follow_up' AND tokens_in > ?", [50_000])  # doctest: +SKIP
     """
     settings = Settings.read({"store": store}, os.environ, Path.cwd())
-    keeper = open_store(settings, existing=True)
+    history = open_store(settings, existing=True)
     try:
         sql = f"SELECT * FROM unified_logs WHERE ({where}\n)"  # noqa: S608  (read-only, one statement)
-        return Rows(keeper.query(sql, params))
+        return Rows(history.query(sql, params))
     finally:
-        keeper.close()
+        history.close()
 
 
 class Rows(list[dict[str, Any]]):
@@ -391,7 +391,7 @@ _MODULES = (
 )
 
 
-def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Keeper:
+def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Store:
     """The store that the settings name; `existing`: raise UsageError where there is none.
 
     One that cannot be written is opened for reading, unless `writing` is meant (StoreError).
@@ -402,7 +402,7 @@ def open_store(settings: Settings, *, existing: bool = False, writing: bool = Fa
     return open_place(settings.store, os.environ, existing=existing, writing=writing)
 
 
-def shared_store(settings: Settings) -> AbstractContextManager[Keeper]:
+def shared_store(settings: Settings) -> AbstractContextManager[Store]:
     """The store that the settings name, made where it is missing; one for all runs at a time."""
     from windlass.history.places import shared_place
 
@@ -460,7 +460,7 @@ def prepare(
     *,
     registry: Registry,
     settings: Settings,
-    keeper: Keeper,
+    store: Store,
     resolve: Callable[[str], tuple[Provider, ModelInfo]],
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
@@ -478,7 +478,7 @@ def prepare(
 
     if session_id is not None and session_id.startswith(BANK):
         raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
-    if session_id is not None and not resumed and _is_known(keeper, session_id):
+    if session_id is not None and not resumed and _is_known(store, session_id):
         raise UsageError(
             f"session {session_id!r} is in the store already; give the new one another name,"
             f" or look at it: windlass show {session_id}"
@@ -492,7 +492,7 @@ def prepare(
     if is_too_deep(input):
         raise UsageError(f"the input: {TOO_DEEP}")
     session = session_id or new_session_id()
-    record = Recorder(keeper, session, time.time, lambda: secrets.token_hex(8))
+    record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
@@ -505,9 +505,9 @@ def prepare(
         registry=registry,
         emit=on_event or (lambda _: None),
         settings=settings,
-        closed=keeper.folder,
-        results=_near(keeper.folder / "storage" / "tool_results", root),
-        progress=RunProgress(readable=(keeper.folder / "images" / path_part(session),)),
+        closed=store.folder,
+        results=_near(store.folder / "storage" / "tool_results", root),
+        progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
     )
 
 
@@ -517,9 +517,9 @@ def _near(folder: Path, root: Path) -> Path:
     return folder.relative_to(root) if folder.is_relative_to(root) else folder
 
 
-def _is_known(keeper: Keeper, session_id: str) -> bool:
+def _is_known(store: Store, session_id: str) -> bool:
     try:
-        keeper.start(session_id)
+        store.start(session_id)
     except UsageError:
         return False
     return True

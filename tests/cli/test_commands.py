@@ -12,7 +12,7 @@ from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
 from windlass.cascade.schema import json_schema
 from windlass.cli.report import print_costs
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings
 
@@ -369,9 +369,9 @@ class TestStores:
         assert "from 1" in windlass("schema", "clickhouse", "--ttl-days", "0").complaint
 
     def test_a_history_moves_to_another_folder(self, windlass: CommandLine, tmp_path: Path) -> None:
-        with SqliteKeeper(tmp_path / "a") as keeper:
+        with SqliteStore(tmp_path / "a") as store:
             for batch in a_session():
-                keeper.append(batch)
+                store.append(batch)
         said = windlass("migrate", str(tmp_path / "a"), str(tmp_path / "b"))
         assert "1 sessions, 6 rows (6 of them new there)" in said.out
         assert windlass("verify", "--store", str(tmp_path / "b")).code == 0

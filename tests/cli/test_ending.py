@@ -20,8 +20,8 @@ from tests.operators.making import atomic
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import Answer, Server, serving, streamed
 from tests.tools.mcp_running import COMMAND, PROGRAM, ROOT, is_alive
-from windlass.history.base import Keeper
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.base import Store
+from windlass.history.sqlite import SqliteStore
 from windlass.trust import trust
 from windlass.wire.openai import check_sequence
 
@@ -115,8 +115,8 @@ class Running:
         out, err = await asyncio.wait_for(self.process.communicate(), 60)
         return out.decode(), err.decode()
 
-    def keeper(self) -> SqliteKeeper:
-        return SqliteKeeper.open_existing(self.folder / ".windlass")
+    def open_store(self) -> SqliteStore:
+        return SqliteStore.open_existing(self.folder / ".windlass")
 
 
 @dataclass
@@ -164,13 +164,13 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield made
 
 
-def status(keeper: Keeper, session: str = "s1") -> list[str]:
-    return [str(outcome.status) for outcome in keeper.outcomes(session)]
+def status(store: Store, session: str = "s1") -> list[str]:
+    return [str(outcome.status) for outcome in store.outcomes(session)]
 
 
-def is_sound(keeper: SqliteKeeper) -> bool:
-    check_sequence([one.row.message for one in keeper.rows("s1") if one.row.message])
-    return not [found for found in keeper.verify() if found.severity == "damage"]
+def is_sound(store: SqliteStore) -> bool:
+    check_sequence([one.row.message for one in store.rows("s1") if one.row.message])
+    return not [found for found in store.verify() if found.severity == "damage"]
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -188,9 +188,9 @@ async def test_a_signal_ends_a_run_in_order(site: Site, door: str, how: str) -> 
     assert err.endswith("what was recorded: windlass show s1\n")
     assert ("windlass evaluate --resume s1" in err) == (door == "evaluate")
     assert not is_alive(server)
-    with running.keeper() as keeper:
-        assert status(keeper)[-1] == "interrupted"
-        assert is_sound(keeper)
+    with running.open_store() as store:
+        assert status(store)[-1] == "interrupted"
+        assert is_sound(store)
 
 
 @pytest.mark.parametrize("tool", ["start_child", "swallow", "block"])
@@ -208,9 +208,9 @@ async def test_a_tool_that_does_not_end_leaves_nothing_behind(site: Site, tool: 
     assert err.endswith("what was recorded: windlass show s1\n")
     assert not is_alive(server)
     assert child == 0 or not is_alive(child)
-    with running.keeper() as keeper:
-        assert status(keeper) == ["interrupted"]
-        assert is_sound(keeper)
+    with running.open_store() as store:
+        assert status(store) == ["interrupted"]
+        assert is_sound(store)
 
 
 @pytest.mark.parametrize("tool", ["swallow", "block", "start_thread"])
@@ -241,9 +241,9 @@ async def test_a_second_signal_waits_for_nothing_and_loses_nothing(site: Site) -
     assert "Traceback" not in out + err
     assert err.endswith("what was recorded: windlass show s1\n")
     assert not is_alive(server)
-    with running.keeper() as keeper:
-        assert status(keeper) == ["interrupted"]
-        assert is_sound(keeper)
+    with running.open_store() as store:
+        assert status(store) == ["interrupted"]
+        assert is_sound(store)
 
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
@@ -262,9 +262,9 @@ async def test_a_pipe_that_nobody_reads_ends_a_run_in_order(site: Site, closed: 
     if closed == "stdout":
         assert err.endswith(b"what was recorded: windlass show s1\n")
     assert not is_alive(server)
-    with running.keeper() as keeper:
-        assert status(keeper) == ["interrupted"]
-        assert is_sound(keeper)
+    with running.open_store() as store:
+        assert status(store) == ["interrupted"]
+        assert is_sound(store)
 
 
 async def test_a_run_whose_output_only_nobody_reads_has_completed(site: Site) -> None:
@@ -279,8 +279,8 @@ async def test_a_run_whose_output_only_nobody_reads_has_completed(site: Site) ->
     os.close(reading)
     _, err = await asyncio.wait_for(running.process.communicate(), 60)
     assert (running.process.returncode, b"Broken" in err) == (0, False), err
-    with running.keeper() as keeper:
-        assert status(keeper)[-1] == "completed"
+    with running.open_store() as store:
+        assert status(store)[-1] == "completed"
 
 
 async def test_signals_that_are_ignored_on_purpose_end_nothing(site: Site) -> None:
@@ -309,9 +309,9 @@ async def test_closed_streams_are_no_files_of_the_store(site: Site) -> None:
     running = await site.start("run", "plain.json", "--session", "s1", preexec_fn=close)
     await asyncio.wait_for(running.process.communicate(), 60)
     assert running.process.returncode == 0
-    with running.keeper() as keeper:
-        assert status(keeper)[-1] == "completed"
-        assert is_sound(keeper)
+    with running.open_store() as store:
+        assert status(store)[-1] == "completed"
+        assert is_sound(store)
 
 
 async def test_one_line_of_a_list_is_enough(site: Site) -> None:

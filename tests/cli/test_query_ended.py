@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.history.builders import a_session
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 COUNTS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000000)"
@@ -54,9 +54,9 @@ query.select = select
 @pytest.mark.parametrize("door", [COMMAND, LIBRARY], ids=["command", "library"])
 @pytest.mark.parametrize("sql", [COUNTS, JOINS, LIKE], ids=["counts", "joins", "like"])
 def test_ends_it_at_once(tmp_path: Path, door: str, sql: str) -> None:
-    with SqliteKeeper(tmp_path / ".windlass") as keeper:
+    with SqliteStore(tmp_path / ".windlass") as store:
         for batch in a_session():
-            keeper.append(batch)
+            store.append(batch)
     running = subprocess.Popen(
         [sys.executable, "-c", door.format(started=STARTED), sql],
         cwd=tmp_path,

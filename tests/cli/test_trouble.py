@@ -18,7 +18,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from windlass.errors import ProviderError, StoreError
 from windlass.history.base import NodeType
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.providers.local import LocalProvider
 from windlass.wire.openai import check_sequence
 
@@ -245,14 +245,14 @@ class TestFailures:
     def test_the_store_in_the_middle(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        append = SqliteKeeper.append
+        append = SqliteStore.append
 
-        def fails(keeper: SqliteKeeper, batch: Any) -> Any:
+        def fails(store: SqliteStore, batch: Any) -> Any:
             if any(row.node_type == NodeType.AGENT for row in batch.rows):
                 raise StoreError("no space is left for the store")
-            return append(keeper, batch)
+            return append(store, batch)
 
-        monkeypatch.setattr(SqliteKeeper, "append", fails)
+        monkeypatch.setattr(SqliteStore, "append", fails)
         windlass.write("c.json", GOOD)
         said = windlass("run", "c.json", "--session", "s1")
         assert said.code == 1
@@ -260,7 +260,7 @@ class TestFailures:
         assert "windlass show s1" in said.err
 
     def test_a_locked_store(self, ran: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-        defaults = SqliteKeeper.__init__.__kwdefaults__
+        defaults = SqliteStore.__init__.__kwdefaults__
         assert defaults is not None
         monkeypatch.setitem(defaults, "busy_s", 0.05)
         holding = sqlite3.connect(".windlass/windlass.sqlite")
@@ -362,9 +362,9 @@ class TestInterruption:
         told = [text for text in err.splitlines() if text.startswith("windlass: ")]
         assert told == ["windlass: interrupted"]
         assert err.endswith("what was recorded: windlass show s1\n")
-        with SqliteKeeper.open_existing(tmp_path / ".windlass") as keeper:
-            rows = list(keeper.rows("s1"))
+        with SqliteStore.open_existing(tmp_path / ".windlass") as store:
+            rows = list(store.rows("s1"))
             assert [str(stored.row.node_type) for stored in rows] == kinds
             check_sequence([stored.row.message for stored in rows if stored.row.message])
-            assert [o.status for o in keeper.outcomes("s1")] == ["interrupted"]
-            assert not [f for f in keeper.verify() if f.severity == "damage"]
+            assert [o.status for o in store.outcomes("s1")] == ["interrupted"]
+            assert not [f for f in store.verify() if f.severity == "damage"]

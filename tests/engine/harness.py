@@ -18,7 +18,7 @@ from windlass.cascade.model import Cascade
 from windlass.engine.events import Event, PhaseStarted
 from windlass.engine.result import Result
 from windlass.history.base import CallRecord, NodeType, StoredRow
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
 from windlass.report.show import CallView, view_session
@@ -82,7 +82,7 @@ class Ran:
 
     result: Result
     model: Scripted
-    keeper: SqliteKeeper
+    store: SqliteStore
     events: list[Event] = field(default_factory=list)
 
     @property
@@ -100,7 +100,7 @@ class Ran:
     def chat(self, phase: str, number: int = 1) -> list[dict[str, Any]]:
         """The messages of a request as OpenAI chat dicts, pictures as data URLs."""
         sent = self.request(phase, number).messages
-        return [to_openai(message, self.keeper.picture) for message in sent]
+        return [to_openai(message, self.store.picture) for message in sent]
 
     def seen(self, phase: str, number: int = 1) -> list[tuple[str, str]]:
         """The messages of a request as (role, text)."""
@@ -108,7 +108,7 @@ class Ran:
 
     def rows(self, *nodes: NodeType, phase: str | None = None) -> list[StoredRow]:
         """The record's rows of these kinds."""
-        found = self.keeper.rows(self.session, phase=phase)
+        found = self.store.rows(self.session, phase=phase)
         return [stored for stored in found if not nodes or stored.row.node_type in nodes]
 
     def decisions(self, kind: str) -> list[Mapping[str, Any]]:
@@ -117,17 +117,17 @@ class Ran:
         return [stored.row.metadata for stored in rows if stored.row.metadata.get("kind") == kind]
 
     def calls(self) -> list[CallRecord]:
-        return list(self.keeper.calls(self.session))
+        return list(self.store.calls(self.session))
 
     def views(self, phase: str) -> list[CallView]:
         """What `windlass show` knows of the phase's calls."""
         return [
-            view for view in view_session(self.keeper, self.session).calls if view.phase == phase
+            view for view in view_session(self.store, self.session).calls if view.phase == phase
         ]
 
     def has_no_damage(self) -> bool:
         """Whether `verify` proves the store."""
-        return not [found for found in self.keeper.verify() if found.severity == "damage"]
+        return not [found for found in self.store.verify() if found.severity == "damage"]
 
 
 class House:
@@ -136,12 +136,12 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store = folder / "store"
-        self.opened: list[SqliteKeeper] = []
+        self.opened: list[SqliteStore] = []
         self.tools: Sequence[Callable[..., Any] | str] = ()
 
-    def keeper(self) -> SqliteKeeper:
+    def open_store(self) -> SqliteStore:
         """The store as another process would open it."""
-        self.opened.append(SqliteKeeper.open_existing(self.store, busy_s=5.0))
+        self.opened.append(SqliteStore.open_existing(self.store, busy_s=5.0))
         return self.opened[-1]
 
     async def run(
@@ -181,8 +181,8 @@ class House:
             on_event=watch,
             **options,
         )
-        return Ran(result, scripted, self.keeper(), events)
+        return Ran(result, scripted, self.open_store(), events)
 
     def close(self) -> None:
-        for keeper in self.opened:
-            keeper.close()
+        for store in self.opened:
+            store.close()

@@ -14,7 +14,7 @@ from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import set_prices
 from windlass.engine.events import Event
 from windlass.history.base import Batch, Outcome, SessionStart
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Reply, Request, Usage
@@ -66,12 +66,12 @@ async def run(
         providers={"scripted": scripted},
         on_event=events.append,
     )
-    return Ran(result, scripted, house.keeper(), events)
+    return Ran(result, scripted, house.open_store(), events)
 
 
 def windows(ran: Ran) -> Mapping[str, Any]:
     """What a session's outcome tells of its windows."""
-    (outcome,) = [one for one in ran.keeper.outcomes(ran.session) if one.phase is None]
+    (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
     return outcome.details.get("windows", {})  # type: ignore[no-any-return]
 
 
@@ -81,12 +81,12 @@ def net(ran: Ran) -> float:
 
 def lose(house: House, count: int) -> None:
     """Put sessions into the store whose windows lost money."""
-    keeper = SqliteKeeper(house.store)
+    store = SqliteStore(house.store)
     told = {"windows": {"calls": 5, "saved": -9.0, "spent": 0.0, "net": -9.0}}
     for number in range(count):
-        keeper.append(Batch(f"lost_{number}", start=SessionStart("test", "m", {}, {}, 1.0)))
-        keeper.append(Batch(f"lost_{number}", outcomes=[Outcome("completed", 2.0, details=told)]))
-    keeper.close()
+        store.append(Batch(f"lost_{number}", start=SessionStart("test", "m", {}, {}, 1.0)))
+        store.append(Batch(f"lost_{number}", outcomes=[Outcome("completed", 2.0, details=told)]))
+    store.close()
 
 
 WORKING = {

@@ -79,7 +79,7 @@ class Runs:
             on_event=events.append,
         )
         assert result.error is None
-        return Ran(result, model, self.house.keeper(), events)
+        return Ran(result, model, self.house.open_store(), events)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ class TestReports:
         assert "planned as cold: call 4 read 0 tokens from the cache where about" in text
         assert "the cache holds again" in back
         assert text in notes(ran)
-        explained = explain_call(ran.keeper, ran.session, 5)
+        explained = explain_call(ran.store, ran.session, 5)
         assert text in explained.notes
         assert any(note.startswith("assumed: planned as cold") for note in explained.notes)
         assert assumed(ran.calls()[4])[0].startswith("planned as cold: call 4")
@@ -312,12 +312,12 @@ class TestBreaker:
 
     async def test_a_session_leaves_what_its_windows_saved(self, runs: Runs) -> None:
         ran = await runs(name="openai/gpt-5")
-        (outcome,) = [one for one in ran.keeper.outcomes(ran.session) if one.phase is None]
+        (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
         told = outcome.details["windows"]
         assert told["net"] == told["saved"] - told["spent"]
         assert told["spent"] == 0
         assert told["calls"] == len(BUILDS) + 1
-        costs = session_cost(ran.keeper, ran.session, "anthropic/claude-sonnet-4-5")
+        costs = session_cost(ran.store, ran.session, "anthropic/claude-sonnet-4-5")
         assert costs.windows == told
         billed, snowball = costs.total.dollars, costs.total.snowball_dollars
         assert billed is not None
@@ -325,19 +325,19 @@ class TestBreaker:
         assert told["saved"] == pytest.approx(snowball - billed, rel=0.03)  # steps of the cache
         assert told["needed"] is False
         without = await runs(made=cascade(lookup()))
-        (outcome,) = [one for one in without.keeper.outcomes(without.session) if one.phase is None]
+        (outcome,) = [one for one in without.store.outcomes(without.session) if one.phase is None]
         assert "windows" not in outcome.details
 
     @staticmethod
     def lose(house: House, count: int, net: float = -0.01) -> None:
         """Put sessions into the store whose windows lost money."""
-        keeper = house.keeper()
+        store = house.open_store()
         for number in range(count):
             name = f"lost_{number}_{len(house.opened)}"
-            keeper.append(Batch(name, start=SessionStart("test", "m", {}, {}, 1.0)))
+            store.append(Batch(name, start=SessionStart("test", "m", {}, {}, 1.0)))
             (outcome,) = ended(net)
             assert outcome is not None
-            keeper.append(Batch(name, outcomes=[outcome]))
+            store.append(Batch(name, outcomes=[outcome]))
 
     async def test_windows_that_lost_money_are_not_made(self, runs: Runs) -> None:
         await runs()
@@ -352,9 +352,9 @@ class TestBreaker:
         assert says[1] == Noted("", told["text"])  # the first line after the session's name
         (off,) = ran.decisions("switched_off")
         assert "because the breaker (breaker_sessions) switches it off" in off["text"]
-        notes_of_call = explain_call(ran.keeper, ran.session, 3).notes
+        notes_of_call = explain_call(ran.store, ran.session, 3).notes
         assert told["text"] in notes_of_call
-        (outcome,) = [one for one in ran.keeper.outcomes(ran.session) if one.phase is None]
+        (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
         assert "windows" not in outcome.details
         assert ran.has_no_damage()
 
@@ -401,7 +401,7 @@ class TestBreaker:
         texts = [one.row for one in ran.rows(NodeType.DECISION)]
         texts = [row for row in texts if row.metadata.get("kind") == "summary"]
         assert texts
-        (outcome,) = [one for one in ran.keeper.outcomes(ran.session) if one.phase is None]
+        (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
         spent = sum(row.cost or 0.0 for row in texts)
         assert outcome.details["windows"]["spent"] == pytest.approx(spent)
         assert spent > 0

@@ -25,7 +25,7 @@ def marks(ref: str, name: str, text: str = "") -> Message:
 
 
 def marked(ran: Ran) -> tuple[Callout, ...]:
-    return called_out(ran.keeper.rows(ran.session))
+    return called_out(ran.store.rows(ran.session))
 
 
 async def looked(house: House, *replies: Message | str, **keys: Any) -> Ran:
@@ -175,11 +175,11 @@ class TestLaterPhases:
 
     async def test_a_mark_from_outside_counts_from_the_next_phase_on(self, house: House) -> None:
         def mark() -> None:
-            keeper = house.keeper()
-            (session,) = (one.session_id for one in keeper.sessions())
-            found = find_message(list(keeper.rows(session)), "build_log")
+            store = house.open_store()
+            (session,) = (one.session_id for one in store.sessions())
+            found = find_message(list(store.rows(session)), "build_log")
             told = mark_of(str(found.id), "outside", "user")
-            keeper.append(
+            store.append(
                 Batch(session, rows=[Row(NodeType.DECISION, "outside", 1.0, metadata=told)])
             )
 
@@ -198,14 +198,14 @@ class TestWhatPeopleSee:
     @pytest.mark.req("AC-18")
     async def test_show_and_explain_name_it(self, house: House) -> None:
         ran = await looked(house, asks("17"), marks("last", "the failure"), "done")
-        view = view_session(ran.keeper, ran.session)
+        view = view_session(ran.store, ran.session)
         assert [one.name for one in view.callouts] == ["the failure"]
         assert not [note for note in view.notes if "called out" in note.text]
         (seen,) = [one for one in view.calls[2].seen if one.callout]
         assert seen.message.text == log("17")
-        (told,) = [one for one in explain_call(ran.keeper, ran.session, 3).decisions if one.callout]
+        (told,) = [one for one in explain_call(ran.store, ran.session, 3).decisions if one.callout]
         assert (told.callout, told.action) == ("the failure", "shown")
-        before = explain_call(ran.keeper, ran.session, 2).decisions
+        before = explain_call(ran.store, ran.session, 2).decisions
         assert not [one for one in before if one.callout], "it was marked after that call"
 
     @pytest.mark.req("AC-17")

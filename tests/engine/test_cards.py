@@ -18,7 +18,7 @@ from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.cards import FAILED, cards_of, item_of
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
 from windlass.selection.embeddings import Vectors
@@ -52,7 +52,7 @@ def with_summaries(
 
 def by_text(ran: Ran) -> dict[str, Card]:
     """Each card by the beginning of what its message says."""
-    found = cards_of(ran.keeper, ran.session)
+    found = cards_of(ran.store, ran.session)
     rows = {stored.id: stored for stored in ran.rows() if stored.id in found}
     return {(str(one.row.message and one.row.message.text))[:9]: found[id_]
             for id_, one in rows.items() if id_}  # fmt: skip
@@ -83,7 +83,7 @@ class TestWhichGetOne:
     @pytest.mark.req("AC-95", "AC-96", "AC-16")
     async def test_each_message_that_says_something_gets_one(self, house: House) -> None:
         ran = await house.run(two_phases(auto_context={}), replies())
-        cards = ran.keeper.cards(ran.session)
+        cards = ran.store.cards(ran.session)
         assert [(card.role, card.phase, card.turn) for card in cards] == [
             ("assistant", "a", 1),
             ("tool", "a", 1),
@@ -93,7 +93,7 @@ class TestWhichGetOne:
         assert {card.generator_model for card in cards} == {"rule"}
         assert all(card.generated_at > 1_700_000_000 for card in cards)
         # "Do a." has fewer than 20 characters and names nothing; "Be brief." is no message of it.
-        assert ran.keeper.without_cards(ran.session)[0].row.message is not None
+        assert ran.store.without_cards(ran.session)[0].row.message is not None
         assert ran.has_no_damage()
 
     @pytest.mark.req("AC-95")
@@ -109,7 +109,7 @@ class TestWhichGetOne:
         ran = await house.run(two_phases(auto_context={}), script)
         tools = [one.row.message for one in ran.rows(NodeType.TOOL_RESULT)]
         assert [one and one.name for one in tools][:2] == ["look", "recall"]
-        carded = cards_of(ran.keeper, ran.session)
+        carded = cards_of(ran.store, ran.session)
         named = {
             one.row.message.name: one.id in carded
             for one in ran.rows(NodeType.TOOL_RESULT, phase="a")
@@ -136,14 +136,14 @@ class TestWhichGetOne:
         self, house: House, keys: dict[str, Any], made: bool
     ) -> None:
         ran = await house.run(two_phases(**keys), replies())
-        assert bool(ran.keeper.cards(ran.session)) is made
+        assert bool(ran.store.cards(ran.session)) is made
 
     async def test_whoever_says_how_gets_them(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("WINDLASS_CARDS_EMBEDDER", "none")
         ran = await house.run(two_phases(), replies())
-        assert [card.embedding for card in ran.keeper.cards(ran.session)] == [()] * 4
+        assert [card.embedding for card in ran.store.cards(ran.session)] == [()] * 4
 
     @pytest.mark.req("AC-99", "AC-100")
     async def test_the_flag_switches_them_off_for_everybody(
@@ -152,7 +152,7 @@ class TestWhichGetOne:
         monkeypatch.setenv("WINDLASS_AUTO_CONTEXT_CARDS_ENABLED", "false")
         monkeypatch.setenv("WINDLASS_CARDS_SUMMARISER", "scripted/sum")
         ran = await house.run(two_phases(auto_context={}), replies())
-        assert list(ran.keeper.cards(ran.session)) == []
+        assert list(ran.store.cards(ran.session)) == []
         (told,) = ran.decisions("switched_off")
         assert told["setting"] == "auto_context_cards_enabled"
         assert "WINDLASS_AUTO_CONTEXT_CARDS_ENABLED" in told["text"]
@@ -164,7 +164,7 @@ class TestWhichGetOne:
         given = two_phases(auto_context={})
         given["phases"][0]["callouts"] = {"the failure": "14:05"}
         ran = await house.run(given, replies())
-        marked = [card for card in ran.keeper.cards(ran.session) if card.is_callout]
+        marked = [card for card in ran.store.cards(ran.session) if card.is_callout]
         assert [(card.callout, card.turn) for card in marked] == [("the failure", 2)]
 
     async def test_a_message_marked_after_its_card_was_made(self, house: House) -> None:
@@ -179,7 +179,7 @@ class TestWhichGetOne:
 
         given = cascade(phase("a", tackle=["look", "callout"]), auto_context={})
         ran = await house.run(given, wait_then_mark)
-        marked = [card for card in ran.keeper.cards(ran.session) if card.is_callout]
+        marked = [card for card in ran.store.cards(ran.session) if card.is_callout]
         assert [(card.callout, card.role) for card in marked] == [("kept", "tool")]
 
 
@@ -200,7 +200,7 @@ class TestSummaries:
         assert "Begin." in question
         assert "The end is P-999." in question
         assert 2_000 <= len(question) < 2_300
-        cards = ran.keeper.cards(ran.session)
+        cards = ran.store.cards(ran.session)
         assert [card.generator_model for card in cards] == ["rule", "rule", "scripted/sum", "rule"]
         assert cards[2].summary == "The pump failed. It was P-101."
         assert cards[3].summary == "Short answer about P-101."
@@ -218,7 +218,7 @@ class TestSummaries:
         ran = await house.run(
             two_phases(auto_context={}), with_summaries(lambda _: "It goes on. " * 400)
         )
-        summary = ran.keeper.cards(ran.session)[2].summary
+        summary = ran.store.cards(ran.session)[2].summary
         assert len(summary) <= 300
         assert summary.endswith("goes on.")
 
@@ -236,7 +236,7 @@ class TestSummaries:
 
         ran = await house.run(two_phases(auto_context={}), with_summaries(say))
         assert ran.result.status == "completed"
-        card = ran.keeper.cards(ran.session)[2]
+        card = ran.store.cards(ran.session)[2]
         assert card.generator_model == "rule"
         assert card.summary.startswith("The pump in hall 7")
         (told,) = ran.decisions(FAILED)
@@ -245,7 +245,7 @@ class TestSummaries:
         assert "1 card with a summary by rule" in told["text"]
         why = {"boom": "on holiday", "odd": "RuntimeError: a bug"}.get(answer, "answered nothing")
         assert why in told["text"]
-        assert list(failed_of(ran.rows(), cards_of(ran.keeper, ran.session))) == [card.id]
+        assert list(failed_of(ran.rows(), cards_of(ran.store, ran.session))) == [card.id]
 
     async def test_a_model_that_failed_is_left_alone_for_a_while(
         self, house: House, summarised: None
@@ -270,10 +270,10 @@ class TestSummaries:
         assert {one.model for one in ran.model.requests} == {"function"}
         monkeypatch.setenv("WINDLASS_HELPER_MODEL", "scripted/sum")
         ran = await house.run(two_phases(auto_context={}), with_summaries(lambda _: "Helped."))
-        assert ran.keeper.cards(ran.session)[2].generator_model == "scripted/sum"
+        assert ran.store.cards(ran.session)[2].generator_model == "scripted/sum"
         monkeypatch.setenv("WINDLASS_CARDS_SUMMARISER", "none")
         ran = await house.run(two_phases(auto_context={}), replies())
-        assert ran.keeper.cards(ran.session)[2].generator_model == "rule"
+        assert ran.store.cards(ran.session)[2].generator_model == "rule"
 
     @pytest.mark.req("AC-59")
     def test_a_cascades_helper_goes_before_the_users(self) -> None:
@@ -294,7 +294,7 @@ class TestSummaries:
         script = with_summaries(lambda _: "The pump failed.", said)
         ran = await house.run(two_phases(auto_context={}), script)
         assert len([one for one in ran.model.requests if one.model == "sum"]) == 1
-        one, other = [card for card in ran.keeper.cards(ran.session) if card.tokens > 50]
+        one, other = [card for card in ran.store.cards(ran.session) if card.tokens > 50]
         assert (one.summary, list(one.embedding)) == (other.summary, list(other.embedding))
         assert (one.phase, other.phase) == ("a", "b")
         assert one.id != other.id
@@ -329,7 +329,7 @@ class TestVectors:
     async def test_selection_takes_the_vectors_that_are_kept(self, house: House) -> None:
         ran = await house.run(two_phases(auto_context={}), replies())
         index = Index()
-        kept = cards_of(ran.keeper, ran.session)
+        kept = cards_of(ran.store, ran.session)
         items = [item for one in ran.rows() if (item := item_of(one)) and item.id in kept]
         for item in items:
             index.append(item, kept[item.id].tokens, kept[item.id])
@@ -349,7 +349,7 @@ class TestVectors:
     ) -> None:
         monkeypatch.setattr("windlass.selection.wordllama.installed", lambda: False)
         ran = await house.run(two_phases(auto_context={}), replies())
-        cards = ran.keeper.cards(ran.session)
+        cards = ran.store.cards(ran.session)
         assert [(len(card.embedding), card.embedding_model) for card in cards] == [(0, "")] * 4
         monkeypatch.setenv("WINDLASS_CARDS_EMBEDDER", "wordllama")
         with pytest.raises(UsageError, match=r"cards.embedder is 'wordllama'.*pip install"):
@@ -362,7 +362,7 @@ class TestVectors:
         monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd(answer))
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
-        assert len(ran.keeper.cards(ran.session)) == 4
+        assert len(ran.store.cards(ran.session)) == 4
         told = ran.decisions(FAILED)
         assert sum(len(one["failed"]) for one in told) == 4
         assert told[0]["lacks"] == "vector"
@@ -373,13 +373,13 @@ class TestVectors:
     ) -> None:
         monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
         ran = await house.run(two_phases(auto_context={}), replies())
-        first, second, *_ = ran.keeper.cards(ran.session)
+        first, second, *_ = ran.store.cards(ran.session)
         other = Odd([[0.0, 1.0]])
         other.name = "odd-2"
         from dataclasses import replace
 
-        ran.keeper.put_cards(ran.session, [replace(second, embedding_model="odd-2")])
-        kept = cards_of(ran.keeper, ran.session)
+        ran.store.put_cards(ran.session, [replace(second, embedding_model="odd-2")])
+        kept = cards_of(ran.store, ran.session)
         index = Index()
         for one in ran.rows():
             item = item_of(one)
@@ -406,7 +406,7 @@ class TestBeside:
         assert ran.result.status == "completed"
         noted = [one.text for one in ran.events if isinstance(one, Noted)]
         assert any(f"windlass cards {ran.session} --make" in text for text in noted)
-        assert len(ran.keeper.without_cards(ran.session)) > 2
+        assert len(ran.store.without_cards(ran.session)) > 2
 
     @pytest.mark.req("AC-26", "AC-89")
     async def test_what_is_left_is_made_by_the_next_run(
@@ -414,7 +414,7 @@ class TestBeside:
     ) -> None:
         monkeypatch.setattr(indexer, "DRAIN_S", 0.0)
         left = await house.run(two_phases(auto_context={}), replies())
-        assert len(left.keeper.cards(left.session)) < 4
+        assert len(left.store.cards(left.session)) < 4
 
         async def slowly(request: Request) -> str:
             del request
@@ -422,25 +422,25 @@ class TestBeside:
             return "done with that, thank you"
 
         await house.run(cascade(phase("c"), auto_context={}), slowly)
-        assert len(left.keeper.cards(left.session)) == 4
+        assert len(left.store.cards(left.session)) == 4
         assert left.has_no_damage()
 
     async def test_a_store_that_fails_costs_no_run_and_no_card(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put = SqliteKeeper.put_cards
+        put = SqliteStore.put_cards
         failing = [StoreError("the disk is full")]
         monkeypatch.setattr(indexer, "_RETRY_S", (0.05,))
 
-        def fail_once(self: SqliteKeeper, session_id: str, cards: Sequence[Card]) -> None:
+        def fail_once(self: SqliteStore, session_id: str, cards: Sequence[Card]) -> None:
             if failing:
                 raise failing.pop()
             put(self, session_id, cards)
 
-        monkeypatch.setattr(SqliteKeeper, "put_cards", fail_once)
+        monkeypatch.setattr(SqliteStore, "put_cards", fail_once)
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
-        assert len(ran.keeper.cards(ran.session)) == 4
+        assert len(ran.store.cards(ran.session)) == 4
         noted = [one.text for one in ran.events if isinstance(one, Noted)]
         assert "cards wait: the disk is full" in noted
 
@@ -463,13 +463,13 @@ class TestBeside:
         monkeypatch.setenv("WINDLASS_CARDS_BATCH_SIZE", "2")
         monkeypatch.setenv("WINDLASS_CARDS_WORKERS", "3")
         sizes: list[int] = []
-        put = SqliteKeeper.put_cards
+        put = SqliteStore.put_cards
 
-        def watch(self: SqliteKeeper, session_id: str, cards: Sequence[Card]) -> None:
+        def watch(self: SqliteStore, session_id: str, cards: Sequence[Card]) -> None:
             sizes.append(len(cards))
             put(self, session_id, cards)
 
-        monkeypatch.setattr(SqliteKeeper, "put_cards", watch)
+        monkeypatch.setattr(SqliteStore, "put_cards", watch)
         at_once = [0, 0]
 
         async def summary(request: Request) -> str:
@@ -490,7 +490,7 @@ class TestBeside:
         )
         assert max(sizes) == 2
         assert 1 < at_once[1] <= 3
-        assert not [one for one in ran.keeper.without_cards(ran.session) if _is_long(one)]
+        assert not [one for one in ran.store.without_cards(ran.session) if _is_long(one)]
 
 
 def _is_long(stored: Any) -> bool:

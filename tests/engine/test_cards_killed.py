@@ -15,7 +15,7 @@ import pytest
 import windlass
 from windlass.engine.card_indexer.indexer import make_cards, maker_of
 from windlass.history.base import NodeType, Row
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.settings import Settings
 
 PROGRAM = """
@@ -51,11 +51,13 @@ windlass.run_sync(cascade, {}, model="scripted/x", store=sys.argv[1], session_id
 
 @pytest.mark.req("AC-26", "AC-98")
 def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
-    store = tmp_path / "store"
+    store_folder = tmp_path / "store"
     said = {"WINDLASS_CARDS_SUMMARISER": "scripted/sum", "WINDLASS_CARDS_EMBEDDER": "none"}
     # The child must import what is tested here, wherever it runs.
     environ = {**os.environ, **said, "PYTHONPATH": str(Path(windlass.__file__).parents[1])}
-    child = subprocess.Popen([sys.executable, "-c", PROGRAM, str(store)], env=environ, cwd=tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(store_folder)], env=environ, cwd=tmp_path
+    )
     try:
         until = time.monotonic() + 200
         made = 0
@@ -63,29 +65,29 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
             assert time.monotonic() < until, "no card came"
             assert child.poll() is None
             time.sleep(0.1)
-            if (store / "windlass.sqlite").exists():
-                with SqliteKeeper.open_existing(store) as keeper:
-                    made = len(keeper.cards("s"))
+            if (store_folder / "windlass.sqlite").exists():
+                with SqliteStore.open_existing(store_folder) as store:
+                    made = len(store.cards("s"))
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
-    with SqliteKeeper.open_existing(store) as keeper:
-        before = {card.id: card for card in keeper.cards("s")}
+    with SqliteStore.open_existing(store_folder) as store:
+        before = {card.id: card for card in store.cards("s")}
         replies = [
             one.id
-            for one in keeper.rows("s")
+            for one in store.rows("s")
             if one.row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP)
         ]
         assert len(before) < len(replies), "some wait"
-        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+        assert [one for one in store.verify() if one.severity == "damage"] == []
         settings = Settings.read({}, {}, tmp_path)
         maker = maker_of(settings, lambda name: pytest.fail(f"{name} was asked"), {})
         told = asyncio.run(
             make_cards(
-                keeper, "s", maker, lambda told: Row(NodeType.DECISION, "t", 0.0, metadata=told)
+                store, "s", maker, lambda told: Row(NodeType.DECISION, "t", 0.0, metadata=told)
             )
         )
-        after = {card.id: card for card in keeper.cards("s")}
+        after = {card.id: card for card in store.cards("s")}
         assert told.made == len(after) - len(before) > 0
         assert set(replies) <= after.keys()
         assert {id_: after[id_] for id_ in before} == before

@@ -319,7 +319,7 @@ class TestTheRecord:
     async def test_calls_tell_what_they_saved_and_dollars_can_be_summed(self, house: House) -> None:
         made = cascade(*SEVEN, asks("last", "rivers"), auto_context={"commit": "at_once"})
         ran = await house.run(made, pages(*TOPICS))
-        (row,) = ran.keeper.query(
+        (row,) = ran.store.query(
             "SELECT SUM(tokens_saved) * 0.000015 AS dollars, SUM(tokens_saved) AS tokens,"
             " AVG(context_size) AS size FROM unified_logs"
             " WHERE node_type = 'context_selection' AND cascade_id = 'test'"
@@ -334,7 +334,7 @@ class TestTheRecord:
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=selecting()), pages(*TOPICS)
         )
-        explained = explain_call(ran.keeper, ran.session, 8)
+        explained = explain_call(ran.store, ran.session, 8)
         assert any("chosen by" in note for note in explained.notes)
         why = {one.message_id: one.reason for one in explained.decisions}
         assert any(reason.startswith("chosen: says") for reason in why.values())
@@ -518,7 +518,7 @@ class TestASelector:
     ) -> None:
         ran = await self.run(house, "{}", "hybrid", selector_model="scripted/other")
         assert hasattr(self, "question")
-        assert "scripted/other" in ran.keeper.start(ran.session).model
+        assert "scripted/other" in ran.store.start(ran.session).model
 
     @pytest.mark.req("AC-100")
     async def test_the_flag_keeps_every_model_from_being_asked(
@@ -601,22 +601,22 @@ class TestTrouble:
         assert told["masked_count"] + len(told["left_out"]) > 0
         assert ran.has_no_damage()
 
-    async def test_a_later_phase_goes_on_where_a_keeper_has_cards(
+    async def test_a_later_phase_goes_on_where_a_store_has_cards(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from windlass.history.sqlite import SqliteKeeper
+        from windlass.history.sqlite import SqliteStore
         from windlass.selection.card import card_of
         from windlass.window.entries import Item
 
-        def cards(keeper: SqliteKeeper, session: str) -> list[Any]:
+        def cards(store: SqliteStore, session: str) -> list[Any]:
             made = []
-            for stored in keeper.rows(session):
+            for stored in store.rows(session):
                 if stored.id is not None and stored.row.message is not None:
                     item = Item(stored.id, stored.row.message, stored.row.node_type)
                     made.append(card_of(item, 1))
             return made
 
-        monkeypatch.setattr(SqliteKeeper, "cards", cards, raising=False)
+        monkeypatch.setattr(SqliteStore, "cards", cards, raising=False)
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=selecting()), pages(*TOPICS)
         )

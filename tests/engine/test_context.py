@@ -14,7 +14,7 @@ from tests.engine.harness import House, call, calls, cascade, phase
 from tests.strategies import png
 from windlass.engine.events import Noted
 from windlass.history.base import NodeType, StoredRow
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant
 from windlass.pictures import picture
 from windlass.tools.base import ToolContext
@@ -451,11 +451,11 @@ class TestSkipping:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # In this version every earlier phase runs; one that did not has no outcome.
-        outcomes = SqliteKeeper.outcomes
+        outcomes = SqliteStore.outcomes
         monkeypatch.setattr(
-            SqliteKeeper,
+            SqliteStore,
             "outcomes",
-            lambda keeper, session: [o for o in outcomes(keeper, session) if o.phase != "a"],
+            lambda store, session: [o for o in outcomes(store, session) if o.phase != "a"],
         )
         context = {"from": ["a", "b"], "include_input": False}
         ran = await house.run(cascade(phase("a"), phase("b"), phase("c", context=context)))
@@ -538,10 +538,10 @@ class TestTheRecord:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # What the record says is changed behind the run's back, not what it has in memory.
-        read = SqliteKeeper.rows
+        read = SqliteStore.rows
 
-        def rewritten(keeper: SqliteKeeper, session: str, **options: Any) -> Iterator[StoredRow]:
-            for stored in read(keeper, session, **options):
+        def rewritten(store: SqliteStore, session: str, **options: Any) -> Iterator[StoredRow]:
+            for stored in read(store, session, **options):
                 if stored.row.message == assistant("ok a"):
                     told = replace(stored.row, message=assistant("from the record"))
                     yield replace(stored, row=told)
@@ -556,7 +556,7 @@ class TestTheRecord:
                 {**phase("b", context={"from": [source]}), "instructions": instructions},
                 phase("c"),
             ),
-            before={"b": lambda: monkeypatch.setattr(SqliteKeeper, "rows", rewritten)},
+            before={"b": lambda: monkeypatch.setattr(SqliteStore, "rows", rewritten)},
         )
         texts = [text for _, text in ran.seen("b")]
         assert "[Output from a]:\nfrom the record" in texts
@@ -569,13 +569,13 @@ class TestTheRecord:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         reads: list[str] = []
-        fetch = SqliteKeeper.picture
+        fetch = SqliteStore.picture
 
-        def spy(keeper: SqliteKeeper, sha256: str) -> bytes:
+        def spy(store: SqliteStore, sha256: str) -> bytes:
             reads.append(sha256)
-            return fetch(keeper, sha256)
+            return fetch(store, sha256)
 
-        monkeypatch.setattr(SqliteKeeper, "picture", spy)
+        monkeypatch.setattr(SqliteStore, "picture", spy)
         during: dict[str, int] = {}
 
         def script(request: Request) -> Any:
@@ -619,7 +619,7 @@ class TestTheRecord:
         ran = await house.run(cascade(phase("a"), phase("b")))
         sql = "SELECT phase, output FROM lineage WHERE phase IS NOT NULL"
         told = [{"phase": name, "output": f"ok {name}"} for name in "ab"]
-        assert ran.keeper.query(sql) == told
+        assert ran.store.query(sql) == told
         phases = [(stored.row.phase, stored.row.turn) for stored in ran.rows(NodeType.AGENT)]
         assert phases == [("a", 1), ("b", 1)]
         assert all(stored.row.phase for stored in ran.rows())
@@ -644,7 +644,7 @@ class TestTheRecord:
         assert [stored.row.message.text for stored in results if stored.row.message] == [long] * 2
         agents = ran.rows(NodeType.AGENT, NodeType.FOLLOW_UP)
         assert [stored.row.phase for stored in agents] == ["a", "a", "a", "b", "c"]
-        assert len(ran.keeper.edits(ran.session)) == 1
+        assert len(ran.store.edits(ran.session)) == 1
         # What each call saw can be made again, byte for byte.
         for view, request in zip(
             [view for name in "abc" for view in ran.views(name)], ran.model.requests, strict=True

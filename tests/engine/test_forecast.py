@@ -12,7 +12,7 @@ from tests.report.test_costs import Hosted
 from windlass.api import load_cascade, prepare
 from windlass.caching.rates import cost, override
 from windlass.engine.forecast import Forecast, forecast_cost
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
 from windlass.settings import PriceSettings, Settings
@@ -23,13 +23,13 @@ PRICED = "anthropic/claude-sonnet-4-5"
 async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Forecast:
     settings = Settings.read({"store": folder / "store"}, {}, folder)
     loaded, registry = load_cascade({"model": "a/x", **made}, settings)
-    with SqliteKeeper(folder / "store") as keeper:
+    with SqliteStore(folder / "store") as store:
         run = prepare(
             loaded,
             {},
             registry=registry,
             settings=settings,
-            keeper=keeper,
+            store=store,
             resolve=lambda name: (models[name[0]], models[name[0]].model(name[2:])),
             on_event=lambda event: None,
         )

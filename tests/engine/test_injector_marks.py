@@ -50,7 +50,7 @@ async def run(
         providers={"scripted": model},
     )
     assert result.error is None
-    made = list(house.keeper().calls(result.session_id))
+    made = list(house.open_store().calls(result.session_id))
     return made, [dict(anthropic.body(request)) for request in model.requests]
 
 

@@ -14,7 +14,7 @@ from tests.engine.logs import logs, lookup, reading
 from tests.engine.test_planning import set_prices
 from windlass.caching.meter import Meter, weigh
 from windlass.caching.prices import Prices
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message
 from windlass.tokens import FamilyCounter
@@ -37,8 +37,8 @@ def fill(house: House) -> None:
         (house.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (house.folder / name).write_text(text)
     ids = iter(range(100))
-    with SqliteKeeper(house.store) as keeper:
-        banks = Banks(keeper, lambda: 1_000.0, lambda: f"row {next(ids)}")
+    with SqliteStore(house.store) as store:
+        banks = Banks(store, lambda: 1_000.0, lambda: f"row {next(ids)}")
         for number in range(9):
             banks.remember("likes", f"{number} {words * 12}", key=f"k{number}")
 

@@ -151,7 +151,7 @@ async def test_a_block_goes_with_the_message_that_is_edited(house: House) -> Non
 @pytest.mark.req("CE-56", "CE-12")
 async def test_each_block_is_a_message_of_the_record(house: House, folders: Path) -> None:
     ran = await planned(house)
-    keeper = ran.keeper
+    store = ran.store
     view = ran.views("a")[-1]
     told = view.details["injectors"]["blocks"]
     names = [one["injector"] for one in told]
@@ -182,7 +182,7 @@ async def test_each_block_is_a_message_of_the_record(house: House, folders: Path
     keys = [one.message.key for one in view.seen]
     assert request_hash(keys, record.tools) == record.request_hash
     assert [one.message for one in view.seen] == list(ran.request("a", -1).messages)
-    assert explain_call(keeper, ran.session, view.number).decisions[-1].action == "with a block"
+    assert explain_call(store, ran.session, view.number).decisions[-1].action == "with a block"
     assert ran.has_no_damage()
 
 

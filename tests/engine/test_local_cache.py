@@ -11,7 +11,7 @@ import pytest
 import windlass
 from tests.engine.harness import cascade, phase
 from windlass.history.base import CallRecord
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 ATTEMPTS = 6
 """Each is a turn that calls the tool and one that answers."""
@@ -50,8 +50,8 @@ async def recorded(folder: Path, **options: Any) -> Sequence[CallRecord]:
         tools=[build_log, never],
     )
     assert result.error is None
-    with SqliteKeeper.open_existing(folder / "store") as keeper:
-        return keeper.calls(result.session_id)
+    with SqliteStore.open_existing(folder / "store") as store:
+        return store.calls(result.session_id)
 
 
 @pytest.mark.local

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,9 +61,9 @@ asyncio.run(main(sys.argv[1]))
 
 
 def test_all_complete_and_leave_the_event_loop_to_others(tmp_path: Path) -> None:
-    store = tmp_path / "store"
+    store_folder = tmp_path / "store"
     done = subprocess.run(
-        [sys.executable, "-c", RUNS, str(store)],
+        [sys.executable, "-c", RUNS, str(store_folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -75,6 +75,6 @@ def test_all_complete_and_leave_the_event_loop_to_others(tmp_path: Path) -> None
     assert statuses == ["completed"]
     assert silence < 1
     assert files < 64
-    with SqliteKeeper.open_existing(store) as keeper:
-        assert {info.status for info in keeper.sessions()} == {"completed"}
-        assert len(keeper.sessions()) == 200
+    with SqliteStore.open_existing(store_folder) as store:
+        assert {info.status for info in store.sessions()} == {"completed"}
+        assert len(store.sessions()) == 200

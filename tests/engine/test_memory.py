@@ -44,7 +44,7 @@ class TestAcrossSessions:
         name, text = memory.split("\n")
         assert name.startswith("[notes/deploy days@1, remembered 20")
         assert text == "Deployments go out on Tuesdays."
-        (stored,) = second.keeper.rows(BANK + "notes")
+        (stored,) = second.store.rows(BANK + "notes")
         assert stored.row.metadata["by"] == f"session {first.session}, phase a"
         assert second.has_no_damage()
 

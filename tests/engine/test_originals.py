@@ -88,7 +88,7 @@ class TestOriginals:
         assert (house.folder / said[0]).read_text() == opened
         refs = {line.split()[0].rsplit("/", 1)[-1] for line in listed.splitlines()}
         assert Path(said[0]).name in refs
-        edits = [edit for edit in ran.keeper.edits(ran.session) if edit.because == "digest"]
+        edits = [edit for edit in ran.store.edits(ran.session) if edit.because == "digest"]
         assert len(refs) <= len(edits)
         assert ran.has_no_damage()
 

@@ -43,7 +43,7 @@ def refused(ran: Ran, phases: Collection[str]) -> list[str]:
         for request in ran.requests(name):
             names = {spec.name for spec in request.tools}
             check_sequence(request.messages, names)
-            chat = [to_openai(message, ran.keeper.picture) for message in request.messages]
+            chat = [to_openai(message, ran.store.picture) for message in request.messages]
             wrong += [f"{name}: {told}" for told in anthropic_refuses(chat, names)]
             wrong += [f"{name}: {told}" for told in gemini_refuses(chat, names)]
     return wrong

@@ -138,7 +138,7 @@ async def test_the_local_model_keeps_its_prefix_whatever_waits(house: House) -> 
         tools=[logs()],
         providers={"local": model},
     )
-    ran = Ran(result, model, house.keeper())
+    ran = Ran(result, model, house.open_store())
     assert set(verdicts(ran.calls())) <= {"", "defer", "quiet"}
     assert "defer" in verdicts(ran.calls())
     assert all(kept(ran.calls()))

@@ -77,7 +77,7 @@ class TestTurns:
         assert ran.result.outputs == {"a": "First.", "b": "ok b"}
         (told,) = ran.decisions("limit")
         assert told["max_turns"] == 2
-        statuses = {outcome.phase: outcome.status for outcome in ran.keeper.outcomes(ran.session)}
+        statuses = {outcome.phase: outcome.status for outcome in ran.store.outcomes(ran.session)}
         assert statuses == {"a": "incomplete", "b": "completed", None: "incomplete"}
 
     @pytest.mark.req("CI-44")
@@ -126,7 +126,7 @@ class TestTurns:
         script = {"a": [calls(call("tell")), "done"]}
         for _ in range(2):
             ran = await house.run(cascade(phase("a", tackle=["tell"])), script, tools=TOOLS)
-        found = ran.keeper.query(
+        found = ran.store.query(
             "SELECT session_id, tokens_in, cost FROM unified_logs"
             " WHERE node_type = 'follow_up' AND tokens_in > ?",
             [1_000],
@@ -226,7 +226,7 @@ class TestAttempts:
         assert isinstance(ran.result.error, PhaseFailed)
         assert f"used up its {most or 3} attempts" in str(ran.result.error)
         assert ran.requests("b") == []
-        outcomes = {o.phase: o.status for o in ran.keeper.outcomes(ran.session)}
+        outcomes = {o.phase: o.status for o in ran.store.outcomes(ran.session)}
         assert outcomes == {"a": "failed", None: "failed"}
 
     @pytest.mark.req("CI-44", "CI-11")
@@ -262,7 +262,7 @@ class TestAttempts:
             tools=TOOLS,
         )
         assert ran.result.state == {"list": [0, 1], "k": "v"}  # not [0, 1, 2], and no 'lost'
-        changes = [(c.phase, c.key, c.value) for c in ran.keeper.state(ran.session)]
+        changes = [(c.phase, c.key, c.value) for c in ran.store.state(ran.session)]
         assert changes == [("a", "list", [0]), ("b", "k", "v"), ("b", "list", [0, 1])]
         assert "lost" not in ran.seen("c")[1][1]
 
@@ -421,7 +421,7 @@ class TestTtl:
         assert ("tool", expected) in ran.seen("b")  # committed for good
         file = house.store / "storage" / "tool_results" / f"{file_name(stored.row.message)}.json"
         assert json.loads(file.read_bytes())["content"] == LONG
-        (edit,) = ran.keeper.edits(ran.session)
+        (edit,) = ran.store.edits(ran.session)
         assert (edit.because, edit.message_id) == ("expire", stored.id)
         (view,) = [view for view in ran.views("a") if view.number == 3]
         edited = [seen for seen in view.seen if seen.because]
@@ -485,7 +485,7 @@ class TestTtl:
             tools=TOOLS,
         )
         assert ("tool", LONG) in ran.seen("a", -1)
-        assert ran.keeper.edits(ran.session) == []
+        assert ran.store.edits(ran.session) == []
 
 
 class TestExtraction:
@@ -505,7 +505,7 @@ class TestExtraction:
         asked = {**phase("b"), "instructions": "Do b. {{ state.found }}"}
         ran = await house.run(cascade(phase("a", output_extraction=wanted), asked), {"a": [said]})
         assert ran.result.state == {"found": stored}
-        (change,) = ran.keeper.state(ran.session)
+        (change,) = ran.store.state(ran.session)
         assert (change.phase, change.key, change.value) == ("a", "found", stored)
         shown = json.dumps(stored) if isinstance(stored, dict) else stored
         assert ran.seen("b")[-1] == ("user", f"Do b. {shown}")
@@ -548,7 +548,7 @@ class TestExtraction:
         assert "output_extraction" in str(ran.result.error)
         assert "was stopped" in str(ran.result.error)
         assert ran.requests("b") == []
-        rows = [each.row for each in ran.keeper.rows(ran.session)]
+        rows = [each.row for each in ran.store.rows(ran.session)]
         assert any(row.node_type is NodeType.ERROR for row in rows)
 
     async def test_a_schema_whose_pattern_takes_too_long_fails_the_phase(

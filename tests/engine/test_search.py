@@ -85,10 +85,10 @@ async def test_is_named_sent_recorded_and_paid(
     calls_alone = sum(view.tokens_in for name in "ab" for view in ran.views(name))
     assert ran.result.usage.tokens_in == calls_alone + SENT
     assert ran.result.cost == pytest.approx(price + 0.02)
-    (listed,) = ran.keeper.sessions()
+    (listed,) = ran.store.sessions()
     assert listed.tokens_in == ran.result.usage.tokens_in
     assert listed.calls == 3
-    paid = session_cost(ran.keeper, ran.session, MODEL).search
+    paid = session_cost(ran.store, ran.session, MODEL).search
     assert paid is not None
     assert (paid.model, paid.searches, paid.tokens_in) == (MODEL, 2, SENT)
     assert paid.dollars == pytest.approx(price + 0.02)
@@ -165,7 +165,7 @@ class TestWhereNoPhaseSearches:
         (started,) = [event for event in ran.events if isinstance(event, SessionStarted)]
         assert started.models == ("scripted/x",)
         assert seen == [None]
-        assert session_cost(ran.keeper, ran.session, MODEL).search is None
+        assert session_cost(ran.store, ran.session, MODEL).search is None
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,6 @@ async def test_a_run_that_is_stopped_stops_the_search(
         with pytest.raises(asyncio.CancelledError):
             await running
         await asyncio.wait_for(server.idle.wait(), 30)
-    (row,) = [s for s in house.keeper().rows("s") if s.row.node_type == NodeType.TOOL_RESULT]
+    (row,) = [s for s in house.open_store().rows("s") if s.row.node_type == NodeType.TOOL_RESULT]
     assert row.row.message is not None
     assert "interrupted" in row.row.message.text

@@ -247,7 +247,7 @@ class TestEnds:
         with pytest.raises(asyncio.CancelledError):
             await running
         assert is_gone(pid_file)
-        ends = {o.phase: o.status for o in house.keeper().outcomes("s")}
+        ends = {o.phase: o.status for o in house.open_store().outcomes("s")}
         assert ends[None] == "interrupted"
 
     async def test_cancelled_in_the_middle_of_a_call(self, house: House, pid_file: Path) -> None:
@@ -266,7 +266,9 @@ class TestEnds:
         with pytest.raises(asyncio.CancelledError):
             await running
         assert is_gone(pid_file)
-        (row,) = [s for s in house.keeper().rows("s") if s.row.node_type == NodeType.TOOL_RESULT]
+        (row,) = [
+            s for s in house.open_store().rows("s") if s.row.node_type == NodeType.TOOL_RESULT
+        ]
         assert row.row.message is not None
         assert "interrupted" in row.row.message.text
 
@@ -279,7 +281,7 @@ class TestEnds:
         assert "no luck" in str(ran.result.error)
         assert ran.model.requests == []
         assert [stored.row.metadata["error"] for stored in ran.rows(NodeType.ERROR)] == []
-        assert {o.status for o in ran.keeper.outcomes(ran.session)} == {"failed"}
+        assert {o.status for o in ran.store.outcomes(ran.session)} == {"failed"}
 
     async def test_a_tool_that_the_server_lacks_is_told_with_those_it_has(
         self, house: House, pid_file: Path
@@ -297,7 +299,7 @@ class TestEnds:
             monkeypatch.setitem(sys.modules, "mcp", None)
         with pytest.raises(UsageError, match="MCP_PID_FILE" if what == "variable" else "pip"):
             await house.run(cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo()))
-        assert house.keeper().sessions() == []
+        assert house.open_store().sessions() == []
 
 
 class TestKeys:
@@ -314,7 +316,7 @@ class TestKeys:
         (row,) = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
         assert row.message is not None
         assert row.message.text == "${DEMO_KEY}"
-        ran.keeper.close()
+        ran.store.close()
         stored = b"".join(f.read_bytes() for f in house.store.rglob("*") if f.is_file())
         assert b"${DEMO_KEY}" in stored
         assert b"secret-4711-aa" not in stored
@@ -361,7 +363,7 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
 ) -> None:
     from windlass.api import load_cascade, prepare
     from windlass.engine.forecast import forecast_cost
-    from windlass.history.sqlite import SqliteKeeper
+    from windlass.history.sqlite import SqliteStore
     from windlass.settings import Settings
 
     settings = Settings.read({"model": "scripted/x"}, {}, tmp_path)
@@ -369,18 +371,18 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     loaded, registry = load_cascade(made, settings)
     assert not pid_file.exists()  # a check starts nothing
     provider = Scripted(lambda request: "x")
-    keeper = SqliteKeeper(tmp_path / "store")
+    store = SqliteStore(tmp_path / "store")
     run = prepare(
         loaded,
         {},
         registry=registry,
         settings=settings,
-        keeper=keeper,
+        store=store,
         resolve=lambda name: (provider, provider.model(name)),
         on_event=lambda event: None,
     )
     forecast = asyncio.run(forecast_cost(run, "openai/gpt-4o"))
-    keeper.close()
+    store.close()
     assert "demo.echo" in forecast.tools
     assert is_gone(pid_file)
 

@@ -26,7 +26,7 @@ from windlass.errors import (
     UsageError,
 )
 from windlass.history.base import Batch, NodeType
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolContext
@@ -80,15 +80,15 @@ def _let_go() -> Any:
     RELEASE.set()
 
 
-def record_is_whole(keeper: SqliteKeeper, session: str) -> bool:
+def record_is_whole(store: SqliteStore, session: str) -> bool:
     """Whether the store is sound and no call in the session is left without its result."""
     said = [
         stored.row.message
-        for stored in keeper.rows(session)
+        for stored in store.rows(session)
         if stored.row.message and stored.row.node_type != NodeType.CONTEXT_INJECTION
     ]
     check_sequence(said)
-    return not [found for found in keeper.verify() if found.severity == "damage"]
+    return not [found for found in store.verify() if found.severity == "damage"]
 
 
 class TestTools:
@@ -123,7 +123,7 @@ class TestTools:
         defined = {spec.name for spec in ran.request("b").tools}
         assert name in defined  # also a tool that never was
         assert anthropic_refuses(chat, defined) + gemini_refuses(chat, defined) == []
-        assert record_is_whole(ran.keeper, ran.session)
+        assert record_is_whole(ran.store, ran.session)
 
     async def test_a_tool_that_hangs_holds_up_neither_its_neighbours_nor_the_run(
         self, house: House, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ class TestTools:
         assert "Die L\ufffdnge des Tauwerks" in garbled.text
         assert "1 of 36 bytes were not valid UTF-8" in garbled.text
         assert "neither text nor a picture" in nothing.text
-        assert record_is_whole(ran.keeper, ran.session)
+        assert record_is_whole(ran.store, ran.session)
 
     async def test_a_state_value_that_is_no_json_is_the_tools_failure(self, house: House) -> None:
         def keeps(context: ToolContext) -> str:
@@ -191,10 +191,10 @@ class TestProviders:
         (row,) = ran.rows(NodeType.ERROR)
         assert row.row.phase == "b"
         assert row.row.metadata == {"error": type(error).__name__, "text": str(error)}
-        outcomes = {o.phase: (o.status, o.error) for o in ran.keeper.outcomes(ran.session)}
+        outcomes = {o.phase: (o.status, o.error) for o in ran.store.outcomes(ran.session)}
         assert outcomes["b"] == outcomes[None] == ("failed", str(error))
         assert len(ran.calls()) == 2
-        assert record_is_whole(ran.keeper, ran.session)
+        assert record_is_whole(ran.store, ran.session)
         with pytest.raises(type(error)):
             ran.result.check()
 
@@ -208,14 +208,14 @@ class TestProviders:
         told = "the provider of 'scripted/function' failed: KeyError: 'choices'"
         assert str(ran.result.error) == told
         assert len(ran.model.requests) == 3
-        assert record_is_whole(ran.keeper, ran.session)
+        assert record_is_whole(ran.store, ran.session)
 
     async def test_a_failure_while_tools_are_chosen_is_one_of_the_phase(self, house: House) -> None:
         ran = await house.run(
             cascade(phase("a", tackle="manifest")), _failing_after(0, ValueError("odd"))
         )
         assert isinstance(ran.result.error, ProviderError)
-        assert [o.phase for o in ran.keeper.outcomes(ran.session)] == ["a", None]
+        assert [o.phase for o in ran.store.outcomes(ran.session)] == ["a", None]
 
     async def test_what_the_run_was_told_by_a_failed_phase_is_not_lost(self, house: House) -> None:
         ran = await house.run(
@@ -248,39 +248,39 @@ class TestBugs:
 
         with pytest.raises(ZeroDivisionError):
             await house.run(cascade(phase("a"), phase("b")), before={"b": stumble}, session_id="s1")
-        keeper = house.keeper()
-        (outcome,) = [o for o in keeper.outcomes("s1") if o.phase is None]
+        store = house.open_store()
+        (outcome,) = [o for o in store.outcomes("s1") if o.phase is None]
         assert (outcome.status, outcome.error) == ("failed", "ZeroDivisionError: a watcher's bug")
-        assert [o.phase for o in keeper.outcomes("s1")] == ["a", None]
-        assert record_is_whole(keeper, "s1")
+        assert [o.phase for o in store.outcomes("s1")] == ["a", None]
+        assert record_is_whole(store, "s1")
 
 
 class TestStores:
     async def test_one_that_fails_in_the_middle_stops_the_run(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        append = SqliteKeeper.append
+        append = SqliteStore.append
         full = StoreError("no space is left")
 
-        def fails(keeper: SqliteKeeper, batch: Batch) -> Any:
+        def fails(store: SqliteStore, batch: Batch) -> Any:
             if any(row.phase == "b" for row in batch.rows):
                 raise full
-            return append(keeper, batch)
+            return append(store, batch)
 
-        monkeypatch.setattr(SqliteKeeper, "append", fails)
+        monkeypatch.setattr(SqliteStore, "append", fails)
         with pytest.raises(StoreError) as caught:
             await house.run(cascade(phase("a"), phase("b")), session_id="s1")
         assert caught.value is full
         assert caught.value.session_id == "s1"
         assert caught.value.exit_code == 1
-        keeper = house.keeper()
-        assert [o.status for o in keeper.outcomes("s1")] == ["completed", "failed"]
-        assert record_is_whole(keeper, "s1")
+        store = house.open_store()
+        assert [o.status for o in store.outcomes("s1")] == ["completed", "failed"]
+        assert record_is_whole(store, "s1")
 
     async def test_one_that_is_locked_by_another_loses_nothing_acknowledged(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        defaults = SqliteKeeper.__init__.__kwdefaults__
+        defaults = SqliteStore.__init__.__kwdefaults__
         assert defaults is not None
         monkeypatch.setitem(defaults, "busy_s", 0.05)
         locks: list[sqlite3.Connection] = []
@@ -294,16 +294,16 @@ class TestStores:
         with pytest.raises(StoreError, match="locked by another program"):
             await house.run(cascade(phase("a"), phase("b")), script, session_id="s1")
         locks[0].close()
-        keeper = house.keeper()
-        said = [s.row.message.text for s in keeper.rows("s1") if s.row.message]
+        store = house.open_store()
+        said = [s.row.message.text for s in store.rows("s1") if s.row.message]
         assert said == ["Do a.", "said", "Do b."]
-        assert record_is_whole(keeper, "s1")
+        assert record_is_whole(store, "s1")
 
     async def test_a_session_of_that_name_is_the_users_mistake(self, house: House) -> None:
         ran = await house.run(cascade(phase("a")), session_id="mine")
         with pytest.raises(UsageError, match="'mine' is in the store already"):
             await house.run(cascade(phase("a")), session_id="mine")
-        assert len(ran.keeper.sessions()) == 1
+        assert len(ran.store.sessions()) == 1
         assert len(ran.rows()) == 2
 
     async def test_an_input_that_is_no_json_is_the_users_mistake(self, house: House) -> None:
@@ -331,12 +331,12 @@ class TestStores:
             subprocess.Popen([sys.executable, str(driver), name], cwd=tmp_path) for name in "xy"
         ]
         assert [process.wait(timeout=120) for process in running] == [0, 0]
-        with SqliteKeeper.open_existing(tmp_path / "store") as keeper:
-            found = keeper.sessions()
+        with SqliteStore.open_existing(tmp_path / "store") as store:
+            found = store.sessions()
             assert len(found) == 10
             assert {info.status for info in found} == {"completed"}
             assert {info.calls for info in found} == {3}
-            assert all(record_is_whole(keeper, info.session_id) for info in found)
+            assert all(record_is_whole(store, info.session_id) for info in found)
 
 
 class _Sleeper(Scripted):
@@ -395,7 +395,10 @@ class TestCancelling:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert [one.status for one in house.keeper().outcomes("s1")] == ["completed", "interrupted"]
+        assert [one.status for one in house.open_store().outcomes("s1")] == [
+            "completed",
+            "interrupted",
+        ]
 
     async def test_takes_no_signal_from_its_host(self, house: House) -> None:
         def handlers() -> list[object]:
@@ -441,18 +444,18 @@ class TestCancelling:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        keeper = self._check(house, ["user", "agent", "tool_result", "tool_result"])
-        said = [s.row.message.text for s in keeper.rows("s1") if s.row.message]
+        store = self._check(house, ["user", "agent", "tool_result", "tool_result"])
+        said = [s.row.message.text for s in store.rows("s1") if s.row.message]
         assert said[2:] == ["[no result: the run was interrupted]"] * 2
 
     @staticmethod
-    def _check(house: House, kinds: list[str]) -> SqliteKeeper:
-        keeper = house.keeper()
-        (outcome,) = keeper.outcomes("s1")
+    def _check(house: House, kinds: list[str]) -> SqliteStore:
+        store = house.open_store()
+        (outcome,) = store.outcomes("s1")
         assert (outcome.phase, outcome.status) == (None, "interrupted")
-        assert [str(s.row.node_type) for s in keeper.rows("s1")] == kinds
-        assert record_is_whole(keeper, "s1")
-        return keeper
+        assert [str(s.row.node_type) for s in store.rows("s1")] == kinds
+        assert record_is_whole(store, "s1")
+        return store
 
 
 class TestWindows:
@@ -479,7 +482,7 @@ class TestWindows:
         for setting in ("`context`", "context_strategy", "context_retention"):
             assert setting in text
         assert ran.result.outputs.keys() == set(names)
-        assert record_is_whole(ran.keeper, ran.session)
+        assert record_is_whole(ran.store, ran.session)
 
     async def test_families_counted_inexactly_get_a_margin(self, house: House) -> None:
         words = "word " * 850

@@ -97,10 +97,10 @@ class TestBudget:
         every = [*rows, *(stored.row for stored in agents)]
         assert ran.result.usage.tokens_in == sum(row.tokens_in or 0 for row in every)
         assert ran.result.cost == sum(row.cost or 0 for row in every)
-        (info,) = ran.keeper.sessions()
+        (info,) = ran.store.sessions()
         assert (info.tokens_in, info.calls) == (ran.result.usage.tokens_in, len(agents))
         assert any(text in said for _, said in ran.seen("a", -1)), told
-        summed = session_cost(ran.keeper, ran.session, "openai/gpt-4o").total
+        summed = session_cost(ran.store, ran.session, "openai/gpt-4o").total
         assert (summed.tokens_in, summed.calls) == (info.tokens_in, info.calls)
         assert ran.has_no_damage()
 
@@ -118,7 +118,7 @@ class TestBudget:
         )
         assert ran.result.status == "completed"
         assert all(one.sent_tokens <= 6_000 for one in ran.calls())
-        assert "summarise" not in {edit.because for edit in ran.keeper.edits(ran.session)}
+        assert "summarise" not in {edit.because for edit in ran.store.edits(ran.session)}
         asked = ran.decisions("summary")
         assert len({one["key"] for one in asked}) == len(asked) > 0
 

@@ -61,7 +61,7 @@ class TestTogether:
         assert " chars: result_" in digest.partition("\n")[0]
         assert gone.startswith("[build_log result expired after 2 turns")
         assert all(texts[0] == gone for texts in seen[2:])
-        edits = ran.keeper.edits(ran.session)
+        edits = ran.store.edits(ran.session)
         assert [edit.because for edit in edits].count("expire") == len(builds) - 2
         assert len(edits) == len({(edit.message_id, edit.because) for edit in edits})
         assert ran.has_no_damage()
@@ -78,7 +78,7 @@ class TestTogether:
             reading(*builds),
             tools=[logs()],
         )
-        edits = ran.keeper.edits(ran.session)
+        edits = ran.store.edits(ran.session)
         assert {edit.because for edit in edits} == {"fold"}
         assert len(edits) == len({edit.message_id for edit in edits})
         for request in ran.model.requests:
@@ -98,7 +98,7 @@ class TestTogether:
             {"a": [long], "b": [calls(call("set_state", '{"key": "l", "value": 1}')), "ok"]},
         )
         assert ran.result.state["k"] == "x" * 6_000
-        assert "truncate" in {edit.because for edit in ran.keeper.edits(ran.session)}
+        assert "truncate" in {edit.because for edit in ran.store.edits(ran.session)}
         assert long not in [text for _, text in ran.seen("b", 2)]
 
     @pytest.mark.req("CI-45", "CI-48")

@@ -101,7 +101,7 @@ class TestDigests:
         edited = [seen for view in ran.views("a") for seen in view.seen if seen.because]
         assert {seen.because for seen in edited} == {"digest"}
         assert all(seen.original and seen.original.text in {log("1"), log("2")} for seen in edited)
-        assert [edit.because for edit in ran.keeper.edits(ran.session)] == ["digest", "digest"]
+        assert [edit.because for edit in ran.store.edits(ran.session)] == ["digest", "digest"]
         assert ran.has_no_damage()
 
     @pytest.mark.req("AC-2")
@@ -109,7 +109,7 @@ class TestDigests:
         ran = await house.run(
             cascade(lookup(), auto_context={}), reading("1", "2", "3"), tools=[logs()]
         )
-        (row,) = ran.keeper.query("SELECT max(number) AS n FROM edits")
+        (row,) = ran.store.query("SELECT max(number) AS n FROM edits")
         with closing(sqlite3.connect(house.store / FILE)) as db, db:
             db.execute("UPDATE edits SET reason = 'x' WHERE number = ?", (row["n"],))
         assert not ran.has_no_damage()
@@ -197,7 +197,7 @@ class TestRecord:
         ran = await house.run(
             cascade(lookup(), auto_context={}), reading("1", "2", "3"), tools=[logs()]
         )
-        (row,) = ran.keeper.query(SPEC_SQL.strip().rstrip(";"))
+        (row,) = ran.store.query(SPEC_SQL.strip().rstrip(";"))
         sizes = [recorded.full_tokens - recorded.sent_tokens for recorded in ran.calls()]
         assert row["cascade_id"] == "test"
         assert row["avg_full_size"] == (1 + 3 + 5 + 7) / 4
@@ -210,7 +210,7 @@ class TestRecord:
         )
         agents = ran.rows(NodeType.AGENT, NodeType.FOLLOW_UP)
         tokens = sum(stored.row.tokens_in or 0 for stored in agents)
-        (info,) = ran.keeper.sessions()
+        (info,) = ran.store.sessions()
         assert (info.tokens_in, info.calls) == (tokens, 4) == (ran.result.usage.tokens_in, 4)
         assert ran.result.saved == sum(stored.row.tokens_saved or 0 for stored in agents)
 

@@ -19,7 +19,7 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade
 from windlass.engine.result import Result
 from windlass.history.base import NodeType
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
 from windlass.report.show import view_session
@@ -52,9 +52,13 @@ def policy(name: str) -> Policy:
     return found
 
 
-def run(name: str, store: Path, model: Scripted) -> Result:
+def run(name: str, store_folder: Path, model: Scripted) -> Result:
     providers = {"s": model}
-    options: dict[str, Any] = {"store": store, "root": FOLDER, "search_folder": FOLDER / "corpus"}
+    options: dict[str, Any] = {
+        "store": store_folder,
+        "root": FOLDER,
+        "search_folder": FOLDER / "corpus",
+    }
     return windlass.run_sync(HERE / name, INPUT[name], model="s/x", providers=providers, **options)
 
 
@@ -120,17 +124,17 @@ def reads(request: Request) -> Message | str:
     return "said"
 
 
-def selections(store: Path, result: Result) -> list[dict[str, Any]]:
-    keeper = SqliteKeeper.open_existing(store)
+def selections(store_folder: Path, result: Result) -> list[dict[str, Any]]:
+    store = SqliteStore.open_existing(store_folder)
     try:
         told = [
             dict(stored.row.metadata)
-            for stored in keeper.rows(result.session_id)
+            for stored in store.rows(result.session_id)
             if stored.row.node_type == NodeType.CONTEXT_SELECTION
         ]
-        assert not list(keeper.verify())
+        assert not list(store.verify())
     finally:
-        keeper.close()
+        store.close()
     return [one for one in told if one["selection_type"] == "inter_phase"]
 
 
@@ -185,16 +189,16 @@ def test_the_local_model_answers_from_what_was_chosen(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     session, status, *_ = done.stdout.split()
     assert status == "completed"
-    keeper = SqliteKeeper.open_existing(tmp_path / "store")
+    store = SqliteStore.open_existing(tmp_path / "store")
     try:
-        last = view_session(keeper, session).calls[-1]
+        last = view_session(store, session).calls[-1]
         texts = [one.message.text for one in last.seen]
         original = (FOLDER / "corpus" / "time-to-live.md").read_text(encoding="utf-8")
         assert original in texts
         assert last.sent_tokens <= last.tokens_in
-        assert not list(keeper.verify())
+        assert not list(store.verify())
     finally:
-        keeper.close()
+        store.close()
 
 
 SEEN_ONCE = """
@@ -223,9 +227,9 @@ def test_the_local_model_sees_a_file_once_and_then_its_digest(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     session, status = done.stdout.split()
     assert status == "completed"
-    keeper = SqliteKeeper.open_existing(tmp_path / "store")
+    store = SqliteStore.open_existing(tmp_path / "store")
     try:
-        calls = view_session(keeper, session).calls
+        calls = view_session(store, session).calls
         original = (FOLDER / "corpus" / "time-to-live.md").read_text(encoding="utf-8")
         _, second, third = calls
         (whole,) = (one for one in second.seen if one.role == "tool")
@@ -236,9 +240,9 @@ def test_the_local_model_sees_a_file_once_and_then_its_digest(tmp_path: Path) ->
         assert digest.original.text == original
         assert f"result_{digest.original.content_hash[:8]}" in digest.message.text
         assert third.tokens_in < third.snowball_tokens
-        assert not list(keeper.verify())
+        assert not list(store.verify())
     finally:
-        keeper.close()
+        store.close()
     kept = tmp_path / "store" / "storage" / "tool_results"
     (file,) = kept.iterdir()
     assert json.loads(file.read_text())["content"] == original

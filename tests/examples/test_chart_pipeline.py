@@ -112,11 +112,11 @@ def test_what_the_picture_would_have_cost_is_told_everywhere(run: Played) -> Non
     assert [row["tokens_saved"] for row in rows] == watched
     assert min(watched) > picture
 
-    keeper = open_store(Settings.read({"store": run.store}, {}, run.root), existing=True)
+    store = open_store(Settings.read({"store": run.store}, {}, run.root), existing=True)
     try:
-        costs = session_cost(keeper, run.result.session_id, "anthropic/claude-sonnet-4-5")
+        costs = session_cost(store, run.result.session_id, "anthropic/claude-sonnet-4-5")
     finally:
-        keeper.close()
+        store.close()
     assert costs.total.snowball - costs.total.tokens_in == run.result.saved
     told = {line.phase: line for line in costs.phases}
     for name, saved in zip(between, (sum(watched[:2]), sum(watched[2:])), strict=True):

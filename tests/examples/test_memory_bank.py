@@ -7,7 +7,7 @@ from examples.run_all import EXAMPLES
 
 from tests.examples.conftest import Play, Played, original_input
 from windlass.history.callouts import called_out
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 EXAMPLE = "memory_bank.json"
 
@@ -20,8 +20,8 @@ def noted(play: Play) -> Played:
 @pytest.mark.req("AC-18")
 def test_what_was_read_is_called_out_and_stays_whole(noted: Played) -> None:
     assert (noted.result.status, noted.result.error) == ("completed", None)
-    with SqliteKeeper.open_existing(noted.store) as keeper:
-        found = called_out(keeper.rows(noted.result.session_id))
+    with SqliteStore.open_existing(noted.store) as store:
+        found = called_out(store.rows(noted.result.session_id))
     names = {(one.name, one.by) for one in found}
     assert names == {("time to live", "pattern")}
     text = (noted.root / "corpus" / "time-to-live.md").read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""The keepers that the contract tests run over."""
+"""The stores that the contract tests run over."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from windlass.history.base import Keeper
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.base import Store
+from windlass.history.sqlite import SqliteStore
 
 
 @pytest.fixture
-def open_keeper(tmp_path: Path) -> Callable[[], Keeper]:
-    """Opens the test's one store; each call is a keeper of its own."""
-    return lambda: SqliteKeeper(tmp_path / "store", busy_s=5.0)
+def open_store(tmp_path: Path) -> Callable[[], Store]:
+    """Opens the test's one store; each call is a store of its own."""
+    return lambda: SqliteStore(tmp_path / "store", busy_s=5.0)
 
 
 @pytest.fixture
-def keeper(open_keeper: Callable[[], Keeper]) -> Iterator[Keeper]:
-    """A keeper of a fresh store."""
-    with open_keeper() as opened:
+def store(open_store: Callable[[], Store]) -> Iterator[Store]:
+    """A store of a fresh store."""
+    with open_store() as opened:
         yield opened

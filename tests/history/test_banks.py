@@ -1,4 +1,4 @@
-"""Memory banks over every keeper: versions, deletion, expiry, and what else a bank is not."""
+"""Memory banks over every store: versions, deletion, expiry, and what else a bank is not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.memory.making import Clock, banks_of
 from windlass.errors import UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row
 from windlass.history.callouts import called_out, find_message, mark_of
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import user
 
@@ -23,24 +23,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def banks(keeper: SqliteKeeper, clock: Clock) -> Banks:
-    return banks_of(keeper, clock)
+def banks(store: SqliteStore, clock: Clock) -> Banks:
+    return banks_of(store, clock)
 
 
 class TestBanks:
     @pytest.mark.req("AC-28")
     def test_what_is_remembered_is_there_when_the_store_is_opened_again(
-        self, open_keeper: Callable[[], SqliteKeeper], clock: Clock
+        self, open_store: Callable[[], SqliteStore], clock: Clock
     ) -> None:
-        with open_keeper() as keeper:
-            kept = banks_of(keeper, clock).remember(
-                "notes", "Lamps sell best.", key="best", by="s1"
-            )
+        with open_store() as store:
+            kept = banks_of(store, clock).remember("notes", "Lamps sell best.", key="best", by="s1")
         assert (kept.reference, kept.by, kept.remembered) == ("notes/best@1", "s1", 1_000.0)
-        with open_keeper() as keeper:
-            assert banks_of(keeper, clock).memories("notes") == (kept,)
-            assert banks_of(keeper, clock).names() == ("notes",)
-            assert [one for one in keeper.verify() if one.severity == "damage"] == []
+        with open_store() as store:
+            assert banks_of(store, clock).memories("notes") == (kept,)
+            assert banks_of(store, clock).names() == ("notes",)
+            assert [one for one in store.verify() if one.severity == "damage"] == []
 
     def test_a_key_remembered_again_is_a_new_version_and_the_old_stays(
         self, banks: Banks, clock: Clock
@@ -105,10 +103,10 @@ class TestBanks:
             banks.remember("notes", "x", key="k" * 201)
 
     def test_two_writers_of_a_key_make_two_versions(
-        self, open_keeper: Callable[[], SqliteKeeper], keeper: SqliteKeeper, clock: Clock
+        self, open_store: Callable[[], SqliteStore], store: SqliteStore, clock: Clock
     ) -> None:
-        here = banks_of(keeper, clock)
-        with open_keeper() as other:
+        here = banks_of(store, clock)
+        with open_store() as other:
             there = banks_of(other, clock, "n")
             versions = [
                 here.remember("notes", "a", key="k").version,
@@ -120,60 +118,58 @@ class TestBanks:
 
     def test_a_bank_that_another_began_in_between_is_no_failure(
         self,
-        open_keeper: Callable[[], SqliteKeeper],
-        keeper: SqliteKeeper,
+        open_store: Callable[[], SqliteStore],
+        store: SqliteStore,
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        here = banks_of(keeper, clock)
-        with open_keeper() as other:
+        here = banks_of(store, clock)
+        with open_store() as other:
             banks_of(other, clock, "n").remember("notes", "first", key="a")
         monkeypatch.setattr(here, "known", lambda bank: False)
         assert here.remember("notes", "second", key="b").version == 1
         assert [one.text for one in here.memories("notes")] == ["first", "second"]
 
     def test_age_does_not_prune_a_bank_and_its_name_does(
-        self, keeper: SqliteKeeper, banks: Banks
+        self, store: SqliteStore, banks: Banks
     ) -> None:
         for batch in a_session("old"):
-            keeper.append(batch)
+            store.append(batch)
         banks.remember("notes", "Lamps.")
-        gone = keeper.prune(older_than_s=10.0, now=1e9)
+        gone = store.prune(older_than_s=10.0, now=1e9)
         assert gone.sessions == ("old",)
         assert len(banks.memories("notes")) == 1
-        assert keeper.prune(session_id=BANK + "notes", now=1e9).sessions == (BANK + "notes",)
+        assert store.prune(session_id=BANK + "notes", now=1e9).sessions == (BANK + "notes",)
         assert banks.memories("notes") == ()
         assert banks.names() == ()
 
 
 class TestCallouts:
     @pytest.mark.req("AC-18")
-    def test_marks_are_rows_like_others_and_come_back_in_order(self, keeper: SqliteKeeper) -> None:
+    def test_marks_are_rows_like_others_and_come_back_in_order(self, store: SqliteStore) -> None:
         said = [user("one"), user("two"), user("one")]
-        keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        store.append(Batch("s", start=start(), rows=[row(one) for one in said]))
         for number, (ref, name) in enumerate(
             [("two", "late"), ("one", "early"), ("two", "renamed")], start=1
         ):
-            found = find_message(list(keeper.rows("s")), user(ref).content_hash)
+            found = find_message(list(store.rows("s")), user(ref).content_hash)
             mark = mark_of(str(found.id), name, "user")
             told = Row(NodeType.DECISION, f"mark{number}", float(number), metadata=mark)
-            keeper.append(Batch("s", rows=[told]))
+            store.append(Batch("s", rows=[told]))
         found_again = [
-            (one.name, one.message_id, one.marked) for one in called_out(keeper.rows("s"))
+            (one.name, one.message_id, one.marked) for one in called_out(store.rows("s"))
         ]
         assert found_again == [
             ("renamed", f"{user('two').content_hash}-1", 3.0),
             ("early", f"{user('one').content_hash}-2", 2.0),
         ], "of equal messages the newest; by place in the session; by the newest name"
-        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+        assert [one for one in store.verify() if one.severity == "damage"] == []
 
     @pytest.mark.req("AC-84")
-    def test_the_beginning_of_a_hash_must_be_of_one_message_only(
-        self, keeper: SqliteKeeper
-    ) -> None:
+    def test_the_beginning_of_a_hash_must_be_of_one_message_only(self, store: SqliteStore) -> None:
         said = [user(str(number)) for number in range(2_000)]
-        keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
-        rows = list(keeper.rows("s"))
+        store.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        rows = list(store.rows("s"))
         whole = said[7].content_hash
         assert find_message(rows, whole[:12]).row.message == said[7]
         assert find_message(rows, f"result_{whole}").row.message == said[7]

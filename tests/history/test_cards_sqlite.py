@@ -11,58 +11,58 @@ from tests.history.builders import a_session, row, start
 from tests.history.test_cards_kept import SAID, card
 from windlass.history import migrations
 from windlass.history.base import Batch, Discrepancy
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.history.verify import verify_store
 
 
 @pytest.mark.req("AC-10")
 def test_a_store_of_the_first_version_gets_the_table(tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    with SqliteKeeper(folder) as keeper:
+    with SqliteStore(folder) as store:
         for batch in a_session():
-            keeper.append(batch)
-        file = keeper.file
+            store.append(batch)
+        file = store.file
     db = sqlite3.connect(file, isolation_level=None)
     db.execute("DROP VIEW context_cards")
     db.execute("DROP TABLE cards")
     db.execute("PRAGMA user_version = 1")
     assert [one for one in verify_store(folder) if one.severity == "damage"] == []
     db.close()
-    with SqliteKeeper(folder) as keeper:
-        waiting = keeper.without_cards("s1")
+    with SqliteStore(folder) as store:
+        waiting = store.without_cards("s1")
         assert waiting
         first = waiting[0]
         assert first.id is not None
         assert first.row.message is not None
-        keeper.put_cards("s1", [card(first.id, content_hash=first.row.message.content_hash)])
-        assert [one.id for one in keeper.cards("s1")] == [first.id]
-        assert list(keeper.verify()) == []
+        store.put_cards("s1", [card(first.id, content_hash=first.row.message.content_hash)])
+        assert [one.id for one in store.cards("s1")] == [first.id]
+        assert list(store.verify()) == []
     assert len(migrations.STEPS) == 2
 
 
 def test_a_card_of_no_message_is_a_note(tmp_path: Path) -> None:
-    with SqliteKeeper(tmp_path / "store") as keeper:
-        (id_,) = keeper.append(Batch("s", start=start(), rows=[row(SAID[0])]))
+    with SqliteStore(tmp_path / "store") as store:
+        (id_,) = store.append(Batch("s", start=start(), rows=[row(SAID[0])]))
         assert id_ is not None
-        keeper.put_cards("s", [card(id_), card(f"{'0' * 16}-1")])
+        store.put_cards("s", [card(id_), card(f"{'0' * 16}-1")])
         lost = f"session number 1, card {'0' * 16}-1"
         told = "is of no message, or its vector of no model"
-        assert list(keeper.verify()) == [Discrepancy(lost, told, "note")]
-        db = sqlite3.connect(keeper.file)
+        assert list(store.verify()) == [Discrepancy(lost, told, "note")]
+        db = sqlite3.connect(store.file)
         db.execute("UPDATE cards SET embedding = x'010203' WHERE message_id = ?", (id_,))
         db.commit()
         db.close()
-        assert "has a vector that cannot be read" in [one.what for one in keeper.verify()]
-        (read,) = keeper.cards("s")
+        assert "has a vector that cannot be read" in [one.what for one in store.verify()]
+        (read,) = store.cards("s")
         assert read.embedding == ()
 
 
 def test_cards_do_not_weaken_what_an_append_promises(tmp_path: Path) -> None:
-    with SqliteKeeper(tmp_path / "store") as keeper:
-        (id_,) = keeper.append(Batch("s", start=start(), rows=[row(SAID[0])]))
+    with SqliteStore(tmp_path / "store") as store:
+        (id_,) = store.append(Batch("s", start=start(), rows=[row(SAID[0])]))
         assert id_ is not None
-        keeper.put_cards("s", [card(id_)])
+        store.put_cards("s", [card(id_)])
         with pytest.raises(Exception, match="no session"):
-            keeper.put_cards("other", [card(id_)])
-        (level,) = keeper._db.execute("PRAGMA synchronous").fetchone()
+            store.put_cards("other", [card(id_)])
+        (level,) = store._db.execute("PRAGMA synchronous").fetchone()
         assert level == 2, "FULL again"

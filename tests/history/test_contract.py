@@ -1,4 +1,4 @@
-"""What every keeper promises: what goes in comes out, once, whole or not at all."""
+"""What every store promises: what goes in comes out, once, whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from windlass.history.base import (
     Batch,
     CallRecord,
     EditRecord,
-    Keeper,
     NodeType,
     Outcome,
     Row,
     StateChange,
+    Store,
     request_hash,
 )
 from windlass.messages import Message, Opaque, Picture, Text, ToolCall, assistant, tool, user
@@ -39,12 +39,12 @@ def without_bytes(given: Row) -> Row:
 
 
 class TestRoundTrip:
-    def test_the_class_is_a_keeper(self, keeper: Keeper) -> None:
-        checked: Keeper = keeper
-        assert checked is keeper
+    def test_the_class_is_a_store(self, store: Store) -> None:
+        checked: Store = store
+        assert checked is store
 
     @pytest.mark.req("AC-8", "CI-39")
-    def test_every_field_of_a_row_comes_back(self, keeper: Keeper) -> None:
+    def test_every_field_of_a_row_comes_back(self, store: Store) -> None:
         data = png()
         told = Row(
             node_type=NodeType.FOLLOW_UP,
@@ -69,18 +69,18 @@ class TestRoundTrip:
             pictures={seen(data).sha256: data},
             keep_pictures=True,
         )
-        keeper.append(Batch("s", start=start(), rows=[row(), told]))
-        first, second = keeper.rows("s")
+        store.append(Batch("s", start=start(), rows=[row(), told]))
+        first, second = store.rows("s")
         assert second.row == without_bytes(told)
         assert list(second.row.metadata) == ["z", "a"], "the order of keys is kept"
         assert (first.seq, second.seq, second.session_id) == (1, 2, "s")
         assert (first.id, first.key, first.row.message) == (None, None, None)
         assert told.message is not None
         assert second.key == told.message.key
-        assert keeper.picture(seen(data).sha256) == data
+        assert store.picture(seen(data).sha256) == data
 
     @pytest.mark.parametrize("text", ["", "short", LONG, "ünïcode ✓", "nul \0 inside", "\ud800"])
-    def test_every_kind_of_message_comes_back(self, keeper: Keeper, text: str) -> None:
+    def test_every_kind_of_message_comes_back(self, store: Store, text: str) -> None:
         said = Message(
             "assistant",
             (
@@ -92,17 +92,17 @@ class TestRoundTrip:
             name="lamp",
         )
         answers = [tool("c1", text, name="run_sql", failed=failed) for failed in (False, True)]
-        keeper.append(Batch("s", start=start(), rows=[row(said), *map(row, answers)]))
-        assert [stored.row.message for stored in keeper.rows("s")] == [said, *answers]
-        assert keeper.message(said.key) == said
+        store.append(Batch("s", start=start(), rows=[row(said), *map(row, answers)]))
+        assert [stored.row.message for stored in store.rows("s")] == [said, *answers]
+        assert store.message(said.key) == said
 
-    def test_a_picture_that_brings_its_own_bytes_is_kept(self, keeper: Keeper) -> None:
+    def test_a_picture_that_brings_its_own_bytes_is_kept(self, store: Store) -> None:
         shown = picture(png(3), name="a.png")
-        keeper.append(Batch("s", start=start(), rows=[row(user(shown))]))
-        assert keeper.picture(shown.sha256) == png(3)
+        store.append(Batch("s", start=start(), rows=[row(user(shown))]))
+        assert store.picture(shown.sha256) == png(3)
 
-    def test_how_the_last_sessions_ended_comes_newest_first(self, keeper: Keeper) -> None:
-        assert keeper.endings(5) == []
+    def test_how_the_last_sessions_ended_comes_newest_first(self, store: Store) -> None:
+        assert store.endings(5) == []
         told = [
             Outcome("completed", 1.0, details={"n": 1}),
             None,
@@ -110,73 +110,71 @@ class TestRoundTrip:
         ]
         for number, ended in enumerate(told):
             name = f"s{number}"
-            keeper.append(Batch(name, start=start(), rows=[row(user("Go."))]))
-            keeper.append(Batch(name, outcomes=[Outcome("completed", 0.5, "a")]))
+            store.append(Batch(name, start=start(), rows=[row(user("Go."))]))
+            store.append(Batch(name, outcomes=[Outcome("completed", 0.5, "a")]))
             if ended is not None:
-                keeper.append(Batch(name, outcomes=[ended]))
-        keeper.append(Batch("memory:notes", start=start(), outcomes=[Outcome("completed", 9.0)]))
-        assert keeper.endings(9) == told[::-1], "a bank is no run"
-        assert keeper.endings(2) == told[:0:-1]
+                store.append(Batch(name, outcomes=[ended]))
+        store.append(Batch("memory:notes", start=start(), outcomes=[Outcome("completed", 9.0)]))
+        assert store.endings(9) == told[::-1], "a bank is no run"
+        assert store.endings(2) == told[:0:-1]
 
-    def test_calls_edits_state_and_outcomes_come_back_in_order(self, keeper: Keeper) -> None:
+    def test_calls_edits_state_and_outcomes_come_back_in_order(self, store: Store) -> None:
         batches = a_session()
         for batch in batches:
-            keeper.append(batch)
-        assert keeper.calls("s1") == [call for batch in batches for call in batch.calls]
-        assert keeper.edits("s1") == [edit for batch in batches for edit in batch.edits]
-        assert keeper.state("s1") == [change for batch in batches for change in batch.state]
-        assert keeper.outcomes("s1") == [one for batch in batches for one in batch.outcomes]
-        assert [stored.row for stored in keeper.rows("s1")] == [
+            store.append(batch)
+        assert store.calls("s1") == [call for batch in batches for call in batch.calls]
+        assert store.edits("s1") == [edit for batch in batches for edit in batch.edits]
+        assert store.state("s1") == [change for batch in batches for change in batch.state]
+        assert store.outcomes("s1") == [one for batch in batches for one in batch.outcomes]
+        assert [stored.row for stored in store.rows("s1")] == [
             without_bytes(one) for batch in batches for one in batch.rows
         ]
-        assert keeper.start("s1") == start()
+        assert store.start("s1") == start()
 
     def test_a_store_that_is_opened_again_says_the_same(
-        self, open_keeper: Callable[[], Keeper]
+        self, open_store: Callable[[], Store]
     ) -> None:
         batches = a_session()
-        with open_keeper() as keeper:
+        with open_store() as store:
             for batch in batches[:2]:
-                keeper.append(batch)
-        with open_keeper() as keeper:
+                store.append(batch)
+        with open_store() as store:
             for batch in batches[2:]:
-                keeper.append(batch)
-            assert keeper.calls("s1") == [call for batch in batches for call in batch.calls]
-            assert list(keeper.verify()) == []
+                store.append(batch)
+            assert store.calls("s1") == [call for batch in batches for call in batch.calls]
+            assert list(store.verify()) == []
 
-    def test_rows_of_one_phase_only(self, keeper: Keeper) -> None:
+    def test_rows_of_one_phase_only(self, store: Store) -> None:
         rows = [row(user(str(at)), phase=f"p{at % 2}") for at in range(500)]
-        keeper.append(Batch("s", start=start(), rows=rows))
-        assert [one.seq for one in keeper.rows("s", phase="p1")] == list(range(2, 501, 2))
-        assert len(list(keeper.rows("s"))) == 500
+        store.append(Batch("s", start=start(), rows=rows))
+        assert [one.seq for one in store.rows("s", phase="p1")] == list(range(2, 501, 2))
+        assert len(list(store.rows("s"))) == 500
 
-    def test_reading_may_go_on_while_others_append(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(user("one"))]))
-        reading = keeper.rows("s")
+    def test_reading_may_go_on_while_others_append(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("one"))]))
+        reading = store.rows("s")
         next(reading)
-        keeper.append(Batch("s", rows=[row(user("two"))]))
-        assert len(list(keeper.rows("s"))) == 2
+        store.append(Batch("s", rows=[row(user("two"))]))
+        assert len(list(store.rows("s"))) == 2
 
 
 class TestIdentity:
     @pytest.mark.req("AC-9")
-    def test_each_occurrence_has_its_own_id_and_the_body_is_stored_once(
-        self, keeper: Keeper
-    ) -> None:
+    def test_each_occurrence_has_its_own_id_and_the_body_is_stored_once(self, store: Store) -> None:
         said = user("yes")
-        first = keeper.append(Batch("s", start=start(), rows=[row(said), row(said)]))
-        again = keeper.append(Batch("s", rows=[row(), row(said)]))
+        first = store.append(Batch("s", start=start(), rows=[row(said), row(said)]))
+        again = store.append(Batch("s", rows=[row(), row(said)]))
         short = said.content_hash
         assert first == (f"{short}-1", f"{short}-2")
         assert again == (None, f"{short}-3")
-        assert keeper.append(Batch("t", start=start(), rows=[row(said)])) == (f"{short}-1",)
-        found = keeper.query("SELECT count(*) AS n FROM bodies")
+        assert store.append(Batch("t", start=start(), rows=[row(said)])) == (f"{short}-1",)
+        found = store.query("SELECT count(*) AS n FROM bodies")
         assert found == [{"n": 1}]
         assert len(short) == 16
         assert said.key.startswith(short)
         assert len(said.key) == 64
 
-    def test_messages_that_differ_in_anything_are_stored_apart(self, keeper: Keeper) -> None:
+    def test_messages_that_differ_in_anything_are_stored_apart(self, store: Store) -> None:
         said = [
             user("a"),
             assistant("a"),
@@ -185,15 +183,15 @@ class TestIdentity:
             tool("c1", "a", name="n"),
             tool("c1", "a", failed=True),
         ]
-        ids = keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        ids = store.append(Batch("s", start=start(), rows=[row(one) for one in said]))
         assert len(set(ids)) == len(said)
 
-    def test_an_edit_names_an_occurrence_that_is_there(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
+    def test_an_edit_names_an_occurrence_that_is_there(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("a"))]))
         wrong = EditRecord(f"{user('a').content_hash}-2", "drop", "mask", "old")
         with pytest.raises(StoreError, match="there is no message"):
-            keeper.append(Batch("s", edits=[wrong], rows=[row(user("b"))]))
-        assert len(list(keeper.rows("s"))) == 1
+            store.append(Batch("s", edits=[wrong], rows=[row(user("b"))]))
+        assert len(list(store.rows("s"))) == 1
 
     def test_the_request_hash_depends_on_keys_their_order_and_the_tools(self) -> None:
         tools = [{"type": "function", "function": {"name": "a"}}]
@@ -208,96 +206,96 @@ class TestIdentity:
 
 
 class TestWindows:
-    def grow(self, keeper: Keeper, calls: int) -> list[CallRecord]:
-        keeper.append(Batch("s", start=start()))
+    def grow(self, store: Store, calls: int) -> list[CallRecord]:
+        store.append(Batch("s", start=start()))
         shown: list[tuple[str, Message]] = []
         given = []
         for at in range(calls):
             said = user(f"message {at}")
-            (name,) = keeper.append(Batch("s", rows=[row(said)]))
+            (name,) = store.append(Batch("s", rows=[row(said)]))
             assert name is not None
             shown.append((name, said))
             if at % 10 == 9:  # an edit in the middle, as a planner commits it
                 shown[at // 2] = shown[at // 2][0], user(f"[masked at {at}]")
             edited = {key: said for key, said in shown if said.text.startswith("[")}
             given.append(call(shown, edited=edited))
-            keeper.append(Batch("s", calls=[given[-1]]))
+            store.append(Batch("s", calls=[given[-1]]))
         return given
 
-    def test_each_call_has_its_whole_window(self, keeper: Keeper) -> None:
-        given = self.grow(keeper, 35)
-        assert keeper.calls("s") == given
-        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+    def test_each_call_has_its_whole_window(self, store: Store) -> None:
+        given = self.grow(store, 35)
+        assert store.calls("s") == given
+        assert [one for one in store.verify() if one.severity == "damage"] == []
 
-    def test_windows_do_not_grow_with_the_square_of_the_calls(self, keeper: Keeper) -> None:
-        self.grow(keeper, 60)
-        found = keeper.query(
+    def test_windows_do_not_grow_with_the_square_of_the_calls(self, store: Store) -> None:
+        self.grow(store, 60)
+        found = store.query(
             "SELECT max(length(window_json)) AS longest FROM calls WHERE number > 30"
         )
         assert found[0]["longest"] < 250
 
     def test_another_writer_in_between_is_noticed(
-        self, open_keeper: Callable[[], Keeper], keeper: Keeper
+        self, open_store: Callable[[], Store], store: Store
     ) -> None:
-        self.grow(keeper, 3)
-        with open_keeper() as other:
+        self.grow(store, 3)
+        with open_store() as other:
             (name,) = other.append(Batch("s", rows=[row(user("message 0"))]))
             assert name is not None
             assert name.endswith("-2")
             other.append(Batch("s", calls=[call([(name, user("message 0"))])]))
-        (third,) = keeper.append(Batch("s", rows=[row(user("message 0"))]))
+        (third,) = store.append(Batch("s", rows=[row(user("message 0"))]))
         assert third is not None
         assert third.endswith("-3")
         last = call([(name, user("message 0")), (third, user("message 0"))])
-        keeper.append(Batch("s", calls=[last]))
-        assert keeper.calls("s")[-1] == last
-        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+        store.append(Batch("s", calls=[last]))
+        assert store.calls("s")[-1] == last
+        assert [one for one in store.verify() if one.severity == "damage"] == []
 
-    def test_a_window_of_unknown_messages_is_refused(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start()))
+    def test_a_window_of_unknown_messages_is_refused(self, store: Store) -> None:
+        store.append(Batch("s", start=start()))
         with pytest.raises(StoreError, match="there is no message"):
-            keeper.append(Batch("s", calls=[call([("0123456789abcdef-1", user("a"))])]))
-        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+            store.append(Batch("s", calls=[call([("0123456789abcdef-1", user("a"))])]))
+        (name,) = store.append(Batch("s", rows=[row(user("a"))]))
         assert name is not None
         never = call([(name, user("a"))], edited={name: user("b")}, bodies=())
         with pytest.raises(StoreError, match="was never given"):
-            keeper.append(Batch("s", calls=[never]))
-        assert keeper.calls("s") == []
+            store.append(Batch("s", calls=[never]))
+        assert store.calls("s") == []
 
 
 class TestSessions:
-    def test_are_listed_newest_first_with_their_sums(self, keeper: Keeper) -> None:
+    def test_are_listed_newest_first_with_their_sums(self, store: Store) -> None:
         for batch in a_session("old"):
-            keeper.append(batch)
-        keeper.append(Batch("new", start=start(2_000.0)))
-        new, old = keeper.sessions()
+            store.append(batch)
+        store.append(Batch("new", start=start(2_000.0)))
+        new, old = store.sessions()
         assert (new.session_id, new.status, new.cost, new.ended) == ("new", "running", None, None)
         assert (old.session_id, old.status, old.calls) == ("old", "completed", 2)
         assert (old.tokens_in, old.tokens_out, old.tokens_cached) == (300, 14, 90)
         assert (old.cost, old.started, old.ended) == (0.01, 1_000.0, 1_003.0)
-        assert keeper.sessions(limit=1) == [new]
+        assert store.sessions(limit=1) == [new]
 
-    def test_an_unknown_one_is_refused_with_recent_names(self, keeper: Keeper) -> None:
-        keeper.append(Batch("sales-1", start=start()))
+    def test_an_unknown_one_is_refused_with_recent_names(self, store: Store) -> None:
+        store.append(Batch("sales-1", start=start()))
         with pytest.raises(UsageError, match="did you mean 'sales-1'"):
-            keeper.start("sales-2")
-        assert list(keeper.rows("sales-2")) == []
+            store.start("sales-2")
+        assert list(store.rows("sales-2")) == []
 
-    def test_begin_once_and_only_with_a_start(self, keeper: Keeper) -> None:
+    def test_begin_once_and_only_with_a_start(self, store: Store) -> None:
         with pytest.raises(StoreError, match="must carry its start"):
-            keeper.append(Batch("s", rows=[row(user("a"))]))
-        keeper.append(Batch("s", start=start()))
+            store.append(Batch("s", rows=[row(user("a"))]))
+        store.append(Batch("s", start=start()))
         with pytest.raises(StoreError, match="in the store already"):
-            keeper.append(Batch("s", start=start()))
+            store.append(Batch("s", start=start()))
 
-    def test_nothing_to_write_writes_nothing(self, keeper: Keeper) -> None:
-        assert keeper.append(Batch("s")) == ()
-        assert keeper.sessions() == []
+    def test_nothing_to_write_writes_nothing(self, store: Store) -> None:
+        assert store.append(Batch("s")) == ()
+        assert store.sessions() == []
 
-    def test_odd_names_are_taken_as_they_are(self, keeper: Keeper, tmp_path: Path) -> None:
+    def test_odd_names_are_taken_as_they_are(self, store: Store, tmp_path: Path) -> None:
         for name in ("../../etc", "a/b", "a_b", "", "é", "x" * 400):
-            keeper.append(Batch(name, start=start(), rows=[picture_row(png(), phase="../up")]))
-            ((_, path),) = keeper.picture_names(name, "../up")
+            store.append(Batch(name, start=start(), rows=[picture_row(png(), phase="../up")]))
+            ((_, path),) = store.picture_names(name, "../up")
             assert path.read_bytes() == png()
             assert path.resolve().is_relative_to((tmp_path / "store/images").resolve())
         files = {path for path in (tmp_path / "store/images").rglob("*") if path.is_file()}
@@ -324,34 +322,34 @@ class TestWholeOrNotAtAll:
             Batch("s", rows=[said, row(user("d"), pictures={seen(b"x").sha256: b"x"})]),
         )
 
-    def test_a_batch_that_cannot_be_written_leaves_nothing(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
-        before = keeper.query("SELECT * FROM unified_logs")
+    def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
+        before = store.query("SELECT * FROM unified_logs")
         for why, batch in self.failing():
             whole = dataclasses.replace(batch, state=[StateChange("p", "k", 1)])
             with pytest.raises(StoreError, match="nothing was recorded"):
-                keeper.append(whole)
-            assert keeper.query("SELECT * FROM unified_logs") == before, why
-            assert keeper.state("s") == [], why
-        assert [one.what for one in keeper.verify() if one.severity == "damage"] == []
+                store.append(whole)
+            assert store.query("SELECT * FROM unified_logs") == before, why
+            assert store.state("s") == [], why
+        assert [one.what for one in store.verify() if one.severity == "damage"] == []
 
-    def test_after_a_refusal_the_next_batch_is_counted_right(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
+    def test_after_a_refusal_the_next_batch_is_counted_right(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("a"), trace_id="first")]))
         with pytest.raises(StoreError):
-            keeper.append(Batch("s", rows=[row(user("a")), row(trace_id="first")]))
-        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+            store.append(Batch("s", rows=[row(user("a")), row(trace_id="first")]))
+        (name,) = store.append(Batch("s", rows=[row(user("a"))]))
         assert name == f"{user('a').content_hash}-2"
 
 
 class TestPictures:
     @pytest.mark.req("CI-36")
     def test_of_a_phase_get_visible_names_in_order_and_one_blob_each(
-        self, keeper: Keeper, tmp_path: Path
+        self, store: Store, tmp_path: Path
     ) -> None:
         folder = tmp_path / "store"
-        keeper.append(Batch("s", start=start(), rows=[picture_row(png(1)), picture_row(png(2))]))
-        keeper.append(Batch("s", rows=[picture_row(png(1)), picture_row(png(3), phase="other")]))
-        names = keeper.picture_names("s", "chart")
+        store.append(Batch("s", start=start(), rows=[picture_row(png(1)), picture_row(png(2))]))
+        store.append(Batch("s", rows=[picture_row(png(1)), picture_row(png(3), phase="other")]))
+        names = store.picture_names("s", "chart")
         assert [path.relative_to(folder).as_posix() for _, path in names] == [
             "images/s/chart/image_0.png",
             "images/s/chart/image_1.png",
@@ -365,41 +363,41 @@ class TestPictures:
         sha, path = names[0]
         assert path.samefile(folder / "blobs" / sha[:2] / sha)
 
-    def test_that_are_only_shown_get_no_visible_name(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[picture_row(png(), keep_pictures=False)]))
-        assert keeper.picture_names("s", "chart") == []
-        assert keeper.picture(seen(png()).sha256) == png()
+    def test_that_are_only_shown_get_no_visible_name(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[picture_row(png(), keep_pictures=False)]))
+        assert store.picture_names("s", "chart") == []
+        assert store.picture(seen(png()).sha256) == png()
 
-    def test_once_stored_need_no_bytes_again(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[picture_row(png())]))
-        keeper.append(Batch("t", start=start(), rows=[row(user("again", seen(png())))]))
-        assert [one for one in keeper.verify() if one.severity == "damage"] == []
+    def test_once_stored_need_no_bytes_again(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[picture_row(png())]))
+        store.append(Batch("t", start=start(), rows=[row(user("again", seen(png())))]))
+        assert [one for one in store.verify() if one.severity == "damage"] == []
 
 
 class TestToolResults:
     @pytest.mark.req("CI-36", "CE-31")
     @pytest.mark.parametrize("text", ["short", LONG])
     def test_become_a_file_with_the_full_bytes(
-        self, keeper: Keeper, tmp_path: Path, text: str
+        self, store: Store, tmp_path: Path, text: str
     ) -> None:
         said = tool("c1", text)
-        keeper.append(Batch("s", start=start(), rows=[row(said)]))
-        path = keeper.store_tool_result("s", "r1", said.key)
+        store.append(Batch("s", start=start(), rows=[row(said)]))
+        path = store.store_tool_result("s", "r1", said.key)
         assert path == tmp_path / "store/storage/tool_results/r1.json"
         assert path.read_text() == said.canonical
-        assert keeper.store_tool_result("s", "r1", said.key) == path
-        assert list(keeper.verify()) == []
+        assert store.store_tool_result("s", "r1", said.key) == path
+        assert list(store.verify()) == []
 
-    def test_a_reference_stands_for_one_result_only(self, keeper: Keeper) -> None:
+    def test_a_reference_stands_for_one_result_only(self, store: Store) -> None:
         said = [tool("c1", "a"), tool("c1", "b")]
-        keeper.append(Batch("s", start=start(), rows=[row(one) for one in said]))
-        keeper.store_tool_result("s", "r1", said[0].key)
+        store.append(Batch("s", start=start(), rows=[row(one) for one in said]))
+        store.store_tool_result("s", "r1", said[0].key)
         with pytest.raises(StoreError, match="must not be given twice"):
-            keeper.store_tool_result("s", "r1", said[1].key)
+            store.store_tool_result("s", "r1", said[1].key)
 
-    def test_an_unknown_message_or_session_is_refused(self, keeper: Keeper) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
+    def test_an_unknown_message_or_session_is_refused(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("a"))]))
         with pytest.raises(StoreError, match="there is no message"):
-            keeper.store_tool_result("s", "r1", "0" * 64)
+            store.store_tool_result("s", "r1", "0" * 64)
         with pytest.raises(UsageError, match="no session 'other'"):
-            keeper.store_tool_result("other", "r1", user("a").key)
+            store.store_tool_result("other", "r1", user("a").key)

@@ -15,7 +15,7 @@ from tests.history.builders import a_session, row, start
 from windlass.errors import StoreError
 from windlass.history.base import Batch
 from windlass.history.migrating import migrate
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.history.verify import verify_store
 from windlass.messages import Message, assistant
 
@@ -141,8 +141,8 @@ class TestLooking:
         assert ran("migrate", ".windlass", "other").code == 0
         assert ran("migrate", ".windlass", "other").code == 0  # again, it copies nothing
         assert damages(ran.folder / "other") == [f"blob {blob.name}: is missing"]
-        with SqliteKeeper(ran.folder / ".windlass") as keeper:
-            keeper._blobs.write({blob.name: sound})
+        with SqliteStore(ran.folder / ".windlass") as store:
+            store._blobs.write({blob.name: sound})
         assert ran("migrate", ".windlass", "healed").code == 0
         assert damages(ran.folder / "healed") == []
 
@@ -160,17 +160,17 @@ class TestHealing:
         assert damages(ran.folder / ".windlass") == []
         assert "cannot be read" not in ran("show", "s1", "--call", "3").out
 
-    def test_also_by_a_keeper_that_wrote_it_before(self, tmp_path: Path) -> None:
+    def test_also_by_a_store_that_wrote_it_before(self, tmp_path: Path) -> None:
         def keep(session: str) -> None:
-            keeper.append(Batch(session, start=start(), rows=[row(assistant(LONG))]))
+            store.append(Batch(session, start=start(), rows=[row(assistant(LONG))]))
 
-        with SqliteKeeper(tmp_path) as keeper:
+        with SqliteStore(tmp_path) as store:
             keep("s1")
             blob = tmp_path / "blobs" / assistant(LONG).key[:2] / assistant(LONG).key
             change(blob)
             keep("s2")
             assert damages(tmp_path) == []
-            with keeper._use() as db:
+            with store._use() as db:
                 db.execute("UPDATE bodies SET chars = 3")
             keep("s3")
             assert damages(tmp_path) == []
@@ -178,35 +178,37 @@ class TestHealing:
 
 class TestPictures:
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Path:
-        with SqliteKeeper(tmp_path / "store") as keeper:
+    def store_folder(self, tmp_path: Path) -> Path:
+        with SqliteStore(tmp_path / "store") as store:
             for batch in a_session("s1"):
-                keeper.append(batch)
+                store.append(batch)
         return tmp_path / "store"
 
-    def _picture(self, store: Path) -> Path:
+    def _picture(self, store_folder: Path) -> Path:
         return next(
-            path for path in (store / "blobs").glob("??/*") if path.read_bytes()[:4] == b"\x89PNG"
+            path
+            for path in (store_folder / "blobs").glob("??/*")
+            if path.read_bytes()[:4] == b"\x89PNG"
         )
 
     @pytest.mark.parametrize("damage", [remove, cut, wipe])
     def test_are_healed_with_their_visible_names(
-        self, store: Path, damage: Callable[[Path], None]
+        self, store_folder: Path, damage: Callable[[Path], None]
     ) -> None:
-        damage(self._picture(store))
-        assert damages(store)
-        with SqliteKeeper(store) as keeper:
+        damage(self._picture(store_folder))
+        assert damages(store_folder)
+        with SqliteStore(store_folder) as store:
             for batch in a_session("s2"):
-                keeper.append(batch)
-        assert damages(store) == []
+                store.append(batch)
+        assert damages(store_folder) == []
 
     @pytest.mark.parametrize("damage", [remove, cut, wipe])
     def test_that_are_lost_stop_no_migration(
-        self, store: Path, tmp_path: Path, damage: Callable[[Path], None]
+        self, store_folder: Path, tmp_path: Path, damage: Callable[[Path], None]
     ) -> None:
-        name = self._picture(store).name
-        damage(self._picture(store))
-        with SqliteKeeper(store) as source, SqliteKeeper(tmp_path / "other") as target:
+        name = self._picture(store_folder).name
+        damage(self._picture(store_folder))
+        with SqliteStore(store_folder) as source, SqliteStore(tmp_path / "other") as target:
             told: list[str] = []
             (copied,) = migrate(source, target, on_lost=told.append)
         assert copied.rows > 3
@@ -231,18 +233,18 @@ class TestRuns:
         assert "Mondays" not in told
 
     @DAMAGES
-    def test_a_keeper_raises_unless_marks_are_wanted(
+    def test_a_store_raises_unless_marks_are_wanted(
         self, ran: CommandLine, damage: Callable[[Path], None]
     ) -> None:
         blob = blob_of(ran, "The pump")
         damage(blob)
         told: list[str] = []
-        with SqliteKeeper(ran.folder / ".windlass") as keeper:
+        with SqliteStore(ran.folder / ".windlass") as store:
             with pytest.raises(StoreError, match=blob.name):
-                list(keeper.rows("s1"))
-            keeper.mark_lost(told.append)
-            rows = list(keeper.rows("s1"))
-            rows = list(keeper.rows("s1"))
+                list(store.rows("s1"))
+            store.mark_lost(told.append)
+            rows = list(store.rows("s1"))
+            rows = list(store.rows("s1"))
         (one,) = [each for each in rows if each.key == blob.name]
         assert one.row.message is not None
         assert (one.row.message.role, one.row.message.key) == ("assistant", blob.name)

@@ -12,7 +12,7 @@ import pytest
 from tests.history.builders import a_session
 from windlass.errors import StoreError
 from windlass.history import migrations
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 
 def add_note(db: sqlite3.Connection) -> None:
@@ -26,11 +26,11 @@ def fail_midway(db: sqlite3.Connection) -> None:
 
 
 @pytest.fixture
-def old_store(open_keeper: Callable[[], SqliteKeeper]) -> Path:
-    with open_keeper() as keeper:
+def old_store(open_store: Callable[[], SqliteStore]) -> Path:
+    with open_store() as store:
         for batch in a_session():
-            keeper.append(batch)
-        return keeper.file
+            store.append(batch)
+        return store.file
 
 
 def opened(file: Path) -> sqlite3.Connection:
@@ -60,13 +60,13 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(old_store: Path) -> None:
 
 
 def test_a_newer_store_is_refused_in_one_sentence(
-    old_store: Path, open_keeper: Callable[[], SqliteKeeper]
+    old_store: Path, open_store: Callable[[], SqliteStore]
 ) -> None:
     db = opened(old_store)
     migrations.migrate(db, "here", (*migrations.STEPS, add_note))
     db.close()
     with pytest.raises(StoreError, match=r"newer Windlass.*update Windlass") as caught:
-        open_keeper()
+        open_store()
     assert "\n" not in str(caught.value)
 
 
@@ -76,7 +76,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     db = opened(store / "windlass.sqlite")
     db.execute("CREATE TABLE mine (a)")
     with pytest.raises(StoreError, match="something else"):
-        SqliteKeeper(store)
+        SqliteStore(store)
     assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
     db.close()
 
@@ -88,7 +88,7 @@ def test_many_may_open_a_fresh_store_at_once(tmp_path: Path) -> None:
     def enter() -> None:
         gate.wait()
         try:
-            SqliteKeeper(tmp_path / "store").close()
+            SqliteStore(tmp_path / "store").close()
         except StoreError as error:
             failures.append(error)
 

@@ -10,7 +10,7 @@ import pytest
 from windlass.errors import UsageError
 from windlass.history.clickhouse.tables import TableOptions, script
 from windlass.history.places import open_place, read_address
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.settings import Settings, StoreAddress, read_store
 
 HERE = Path("/here")
@@ -24,8 +24,8 @@ def address(url: str) -> StoreAddress:
 
 def test_a_folder_is_a_sqlite_store(tmp_path: Path) -> None:
     assert read_store("kept", tmp_path) == tmp_path / "kept"
-    with open_place(tmp_path / "kept", {}) as keeper:
-        assert isinstance(keeper, SqliteKeeper)
+    with open_place(tmp_path / "kept", {}) as store:
+        assert isinstance(store, SqliteStore)
     with pytest.raises(UsageError, match="there is no store"):
         open_place(tmp_path / "other", {}, existing=True)
 

@@ -20,7 +20,7 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.history.builders import a_session
 from tests.strategies import png
 from windlass.history import blobs
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.pictures import picture
 from windlass.providers.scripted import Scripted
@@ -60,24 +60,24 @@ def _script() -> Iterator[Message | str]:
         yield LONG
 
 
-def _modes(store: Path) -> dict[str, int]:
+def _modes(store_folder: Path) -> dict[str, int]:
     return {
-        path.relative_to(store).as_posix(): stat.S_IMODE(path.stat().st_mode)
-        for path in [store, *store.rglob("*")]
+        path.relative_to(store_folder).as_posix(): stat.S_IMODE(path.stat().st_mode)
+        for path in [store_folder, *store_folder.rglob("*")]
     }
 
 
-def _others(store: Path) -> dict[str, str]:
+def _others(store_folder: Path) -> dict[str, str]:
     """What is open to others, with its mode."""
-    return {name: oct(mode) for name, mode in _modes(store).items() if mode & 0o077}
+    return {name: oct(mode) for name, mode in _modes(store_folder).items() if mode & 0o077}
 
 
-async def _run(folder: Path, store: Path) -> None:
+async def _run(folder: Path, store_folder: Path) -> None:
     replies = _script()
     result = await windlass.run(
         _workflow(),
         model="scripted/x",
-        store=store,
+        store=store_folder,
         root=folder,
         tools=[draw],
         providers={"scripted": Scripted(lambda _: next(replies))},
@@ -87,12 +87,12 @@ async def _run(folder: Path, store: Path) -> None:
 
 class TestAStoreIsPrivate:
     async def test_all_of_it_whatever_the_umask(self, tmp_path: Path, umask: int) -> None:
-        store = tmp_path / "deep" / "store"
-        await _run(tmp_path, store)
-        with SqliteKeeper(store) as keeper:
+        store_folder = tmp_path / "deep" / "store"
+        await _run(tmp_path, store_folder)
+        with SqliteStore(store_folder) as store:
             for batch in a_session("other"):
-                keeper.append(batch)
-            found = _modes(store)  # with -wal and -shm, while it is open
+                store.append(batch)
+            found = _modes(store_folder)  # with -wal and -shm, while it is open
         assert {"windlass.sqlite", "windlass.sqlite-wal", "windlass.sqlite-shm"} <= found.keys()
         assert any(name.startswith("images/") and name.endswith(".png") for name in found)
         assert any(name.startswith("storage/tool_results/") for name in found)
@@ -118,8 +118,8 @@ class TestAStoreIsPrivate:
         command_line.script = lambda _: LONG
         assert command_line("run", "c.json").code == 0
         assert command_line("migrate", ".windlass", "other").code == 0
-        for store in (".windlass", "other"):
-            assert _others(command_line.folder / store) == {}
+        for store_folder in (".windlass", "other"):
+            assert _others(command_line.folder / store_folder) == {}
 
     def test_where_links_are_not_possible(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
@@ -141,18 +141,18 @@ class TestAnOlderStore:
     @pytest.fixture
     def older(self, tmp_path: Path) -> Path:
         """A store as it was made before, open to all."""
-        store = tmp_path / "store"
-        with SqliteKeeper(store) as keeper:
+        store_folder = tmp_path / "store"
+        with SqliteStore(store_folder) as store:
             for batch in a_session("s"):
-                keeper.append(batch)
-        for path in [store, *store.rglob("*")]:
+                store.append(batch)
+        for path in [store_folder, *store_folder.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
-        return store
+        return store_folder
 
     def test_is_closed_when_it_is_opened(self, older: Path) -> None:
-        with SqliteKeeper.open_existing(older) as keeper:
+        with SqliteStore.open_existing(older) as store:
             for batch in a_session("t"):
-                keeper.append(batch)
+                store.append(batch)
             found = _modes(older)
         assert found["."] == 0o700
         assert [found[name] for name in ("windlass.sqlite", "windlass.sqlite-wal", "blobs")] == [
@@ -165,7 +165,7 @@ class TestAnOlderStore:
         self, older: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(older)
-        SqliteKeeper.open_existing(Path()).close()
+        SqliteStore.open_existing(Path()).close()
         found = _modes(older)
         assert (found["."], found["windlass.sqlite"]) == (0o755, 0o600)
 
@@ -173,11 +173,11 @@ class TestAnOlderStore:
         self, older: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-        SqliteKeeper.open_existing(older).close()
+        SqliteStore.open_existing(older).close()
         assert _modes(older)["."] == 0o755
 
     def test_is_still_a_store_for_sqlite(self, older: Path) -> None:
-        SqliteKeeper.open_existing(older).close()
+        SqliteStore.open_existing(older).close()
         db = sqlite3.connect(older / "windlass.sqlite")
         assert db.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
         db.close()

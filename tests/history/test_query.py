@@ -13,20 +13,20 @@ from tests.history.builders import a_session, row, start
 from tests.history.test_sql import NODE_TYPES
 from windlass.errors import UsageError
 from windlass.history.base import Batch
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, user
 
 
 @pytest.fixture
-def filled(keeper: SqliteKeeper) -> SqliteKeeper:
+def filled(store: SqliteStore) -> SqliteStore:
     for batch in a_session():
-        keeper.append(batch)
-    return keeper
+        store.append(batch)
+    return store
 
 
 @pytest.mark.req("CA-22")
-def test_the_schema_knows_the_list_of_node_types(keeper: SqliteKeeper) -> None:
-    (table,) = keeper.query("SELECT sql FROM sqlite_master WHERE name = 'log'")
+def test_the_schema_knows_the_list_of_node_types(store: SqliteStore) -> None:
+    (table,) = store.query("SELECT sql FROM sqlite_master WHERE name = 'log'")
     listed = re.search(r"node_type IN \((.*?)\)", table["sql"], re.DOTALL)
     assert listed is not None
     assert re.findall(r"'(\w+)'", listed[1]) == NODE_TYPES
@@ -34,7 +34,7 @@ def test_the_schema_knows_the_list_of_node_types(keeper: SqliteKeeper) -> None:
 
 class TestViewsForPeople:
     @pytest.fixture
-    def foreign(self, filled: SqliteKeeper) -> sqlite3.Connection:
+    def foreign(self, filled: SqliteStore) -> sqlite3.Connection:
         """A connection that knows nothing of Windlass."""
         return sqlite3.connect(filled.file)
 
@@ -103,13 +103,13 @@ class TestOnlyOneSelect:
             "SELECT 1 +",
         ],
     )
-    def test_anything_else_is_refused_in_one_sentence(self, filled: SqliteKeeper, sql: str) -> None:
+    def test_anything_else_is_refused_in_one_sentence(self, filled: SqliteStore, sql: str) -> None:
         with pytest.raises(UsageError, match="SELECT") as caught:
             filled.query(sql)
         assert "\n" not in str(caught.value)
         assert len(list(filled.rows("s1"))) == 6
 
-    def test_comments_common_tables_and_json_are_fine(self, filled: SqliteKeeper) -> None:
+    def test_comments_common_tables_and_json_are_fine(self, filled: SqliteStore) -> None:
         assert filled.query("-- why\n /* not */ WITH a AS (SELECT 1 AS n) SELECT n FROM a") == [
             {"n": 1}
         ]
@@ -120,7 +120,7 @@ class TestOnlyOneSelect:
         ) == [{"n": 3}]
 
     @pytest.mark.req("CA-20")
-    def test_parameters_are_bound_and_counted(self, filled: SqliteKeeper) -> None:
+    def test_parameters_are_bound_and_counted(self, filled: SqliteStore) -> None:
         hostile = "x' OR '1'='1"
         asked = "SELECT session_id FROM unified_logs WHERE session_id = ?"
         assert filled.query(asked, (hostile,)) == []
@@ -131,7 +131,7 @@ class TestOnlyOneSelect:
         with pytest.raises(UsageError, match="SQLite refuses"):
             filled.query(asked, (2**70,))
 
-    def test_an_unknown_column_or_table_names_the_known_ones(self, filled: SqliteKeeper) -> None:
+    def test_an_unknown_column_or_table_names_the_known_ones(self, filled: SqliteStore) -> None:
         with pytest.raises(UsageError, match=r"did you mean 'phase_name'.*tokens_cached"):
             filled.query("SELECT phase_nam FROM unified_logs")
         with pytest.raises(UsageError, match="did you mean 'unified_logs'"):
@@ -140,11 +140,11 @@ class TestOnlyOneSelect:
             filled.query("SELECT shout(role) FROM unified_logs")
 
     def test_sees_what_others_commit_and_waits_for_no_writer(
-        self, filled: SqliteKeeper, open_keeper: Callable[[], SqliteKeeper]
+        self, filled: SqliteStore, open_store: Callable[[], SqliteStore]
     ) -> None:
         count = "SELECT count(*) AS n FROM unified_logs"
         assert filled.query(count) == [{"n": 6}]
-        with open_keeper() as other:
+        with open_store() as other:
             other.append(Batch("t", start=start(), rows=[row(user("new"))]))
             assert filled.query(count) == [{"n": 7}]
             holder = sqlite3.connect(other.file, isolation_level=None)
@@ -153,7 +153,7 @@ class TestOnlyOneSelect:
             holder.close()
 
     def test_a_missing_file_of_a_body_hides_its_own_row_and_no_other(
-        self, filled: SqliteKeeper, tmp_path: Path
+        self, filled: SqliteStore, tmp_path: Path
     ) -> None:
         for path in (tmp_path / "store/blobs").rglob("*"):
             if path.is_file():

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.history.builders import LONG, a_session, png, row, seen, start
-from windlass.history.base import Batch, Keeper, NodeType
+from windlass.history.base import Batch, NodeType, Store
 from windlass.messages import ToolCall, assistant, tool, user
 
 COLUMNS: list[str] = (  # noqa: SIM905 - as the document lists them
@@ -26,15 +26,15 @@ NODE_TYPES: list[str] = (  # noqa: SIM905 - as the document lists them
 
 
 @pytest.fixture
-def filled(keeper: Keeper) -> Keeper:
+def filled(store: Store) -> Store:
     for batch in a_session():
-        keeper.append(batch)
-    return keeper
+        store.append(batch)
+    return store
 
 
 class TestUnifiedLogs:
     @pytest.mark.req("CA-21", "AC-106", "AC-8")
-    def test_has_literally_the_settled_columns(self, filled: Keeper) -> None:
+    def test_has_literally_the_settled_columns(self, filled: Store) -> None:
         found = filled.query("SELECT * FROM unified_logs")
         in_order = [stored.row.trace_id for stored in filled.rows("s1")]
         assert [one["trace_id"] for one in found] == in_order
@@ -43,7 +43,7 @@ class TestUnifiedLogs:
         assert {one["cascade_id"] for one in found} == {"sales"}
 
     @pytest.mark.req("CA-23", "AC-8")
-    def test_content_is_whole_json_also_where_it_lies_in_a_file(self, filled: Keeper) -> None:
+    def test_content_is_whole_json_also_where_it_lies_in_a_file(self, filled: Store) -> None:
         found = filled.query("SELECT * FROM unified_logs WHERE session_id = 's1'")
         contents = [json.loads(one["content_json"]) for one in found]
         assert contents[1] == "What sold best?"
@@ -54,10 +54,10 @@ class TestUnifiedLogs:
         assert len(filled.query(large, ("tool_result", 20_000))) == 1
         assert filled.query(large, ("tool_result", 100_000)) == []
 
-    def test_shows_tool_calls_and_leaves_empty_what_is_not_there(self, keeper: Keeper) -> None:
+    def test_shows_tool_calls_and_leaves_empty_what_is_not_there(self, store: Store) -> None:
         call = ToolCall("c1", "f", '{"é":1}')
-        keeper.append(Batch("s", start=start(), rows=[row(assistant(calls=[call])), row()]))
-        asked, empty = keeper.query("SELECT * FROM unified_logs")
+        store.append(Batch("s", start=start(), rows=[row(assistant(calls=[call])), row()]))
+        asked, empty = store.query("SELECT * FROM unified_logs")
         assert json.loads(asked["tool_calls_json"]) == [
             {"id": "c1", "name": "f", "arguments": '{"é":1}'}
         ]
@@ -66,24 +66,24 @@ class TestUnifiedLogs:
         assert empty["metadata_json"] == "{}"
 
     @pytest.mark.parametrize("at", [1_763_000_000.123456, 1_763_000_000.9999999, 0.0, 1.5])
-    def test_times_are_iso_texts_in_utc_with_microseconds(self, keeper: Keeper, at: float) -> None:
-        keeper.append(Batch("s", start=start(), rows=[row(timestamp=at)]))
-        (found,) = keeper.query("SELECT timestamp FROM unified_logs")
+    def test_times_are_iso_texts_in_utc_with_microseconds(self, store: Store, at: float) -> None:
+        store.append(Batch("s", start=start(), rows=[row(timestamp=at)]))
+        (found,) = store.query("SELECT timestamp FROM unified_logs")
         read = dt.datetime.fromisoformat(found["timestamp"])
         assert abs(read.timestamp() - at) < 1e-6
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found["timestamp"])
 
     @pytest.mark.req("CA-22")
-    def test_node_types_are_the_settled_list(self, keeper: Keeper) -> None:
+    def test_node_types_are_the_settled_list(self, store: Store) -> None:
         rows = [row(user(kind.value), node_type=kind) for kind in NodeType]
-        keeper.append(Batch("s", start=start(), rows=rows))
-        found = keeper.query("SELECT node_type FROM unified_logs")
+        store.append(Batch("s", start=start(), rows=rows))
+        found = store.query("SELECT node_type FROM unified_logs")
         assert [one["node_type"] for one in found] == NODE_TYPES
 
 
 class TestStatementsOfTheDocuments:
     @pytest.mark.req("AC-24")
-    def test_injection_query_gives_contents_by_hash(self, filled: Keeper) -> None:
+    def test_injection_query_gives_contents_by_hash(self, filled: Store) -> None:
         said = user("What sold best?")
         found = filled.query(
             """
@@ -104,15 +104,15 @@ class TestStatementsOfTheDocuments:
         ]
 
     @pytest.mark.req("AC-106")
-    def test_context_efficiency_by_cascade(self, keeper: Keeper) -> None:
+    def test_context_efficiency_by_cascade(self, store: Store) -> None:
         chosen = row(
             node_type=NodeType.CONTEXT_SELECTION,
             full_history_size=10,
             context_size=4,
             tokens_saved=2_000,
         )
-        keeper.append(Batch("s", start=start(), rows=[chosen, row(tokens_saved=9)]))
-        assert keeper.query(
+        store.append(Batch("s", start=start(), rows=[chosen, row(tokens_saved=9)]))
+        assert store.query(
             """
             SELECT
                 cascade_id,
@@ -135,18 +135,18 @@ class TestStatementsOfTheDocuments:
         ]
 
     @pytest.mark.req("CA-21", "CA-24")
-    def test_expensive_follow_ups_over_all_sessions(self, keeper: Keeper) -> None:
+    def test_expensive_follow_ups_over_all_sessions(self, store: Store) -> None:
         for name, tokens in (("a", 50_000), ("b", 50_001)):
             reply = row(assistant("x"), node_type=NodeType.FOLLOW_UP, tokens_in=tokens)
             agent = row(assistant("y"), node_type=NodeType.AGENT, tokens_in=90_000)
-            keeper.append(Batch(name, start=start(), rows=[reply, agent]))
-        found = keeper.query(
+            store.append(Batch(name, start=start(), rows=[reply, agent]))
+        found = store.query(
             "SELECT * FROM unified_logs WHERE node_type = 'follow_up' AND tokens_in > 50000"
         )
         assert [one["session_id"] for one in found] == ["b"]
 
     @pytest.mark.req("CA-21")
-    def test_calls_of_a_session_by_phase(self, filled: Keeper) -> None:
+    def test_calls_of_a_session_by_phase(self, filled: Store) -> None:
         found = filled.query(
             "SELECT * FROM unified_logs WHERE node_type = 'agent' AND session_id = 's1'"
         )
@@ -157,10 +157,10 @@ class TestStatementsOfTheDocuments:
         ]
 
     @pytest.mark.req("CA-23")
-    def test_sessions_with_large_tool_results(self, keeper: Keeper) -> None:
+    def test_sessions_with_large_tool_results(self, store: Store) -> None:
         results = [tool("c1", "x" * size) for size in (99_998, 99_999)]
-        keeper.append(Batch("s", start=start(), rows=[row(one) for one in results]))
-        found = keeper.query(
+        store.append(Batch("s", start=start(), rows=[row(one) for one in results]))
+        found = store.query(
             "SELECT * FROM unified_logs "
             "WHERE node_type = 'tool_result' AND LENGTH(content_json) > 100000"
         )

@@ -13,7 +13,7 @@ import pytest
 import windlass
 from tests.engine.harness import cascade, phase
 from windlass.history import migrations
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 
 # All commands in one process: to start one for each would take most of the time.
@@ -84,19 +84,21 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from tests.history.test_unwritable import fill
-from windlass.history.sqlite import SqliteKeeper
-keeper = SqliteKeeper(Path(sys.argv[1]))
+from windlass.history.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
 fill(Path(sys.argv[1]))
 os._exit(0)  # what it wrote lies in the write-ahead log
 """
 
 
-def fill(store: Path) -> None:
+def fill(store_folder: Path) -> None:
     """A session whose one call has a large answer, which lies in a file of its own."""
     scripted = Scripted(lambda request: "said " * 2_000)
     given = {"scripted": scripted}
     told = cascade(phase("a"))
-    windlass.run_sync(told, model="scripted/x", store=store, providers=given, session_id="s1")
+    windlass.run_sync(
+        told, model="scripted/x", store=store_folder, providers=given, session_id="s1"
+    )
 
 
 @pytest.fixture(params=["closed", "killed", "killed and moved", "older"])
@@ -136,13 +138,13 @@ def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
     for arguments, code, _, err in medium.commands(*looking):
         assert (code, "Traceback" in err) == (0, False), (arguments, err)
     assert medium.digest() == before
-    with SqliteKeeper.open_existing(medium.folder / "copy") as keeper:
-        assert [info.session_id for info in keeper.sessions()] == ["s1"]
+    with SqliteStore.open_existing(medium.folder / "copy") as history:
+        assert [info.session_id for info in history.sessions()] == ["s1"]
 
 
 def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
-    with SqliteKeeper.open_existing(medium.store) as keeper:
-        (said,) = [one.id for one in keeper.rows("s1") if one.row.node_type == "agent"]
+    with SqliteStore.open_existing(medium.store) as history:
+        (said,) = [one.id for one in history.rows("s1") if one.row.node_type == "agent"]
     assert said is not None
     (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
     before, store = medium.digest(), ["--store", str(medium.store)]

@@ -12,7 +12,7 @@ import pytest
 from tests.history.builders import LONG, a_session, png, seen
 from windlass.errors import StoreError
 from windlass.history.base import Discrepancy
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.history.verify import verify_store
 from windlass.messages import ToolCall, tool
 
@@ -21,147 +21,151 @@ RESULT = tool(ASKED, LONG, name="run_sql")
 
 
 @pytest.fixture
-def store(open_keeper: Callable[[], SqliteKeeper]) -> Path:
+def store_folder(open_store: Callable[[], SqliteStore]) -> Path:
     """The folder of a closed store with two sessions in it and a stored result."""
-    with open_keeper() as keeper:
+    with open_store() as store:
         for name in ("s1", "s2"):
             for batch in a_session(name, shade=len(name)):
-                keeper.append(batch)
-        keeper.store_tool_result("s1", "r1", RESULT.key)
-        assert list(keeper.verify()) == []
-        return keeper.folder
+                store.append(batch)
+        store.store_tool_result("s1", "r1", RESULT.key)
+        assert list(store.verify()) == []
+        return store.folder
 
 
-def change(store: Path, *statements: str) -> None:
+def change(store_folder: Path, *statements: str) -> None:
     """Plain SQL by somebody who knows nothing of Windlass."""
-    db = sqlite3.connect(store / "windlass.sqlite")
+    db = sqlite3.connect(store_folder / "windlass.sqlite")
     for statement in statements:
         assert db.execute(statement).rowcount != 0, statement
     db.commit()
     db.close()
 
 
-def told(store: Path) -> str:
+def told(store_folder: Path) -> str:
     """All damage that is found, as one text."""
-    found = list(verify_store(store))
+    found = list(verify_store(store_folder))
     assert all(isinstance(finding, Discrepancy) for finding in found)
     return "\n".join(
         f"{finding.where}: {finding.what}" for finding in found if finding.severity == "damage"
     )
 
 
-def blob(store: Path, sha: str) -> Path:
-    return store / "blobs" / sha[:2] / sha
+def blob(store_folder: Path, sha: str) -> Path:
+    return store_folder / "blobs" / sha[:2] / sha
 
 
-def test_a_sound_store_has_no_findings(store: Path) -> None:
-    assert list(verify_store(store)) == []
+def test_a_sound_store_has_no_findings(store_folder: Path) -> None:
+    assert list(verify_store(store_folder)) == []
 
 
 class TestTheDatabase:
-    def test_missing(self, store: Path) -> None:
-        (store / "windlass.sqlite").unlink()
-        assert "windlass.sqlite: is missing" in told(store)
+    def test_missing(self, store_folder: Path) -> None:
+        (store_folder / "windlass.sqlite").unlink()
+        assert "windlass.sqlite: is missing" in told(store_folder)
 
-    def test_pages_of_garbage(self, store: Path) -> None:
-        file = store / "windlass.sqlite"
+    def test_pages_of_garbage(self, store_folder: Path) -> None:
+        file = store_folder / "windlass.sqlite"
         data = bytearray(file.read_bytes())
         for page in range(2, len(data) // 4096, 3):
             data[page * 4096 : page * 4096 + 4096] = b"\xa5" * 4096
         file.write_bytes(data)
-        assert "windlass.sqlite" in told(store)
+        assert "windlass.sqlite" in told(store_folder)
 
     @pytest.mark.parametrize(
         "data", [b"", b"garbage" * 2_000, b"SQLite format 3\0" + b"\1" * 5_000]
     )
-    def test_that_is_none(self, store: Path, data: bytes) -> None:
-        (store / "windlass.sqlite").write_bytes(data)
-        assert "windlass.sqlite" in told(store)
+    def test_that_is_none(self, store_folder: Path, data: bytes) -> None:
+        (store_folder / "windlass.sqlite").write_bytes(data)
+        assert "windlass.sqlite" in told(store_folder)
 
-    def test_cut_short(self, store: Path) -> None:
-        file = store / "windlass.sqlite"
+    def test_cut_short(self, store_folder: Path) -> None:
+        file = store_folder / "windlass.sqlite"
         file.write_bytes(file.read_bytes()[: 4096 * 5 + 100])
-        assert "windlass.sqlite" in told(store)
+        assert "windlass.sqlite" in told(store_folder)
 
-    def test_that_cannot_be_opened_says_to_run_verify(self, store: Path) -> None:
-        (store / "windlass.sqlite").write_bytes(b"garbage" * 2_000)
+    def test_that_cannot_be_opened_says_to_run_verify(self, store_folder: Path) -> None:
+        (store_folder / "windlass.sqlite").write_bytes(b"garbage" * 2_000)
         with pytest.raises(StoreError, match=r"is damaged.*run `windlass verify`"):
-            SqliteKeeper(store)
+            SqliteStore(store_folder)
 
 
 class TestBlobs:
     @pytest.mark.req("CI-36")
-    def test_changed(self, store: Path) -> None:
-        path = blob(store, RESULT.key)
+    def test_changed(self, store_folder: Path) -> None:
+        path = blob(store_folder, RESULT.key)
         path.chmod(0o644)
         path.write_bytes(path.read_bytes().replace(b"abc", b"xyz", 1))
-        found = told(store)
+        found = told(store_folder)
         assert f"blob {RESULT.key}: holds other bytes than its name says" in found
         assert "storage/tool_results/r1.json: holds other bytes" in found
 
-    def test_cut_short(self, store: Path) -> None:
-        path = blob(store, seen(png(2)).sha256)
+    def test_cut_short(self, store_folder: Path) -> None:
+        path = blob(store_folder, seen(png(2)).sha256)
         path.chmod(0o644)
         path.write_bytes(path.read_bytes()[:20])
-        assert f"blob {path.name}: holds other bytes than its name says" in told(store)
+        assert f"blob {path.name}: holds other bytes than its name says" in told(store_folder)
 
-    def test_missing(self, store: Path) -> None:
-        blob(store, RESULT.key).unlink()
-        assert f"blob {RESULT.key}: is missing" in told(store)
+    def test_missing(self, store_folder: Path) -> None:
+        blob(store_folder, RESULT.key).unlink()
+        assert f"blob {RESULT.key}: is missing" in told(store_folder)
 
-    def test_that_nothing_names_are_only_notes(self, store: Path) -> None:
+    def test_that_nothing_names_are_only_notes(self, store_folder: Path) -> None:
         sha = hashlib.sha256(b"orphan").hexdigest()
-        blob(store, sha).write_bytes(b"orphan")
-        assert list(verify_store(store)) == [
+        blob(store_folder, sha).write_bytes(b"orphan")
+        assert list(verify_store(store_folder)) == [
             Discrepancy(f"blob {sha}", "is named by nothing", "note")
         ]
 
-    def test_are_read_with_a_check(self, store: Path) -> None:
+    def test_are_read_with_a_check(self, store_folder: Path) -> None:
         for sha in (RESULT.key, seen(png(2)).sha256):
-            path = blob(store, sha)
+            path = blob(store_folder, sha)
             path.chmod(0o644)
             path.write_bytes(path.read_bytes().replace(b"a", b"b"))
-        with SqliteKeeper(store) as keeper:
+        with SqliteStore(store_folder) as store:
             with pytest.raises(StoreError, match=r"has been changed.*windlass verify"):
-                keeper.message(RESULT.key)
+                store.message(RESULT.key)
             with pytest.raises(StoreError, match=r"has been changed.*windlass verify"):
-                keeper.picture(seen(png(2)).sha256)
-            blob(store, RESULT.key).unlink()
+                store.picture(seen(png(2)).sha256)
+            blob(store_folder, RESULT.key).unlink()
             with pytest.raises(StoreError, match=r"is missing.*windlass verify"):
-                list(keeper.rows("s1"))
+                list(store.rows("s1"))
 
 
 class TestVisibleNames:
     @pytest.mark.req("CI-36")
-    def test_missing(self, store: Path) -> None:
-        (store / "images/s1/chart/image_0.png").unlink()
-        (store / "storage/tool_results/r1.json").unlink()
-        found = told(store)
+    def test_missing(self, store_folder: Path) -> None:
+        (store_folder / "images/s1/chart/image_0.png").unlink()
+        (store_folder / "storage/tool_results/r1.json").unlink()
+        found = told(store_folder)
         assert "images/s1/chart/image_0.png: is missing" in found
         assert "storage/tool_results/r1.json: is missing" in found
 
     @pytest.mark.req("CI-36")
-    def test_with_other_bytes(self, store: Path) -> None:
-        path = store / "images/s1/chart/image_0.png"
+    def test_with_other_bytes(self, store_folder: Path) -> None:
+        path = store_folder / "images/s1/chart/image_0.png"
         path.unlink()
         path.write_bytes(b"other")
-        assert "images/s1/chart/image_0.png: holds other bytes than blob" in told(store)
+        assert "images/s1/chart/image_0.png: holds other bytes than blob" in told(store_folder)
 
-    def test_that_are_copies_are_fine(self, store: Path) -> None:
-        path = store / "images/s1/chart/image_0.png"
+    def test_that_are_copies_are_fine(self, store_folder: Path) -> None:
+        path = store_folder / "images/s1/chart/image_0.png"
         data = path.read_bytes()
         path.unlink()
         path.write_bytes(data)
-        assert list(verify_store(store)) == []
+        assert list(verify_store(store_folder)) == []
 
-    def test_that_nothing_names_are_only_notes(self, store: Path) -> None:
-        (store / "images/s1/chart/image_9.png").write_bytes(b"x")
-        assert told(store) == ""
-        assert [finding.where for finding in verify_store(store)] == ["images/s1/chart/image_9.png"]
+    def test_that_nothing_names_are_only_notes(self, store_folder: Path) -> None:
+        (store_folder / "images/s1/chart/image_9.png").write_bytes(b"x")
+        assert told(store_folder) == ""
+        assert [finding.where for finding in verify_store(store_folder)] == [
+            "images/s1/chart/image_9.png"
+        ]
 
-    def test_forgotten_by_the_record(self, store: Path) -> None:
-        change(store, "DELETE FROM images WHERE session_no = 1")
-        assert "session 's1', row 5: its pictures are not those listed in images" in told(store)
+    def test_forgotten_by_the_record(self, store_folder: Path) -> None:
+        change(store_folder, "DELETE FROM images WHERE session_no = 1")
+        assert "session 's1', row 5: its pictures are not those listed in images" in told(
+            store_folder
+        )
 
 
 class TestRowsChangedByPlainSql:
@@ -233,6 +237,6 @@ class TestRowsChangedByPlainSql:
             ("UPDATE log SET session_no = 77 WHERE session_no = 2", "refers to something in sess"),
         ],
     )
-    def test_are_named(self, store: Path, statement: str, expected: str) -> None:
-        change(store, statement)
-        assert expected in told(store)
+    def test_are_named(self, store_folder: Path, statement: str, expected: str) -> None:
+        change(store_folder, statement)
+        assert expected in told(store_folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory.making import Clock, banks_of
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 
 
@@ -18,11 +18,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> Iterator[SqliteKeeper]:
-    with SqliteKeeper(tmp_path / "store", busy_s=5.0) as opened:
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore(tmp_path / "store", busy_s=5.0) as opened:
         yield opened
 
 
 @pytest.fixture
-def banks(keeper: SqliteKeeper, clock: Clock) -> Banks:
-    return banks_of(keeper, clock)
+def banks(store: SqliteStore, clock: Clock) -> Banks:
+    return banks_of(store, clock)

@@ -1,11 +1,11 @@
-"""Banks of a keeper, with a clock that the test sets."""
+"""Banks of a store, with a clock that the test sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
 
-from windlass.history.base import Keeper
+from windlass.history.base import Store
 from windlass.memory.banks import Banks
 
 
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def banks_of(keeper: Keeper, clock: Clock, prefix: str = "m") -> Banks:
-    """The banks of a keeper; traces are the prefix and a number."""
+def banks_of(store: Store, clock: Clock, prefix: str = "m") -> Banks:
+    """The banks of a store; traces are the prefix and a number."""
     numbers = count(1)
-    return Banks(keeper, clock, lambda: f"{prefix}{next(numbers)}")
+    return Banks(store, clock, lambda: f"{prefix}{next(numbers)}")

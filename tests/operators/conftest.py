@@ -12,7 +12,7 @@ import pytest
 import windlass
 from windlass.engine.events import Event
 from windlass.engine.result import Result
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
@@ -32,12 +32,12 @@ class Ran:
 
     result: Result
     model: Scripted
-    keeper: SqliteKeeper
+    store: SqliteStore
     events: list[Event]
 
     @property
     def calls(self) -> tuple[CallView, ...]:
-        return view_session(self.keeper, self.result.session_id).calls
+        return view_session(self.store, self.result.session_id).calls
 
     def seen(self, phase: str) -> list[str]:
         """The texts of the messages of a task's first call."""
@@ -62,20 +62,20 @@ class TaskHouse:
     """Runs task files in one store."""
 
     folder: Path
-    opened: list[SqliteKeeper] = field(default_factory=list)
+    opened: list[SqliteStore] = field(default_factory=list)
 
     @property
     def store(self) -> Path:
         return self.folder / "store"
 
-    def keeper(self) -> SqliteKeeper:
-        self.opened.append(SqliteKeeper(self.store))
+    def open_store(self) -> SqliteStore:
+        self.opened.append(SqliteStore(self.store))
         return self.opened[-1]
 
     def remember(self, bank: str, **texts: str) -> None:
         numbers = iter(range(10_000))
-        with SqliteKeeper(self.store) as keeper:
-            banks = Banks(keeper, lambda: 1_000.0, lambda: f"trace-{bank}-{next(numbers)}")
+        with SqliteStore(self.store) as store:
+            banks = Banks(store, lambda: 1_000.0, lambda: f"trace-{bank}-{next(numbers)}")
             for key, text in texts.items():
                 banks.remember(bank, text, key=key)
 
@@ -120,7 +120,7 @@ class TaskHouse:
             on_event=events.append,
             **options,
         )
-        return Ran(result, scripted, self.keeper(), events)
+        return Ran(result, scripted, self.open_store(), events)
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskHouse
     monkeypatch.chdir(tmp_path)
     made = TaskHouse(tmp_path)
     yield made
-    for keeper in made.opened:
-        keeper.close()
+    for store in made.opened:
+        store.close()
 
 
 def inputs(*texts: str) -> str:

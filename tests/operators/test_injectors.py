@@ -52,7 +52,7 @@ async def test_a_task_has_injectors_as_a_phase_has(house: TaskHouse) -> None:
     assert "[Plan]" not in first[-1].text
     assert "Progress: 0/2 steps completed\nNext: look" in second[-1].text
     assert "[Failed before; do not repeat]\n- read_file" in third[-1].text
-    kinds = [row.row.metadata.get("injector") for row in ran.keeper.rows(ran.result.session_id)]
+    kinds = [row.row.metadata.get("injector") for row in ran.store.rows(ran.result.session_id)]
     assert {"system_role", "skills", "deadline", "plan", "todo", "values"} <= set(kinds)
 
 
@@ -62,7 +62,7 @@ async def test_without_them_requests_are_what_they_were(house: TaskHouse) -> Non
     plain = await house.run(atomic())
     off = await house.run(atomic(inside=injectors("false")))
     assert plain.model.requests[0].messages == off.model.requests[0].messages
-    rows = plain.keeper.rows(plain.result.session_id)
+    rows = plain.store.rows(plain.result.session_id)
     assert all(row.row.node_type != NodeType.CONTEXT_INJECTION for row in rows)
 
 

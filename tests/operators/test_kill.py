@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.bench_operators import finished, lines, prepared, start
 
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 
 COUNT = 60
 
@@ -26,13 +26,13 @@ def test_after_a_kill_finished_inputs_are_not_worked_on_again(tmp_path: Path) ->
     process.communicate()
     before = lines(tmp_path)
     assert len(before) < COUNT
-    with SqliteKeeper.open_existing(tmp_path / "store") as keeper:
+    with SqliteStore.open_existing(tmp_path / "store") as store:
         kept = {
             int(found[1])
-            for outcome in keeper.outcomes("s")
+            for outcome in store.outcomes("s")
             if (found := re.fullmatch(r"inner\[(\d+)\]", outcome.phase or ""))
         }
-        assert not [one for one in keeper.verify() if one.severity == "damage"]
+        assert not [one for one in store.verify() if one.severity == "damage"]
     assert kept
 
     told = finished(start(tmp_path, "s", "yes"))
@@ -40,8 +40,8 @@ def test_after_a_kill_finished_inputs_are_not_worked_on_again(tmp_path: Path) ->
     after = [int(number) for number in lines(tmp_path)[len(before) :]]
     assert sorted(after) == sorted(set(range(COUNT)) - kept)
     assert told["output"] == f"{COUNT} results, put together."
-    with SqliteKeeper.open_existing(tmp_path / "store") as keeper:
-        reduction = [row.row.message for row in keeper.rows("s", phase="reduction")]
+    with SqliteStore.open_existing(tmp_path / "store") as store:
+        reduction = [row.row.message for row in store.rows("s", phase="reduction")]
         numbers = re.findall(r"Record (\d+) tells", "\n".join(m.text for m in reduction if m))
         assert [int(number) for number in numbers] == list(range(COUNT))
-        assert not [one for one in keeper.verify() if one.severity == "damage"]
+        assert not [one for one in store.verify() if one.severity == "damage"]

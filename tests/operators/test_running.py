@@ -95,7 +95,7 @@ class TestSequence:
         assert ran.result.notes == error.notes
         assert ran.result.status == "failed"
         assert len(ran.model.requests) == 2
-        told = [row.row.metadata for row in ran.keeper.rows(ran.result.session_id)]
+        told = [row.row.metadata for row in ran.store.rows(ran.result.session_id)]
         assert any("step 1 ('b')" in str(one.get("text")) for one in told)
 
     @pytest.mark.req("ADR-42")
@@ -354,7 +354,7 @@ class TestResume:
         assert re.findall(r"got (\w)", told) == list("abcd")
         assert "Known." in again.section("each.inner[3]", "## Inherited context")
         assert again.result.session_id == ran.result.session_id
-        assert not [one for one in again.keeper.verify() if one.severity == "damage"]
+        assert not [one for one in again.store.verify() if one.severity == "damage"]
 
     async def test_what_finished_tasks_left_is_there_again(self, house: TaskHouse) -> None:
         broken = {"on": True}
@@ -404,10 +404,10 @@ async def test_inside_an_event_loop_the_other_function_is_meant() -> None:
 
 async def test_the_record_has_the_file_and_the_kinds_of_rows(house: TaskHouse) -> None:
     ran = await house.run(sequential(atomic("a"), atomic("b")))
-    start = ran.keeper.start(ran.result.session_id)
+    start = ran.store.start(ran.result.session_id)
     assert start.cascade["operators"] == 1
     assert "<steps>" in start.cascade["xml"]
-    kinds = [stored.row.node_type for stored in ran.keeper.rows(ran.result.session_id)]
+    kinds = [stored.row.node_type for stored in ran.store.rows(ran.result.session_id)]
     assert kinds == [
         NodeType.USER,
         NodeType.AGENT,

@@ -247,19 +247,19 @@ class TestInTheRecord:
     @pytest.mark.req("ADR-34", "ADR-51")
     async def test_explain_tells_each_section_as_it_tells_sources(self, house: TaskHouse) -> None:
         ran = await house.run(sequential(atomic("a"), atomic("b")), context="Known.")
-        told = explain_call(ran.keeper, ran.result.session_id, 2)
+        told = explain_call(ran.store, ran.result.session_id, 2)
         assert [(one.action, one.reason) for one in told.decisions if one.tokens] == [
             ("brought in", "inherited context (full): the caller"),
             ("brought in", "outputs of earlier tasks: notes on a"),
             ("shown", "said in this phase"),
         ]
-        assert not [found for found in ran.keeper.verify() if found.severity == "damage"]
+        assert not [found for found in ran.store.verify() if found.severity == "damage"]
 
     async def test_of_ten_thousand_inner_tasks_none_is_listed_beside_another(
         self, house: TaskHouse
     ) -> None:
         ran = await house.run(reduce("".join(f"<input>{n}</input>" for n in range(5))))
-        told = explain_call(ran.keeper, ran.result.session_id, 6)
+        told = explain_call(ran.store, ran.result.session_id, 6)
         assert [one.phase for one in told.decisions] == ["reduction", "reduction"]
         assert any("not listed one by one" in note for note in told.notes)
         assert told.call.hidden == {"inner[]": 10}
@@ -269,13 +269,13 @@ class TestInTheRecord:
     async def test_tasks_that_inherit_the_same_share_one_message(self, house: TaskHouse) -> None:
         xml = reduce("".join(f"<input>{n}</input>" for n in range(6)))
         ran = await house.run(xml, context="Known to all.")
-        rows = ran.keeper.rows(ran.result.session_id)
+        rows = ran.store.rows(ran.result.session_id)
         kept = [one for one in rows if one.row.node_type == NodeType.CONTEXT_INJECTION]
         assert sum("Known to all." in str(one.row.message) for one in kept) == 1
         assert all("Known to all." in ran.section(f"inner[{n}]", INHERITED) for n in range(6))
 
     async def test_with_windows_calls_are_planned_as_in_cascades(self, house: TaskHouse) -> None:
         ran = await house.run(atomic("a"), context="Known.", auto=True)
-        rows = ran.keeper.rows(ran.result.session_id)
+        rows = ran.store.rows(ran.result.session_id)
         kinds = [stored.row.node_type for stored in rows]
         assert NodeType.CONTEXT_SELECTION in kinds

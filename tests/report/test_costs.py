@@ -58,17 +58,17 @@ class TestCostsOfCalls:
             store=house.store,
             providers={"hosted": provider},
         )
-        keeper = house.keeper()
-        rows = [s.row for s in keeper.rows(result.session_id) if s.row.node_type == NodeType.AGENT]
+        store = house.open_store()
+        rows = [s.row for s in store.rows(result.session_id) if s.row.node_type == NodeType.AGENT]
         for row in rows:
             told = (row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0)
             assert row.cost == cost("openai/gpt-4o", *told)
             assert row.cost is not None
             assert row.cost > 0
         assert result.cost == pytest.approx(sum(row.cost or 0 for row in rows))
-        (info,) = keeper.sessions()
+        (info,) = store.sessions()
         assert info.cost == pytest.approx(result.cost)
-        (asked,) = keeper.query("SELECT sum(cost) AS cost FROM unified_logs")
+        (asked,) = store.query("SELECT sum(cost) AS cost FROM unified_logs")
         assert asked["cost"] == pytest.approx(result.cost)
 
     @pytest.mark.req("CA-30")
@@ -89,7 +89,7 @@ class TestCostsOfCalls:
 class TestSessionCost:
     async def test_a_plain_snowball_costs_what_a_snowball_costs(self, house: House) -> None:
         ran = await house.run(cascade(phase("a"), phase("b"), system="Be."))
-        told = session_cost(ran.keeper, ran.session, PRICED)
+        told = session_cost(ran.store, ran.session, PRICED)
         assert [line.phase for line in told.phases] == ["a", "b"]
         for line in (*told.phases, told.total):
             assert line.tokens_in == line.snowball
@@ -100,7 +100,7 @@ class TestSessionCost:
 
     async def test_a_local_session_is_told_at_the_prices_of_another(self, house: House) -> None:
         ran = await house.run(cascade(phase("a"), phase("b")))
-        told = session_cost(ran.keeper, ran.session, PRICED)
+        told = session_cost(ran.store, ran.session, PRICED)
         assert told.priced_as == {"scripted/function": PRICED}
         assert not told.billed
         assert told.total.dollars == told.total.simulated_dollars
@@ -117,7 +117,7 @@ class TestSessionCost:
             store=house.store,
             providers={"hosted": Hosted("anthropic/claude-haiku-4-5", lambda _: "word", usage)},
         )
-        told = session_cost(house.keeper(), result.session_id, "openai/gpt-4o")
+        told = session_cost(house.open_store(), result.session_id, "openai/gpt-4o")
         assert told.priced_as == {"anthropic/claude-haiku-4-5": "anthropic/claude-haiku-4-5"}
         assert told.billed
         # 20,000 fresh at 1, 20,000 read at 0.1, 6,000 written at 1.25, 4,000 at 2, 100 out at 5
@@ -127,7 +127,7 @@ class TestSessionCost:
         # What was simulated counts the messages themselves, and those are few.
         assert told.total.simulated_dollars == pytest.approx(told.total.snowball_dollars)
         assert (told.total.simulated_dollars or 1) < by_hand / 100
-        rows = [s.row for s in house.keeper().rows(result.session_id) if s.row.tokens_in]
+        rows = [s.row for s in house.open_store().rows(result.session_id) if s.row.tokens_in]
         assert {row.metadata["tokens_written_long"] for row in rows} == {4_000}
         assert {(row.metadata["tries"], row.metadata["waited_s"]) for row in rows} == {(2, 1.5)}
         assert result.usage.tokens_written_long == 8_000
@@ -148,9 +148,9 @@ class TestSessionCost:
 
         same = await run("openai/gpt-4o", "openai/gpt-4o")
         other = await run("openai/gpt-4o", "openai/gpt-4o-2024-08-06")
-        keeper = house.keeper()
+        store = house.open_store()
         bills = [
-            session_cost(keeper, result.session_id, PRICED).phases[1].simulated_dollars or 0.0
+            session_cost(store, result.session_id, PRICED).phases[1].simulated_dollars or 0.0
             for result in (same, other)
         ]
         assert bills[0] < 0.6 * bills[1]
@@ -166,7 +166,7 @@ class TestSessionCost:
                 "two": Scripted(lambda _: "b"),
             },
         )
-        told = session_cost(house.keeper(), result.session_id, PRICED)
+        told = session_cost(house.open_store(), result.session_id, PRICED)
         assert told.priced_as == {
             "nowhere/nothing": "nowhere/nothing",
             "scripted/function": PRICED,
@@ -189,7 +189,7 @@ class TestSessionCost:
             {"a": [calls(call("draw")), "drawn"]},
             tools=[draw],
         )
-        told = session_cost(ran.keeper, ran.session, PRICED)
+        told = session_cost(ran.store, ran.session, PRICED)
         lines = {line.phase: line for line in told.phases}
         assert lines["a"].tokens_in == lines["a"].snowball
         for name in "bc":
@@ -199,18 +199,18 @@ class TestSessionCost:
 
     async def test_a_phases_own_system_prompt_is_not_billed_to_the_next(self, house: House) -> None:
         ran = await house.run(cascade(phase("a", system="Be. " * 2_000), phase("b")))
-        told = session_cost(ran.keeper, ran.session, PRICED)
+        told = session_cost(ran.store, ran.session, PRICED)
         second = told.phases[1]
         assert second.dollars == pytest.approx(second.snowball_dollars)
 
     async def test_without_a_price_there_are_no_dollars(self, house: House) -> None:
         assert rate("nowhere/nothing") is None
         ran = await house.run(cascade(phase("a")))
-        told = session_cost(ran.keeper, ran.session, "nowhere/nothing")
+        told = session_cost(ran.store, ran.session, "nowhere/nothing")
         assert told.total.dollars is None
         assert told.total.tokens_in > 0
 
     async def test_an_unknown_session(self, house: House) -> None:
         ran = await house.run(cascade(phase("a")))
         with pytest.raises(UsageError):
-            session_cost(ran.keeper, "nothing", PRICED)
+            session_cost(ran.store, "nothing", PRICED)

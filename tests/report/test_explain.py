@@ -13,7 +13,7 @@ from windlass.report.explain import MessageDecision, explain_call
 
 def decisions(ran: Ran, number: int) -> tuple[MessageDecision, ...]:
     """What became of each message at a call of the session."""
-    return explain_call(ran.keeper, ran.session, number).decisions
+    return explain_call(ran.store, ran.session, number).decisions
 
 
 async def shortened(house: House, **options: object) -> Ran:
@@ -101,11 +101,11 @@ async def test_a_fold_names_the_message_that_tells_of_it(house: House) -> None:
 @pytest.mark.req("AC-52")
 async def test_the_policy_and_what_it_has_otherwise(house: House) -> None:
     ran = await shortened(house, images_after=7)
-    explained = explain_call(ran.keeper, ran.session, 3)
+    explained = explain_call(ran.store, ran.session, 3)
     assert explained.selection["policy"] == "lean"
     assert explained.differs == {"images_after": 7}
-    assert explain_call(ran.keeper, ran.session, 6).selection == {}
-    assert explain_call(ran.keeper, ran.session, 6).differs == {}
+    assert explain_call(ran.store, ran.session, 6).selection == {}
+    assert explain_call(ran.store, ran.session, 6).differs == {}
 
 
 async def test_what_the_planner_decided_names_the_first_message_by_its_row(
@@ -116,8 +116,8 @@ async def test_what_the_planner_decided_names_the_first_message_by_its_row(
         '[prices."scripted/function"]\ninput = 1\noutput = 5\ncache_read = 0.1\n'
     )
     ran = await shortened(house)
-    assert explain_call(ran.keeper, ran.session, 2).planner == {}
-    explained = explain_call(ran.keeper, ran.session, 4)
+    assert explain_call(ran.store, ran.session, 2).planner == {}
+    explained = explain_call(ran.store, ran.session, 4)
     recorded = ran.calls()[3].details["planner"]
     assert explained.planner == {**recorded, "row": explained.planner["row"]}
     assert recorded["verdict"] == "commit"
@@ -129,13 +129,13 @@ async def test_what_the_planner_decided_names_the_first_message_by_its_row(
 async def test_a_switch_is_noted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_PASSTHROUGH", "1")
     ran = await shortened(house)
-    (note,) = explain_call(ran.keeper, ran.session, 5).notes
+    (note,) = explain_call(ran.store, ran.session, 5).notes
     assert "WINDLASS_PASSTHROUGH switches it off" in note
-    assert explain_call(ran.keeper, ran.session, 6).notes == ()
+    assert explain_call(ran.store, ran.session, 6).notes == ()
 
 
 @pytest.mark.parametrize("number", [0, 7])
 async def test_a_call_that_was_not_made(house: House, number: int) -> None:
     ran = await shortened(house)
     with pytest.raises(UsageError, match=f"has no call {number}; it has calls 1 to 6"):
-        explain_call(ran.keeper, ran.session, number)
+        explain_call(ran.store, ran.session, number)

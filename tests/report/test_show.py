@@ -27,7 +27,7 @@ class TestCalls:
             {"a": [calls(call("tell")), calls(call("tell")), "end"]},
             tools=[tell],
         )
-        session = view_session(house.keeper(), ran.session)
+        session = view_session(house.open_store(), ran.session)
         assert len(session.calls) == len(ran.model.requests)
         for view, request in zip(session.calls, ran.model.requests, strict=True):
             assert tuple(seen.message for seen in view.seen) == request.messages
@@ -42,12 +42,12 @@ class TestCalls:
         ran = await house.run(
             cascade(phase("a"), phase("b"), phase("c", context={"from": ["b"]}), system="Be.")
         )
-        session = view_session(ran.keeper, ran.session)
+        session = view_session(ran.store, ran.session)
         assert [dict(view.hidden) for view in session.calls] == [{}, {}, {"a": 2, "b": 2}]
 
     async def test_are_numbered_from_one(self, house: House) -> None:
         ran = await house.run(cascade(phase("a"), phase("b")))
-        session = view_session(ran.keeper, ran.session)
+        session = view_session(ran.store, ran.session)
         assert view_call(session, 2).phase == "b"
         for number in (0, 3):
             with pytest.raises(UsageError, match="it has calls 1 to 2"):
@@ -63,7 +63,7 @@ class TestCalls:
             {"a": [calls(call("draw")), "end"]},
             tools=[draw],
         )
-        session = view_session(ran.keeper, ran.session)
+        session = view_session(ran.store, ran.session)
         (file,) = session.pictures.values()
         assert file.name == "image_0.png"
         assert file.read_bytes() == png()
@@ -82,7 +82,7 @@ class TestSessions:
         ran = await house.run(
             cascade(phase("a"), phase("b", rules=rules, context={"from": [source]})), tools=[judge]
         )
-        session = view_session(ran.keeper, ran.session)
+        session = view_session(ran.store, ran.session)
         assert session.status == "failed"
         assert session.error == str(ran.result.error)
         assert [(note.node_type, note.phase) for note in session.notes] == [
@@ -97,7 +97,7 @@ class TestSessions:
 
     async def test_that_made_no_call(self, house: House) -> None:
         ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
-        session = view_session(ran.keeper, ran.session)
+        session = view_session(ran.store, ran.session)
         assert session.calls == ()
         with pytest.raises(UsageError, match="it made none"):
             view_call(session, 1)
@@ -105,4 +105,4 @@ class TestSessions:
     async def test_an_unknown_one_is_told_with_the_nearest(self, house: House) -> None:
         ran = await house.run(cascade(phase("a")), session_id="monday")
         with pytest.raises(UsageError, match="did you mean 'monday'"):
-            view_session(ran.keeper, "mondai")
+            view_session(ran.store, "mondai")

@@ -75,7 +75,7 @@ def files_of_stores(root: Path) -> list[str]:
     ]
 
 
-def test_the_marks_are_those_that_a_keeper_makes() -> None:
+def test_the_marks_are_those_that_a_store_makes() -> None:
     assert paths.APPLICATION_ID == migrations.APPLICATION_ID
 
 

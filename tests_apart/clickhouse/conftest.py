@@ -1,4 +1,4 @@
-"""The contract tests' keepers: the engine in process, and over the real client and HTTP."""
+"""The contract tests' stores: the engine in process, and over the real client and HTTP."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from tests.cli.conftest import windlass  # noqa: F401 - a fixture of the tests of commands
 
 from tests_apart.clickhouse.server import PASSWORD, USER
-from windlass.history.base import Keeper
+from windlass.history.base import Store
 from windlass.history.blobs import Blobs
 from windlass.history.clickhouse.client import ClickHouseClient, Target
-from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.store import ClickHouseStore
 
 _databases = itertools.count(1)
 
@@ -61,8 +61,8 @@ def database(port: int) -> str:
 
 
 @pytest.fixture(params=["server", "in process"])
-def open_keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Keeper]:
-    """Opens the test's one store; each call is a keeper of its own."""
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """Opens the test's one store; each call is a store of its own."""
     if request.param == "server":
         target = at_port(request.getfixturevalue("port"), request.getfixturevalue("database"))
         password = PASSWORD
@@ -71,9 +71,9 @@ def open_keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
         target = Target(f"chdb://{engine}", f"test{next(_databases)}", path=engine)
         password = None
 
-    def make() -> ClickHouseKeeper:
+    def make() -> ClickHouseStore:
         folder = tmp_path / "store"
-        return ClickHouseKeeper(
+        return ClickHouseStore(
             ClickHouseClient(target, password), Blobs(folder / "blobs"), folder, grace_s=0
         )
 
@@ -81,7 +81,7 @@ def open_keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], 
 
 
 @pytest.fixture
-def keeper(open_keeper: Callable[[], Keeper]) -> Iterator[Keeper]:
-    """A keeper of a fresh store."""
-    with open_keeper() as opened:
+def store(open_store: Callable[[], Store]) -> Iterator[Store]:
+    """A store of a fresh store."""
+    with open_store() as opened:
         yield opened

@@ -8,15 +8,15 @@ import pytest
 from tests.history.builders import a_session, row, start
 
 from windlass.errors import UsageError
-from windlass.history.base import Batch, Keeper
+from windlass.history.base import Batch, Store
 from windlass.messages import assistant, user
 
 
 @pytest.fixture
-def filled(keeper: Keeper) -> Keeper:
+def filled(store: Store) -> Store:
     for batch in a_session():
-        keeper.append(batch)
-    return keeper
+        store.append(batch)
+    return store
 
 
 @pytest.mark.req("CA-20")
@@ -44,7 +44,7 @@ def filled(keeper: Keeper) -> Keeper:
         "SELECT 1 +",
     ],
 )
-def test_anything_but_one_select_is_refused_in_one_sentence(filled: Keeper, sql: str) -> None:
+def test_anything_but_one_select_is_refused_in_one_sentence(filled: Store, sql: str) -> None:
     with pytest.raises(UsageError, match="SELECT") as caught:
         filled.query(sql)
     assert "\n" not in str(caught.value)
@@ -52,7 +52,7 @@ def test_anything_but_one_select_is_refused_in_one_sentence(filled: Keeper, sql:
     assert list(filled.verify()) == []
 
 
-def test_what_looks_like_more_is_fine(filled: Keeper) -> None:
+def test_what_looks_like_more_is_fine(filled: Store) -> None:
     assert filled.query("-- why\n /* not */ WITH a AS (SELECT 1 AS n) SELECT n FROM a;") == [
         {"n": 1}
     ]
@@ -63,7 +63,7 @@ def test_what_looks_like_more_is_fine(filled: Keeper) -> None:
 
 
 @pytest.mark.req("CA-20")
-def test_parameters_are_bound_and_counted(filled: Keeper) -> None:
+def test_parameters_are_bound_and_counted(filled: Store) -> None:
     asked = "SELECT session_id FROM unified_logs WHERE session_id = ?"
     assert filled.query(asked, ("x' OR '1'='1",)) == []
     assert filled.query("SELECT ? AS a, ? AS b, ? AS c, ? AS d", ["\\'\n\0", 2, 1.5, None]) == [
@@ -77,7 +77,7 @@ def test_parameters_are_bound_and_counted(filled: Keeper) -> None:
         filled.query(asked, (2**70,))
 
 
-def test_an_unknown_column_or_table_names_the_known_ones(filled: Keeper) -> None:
+def test_an_unknown_column_or_table_names_the_known_ones(filled: Store) -> None:
     with pytest.raises(UsageError, match=r"did you mean 'phase_name'.*tokens_cached"):
         filled.query("SELECT phase_nam FROM unified_logs")
     with pytest.raises(UsageError, match="did you mean 'unified_logs'"):
@@ -86,7 +86,7 @@ def test_an_unknown_column_or_table_names_the_known_ones(filled: Keeper) -> None
         filled.query("SELECT shout(role) FROM unified_logs")
 
 
-def test_views_for_people_say_what_they_say_on_sqlite(filled: Keeper) -> None:
+def test_views_for_people_say_what_they_say_on_sqlite(filled: Store) -> None:
     found = filled.query("SELECT * FROM conversation")
     assert [one["seq"] for one in found] == [1, 2, 3, 4, 5, 6]
     assert found[1]["preview"] == "What sold best?"
@@ -107,7 +107,7 @@ def test_views_for_people_say_what_they_say_on_sqlite(filled: Keeper) -> None:
 
 
 @pytest.mark.req("AC-20", "AC-22", "AC-23", "AC-25")
-def test_the_documents_selection_and_join_queries_run(filled: Keeper) -> None:
+def test_the_documents_selection_and_join_queries_run(filled: Store) -> None:
     said = user("What sold best?")
     card = (
         f"'s1', '{said.content_hash}', 'Asks what sold best.', ['sold', 'best'], [1, 2], 'm', 5, "
@@ -172,9 +172,9 @@ def test_the_documents_selection_and_join_queries_run(filled: Keeper) -> None:
 
 
 @pytest.mark.req("CA-22")
-def test_the_schema_knows_the_list_of_node_types(keeper: Keeper, tmp_path: Path) -> None:
-    keeper.append(Batch("s", start=start(), rows=[row(user("a"))]))
-    (column,) = keeper.query(
+def test_the_schema_knows_the_list_of_node_types(store: Store, tmp_path: Path) -> None:
+    store.append(Batch("s", start=start(), rows=[row(user("a"))]))
+    (column,) = store.query(
         "SELECT type FROM system.columns WHERE database = currentDatabase() "
         "AND table = 'record' AND name = 'node_type'"
     )

@@ -11,13 +11,13 @@ import pytest
 from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
-from tests_apart.clickhouse.test_trouble import client, keeper, make, trouble
+from tests_apart.clickhouse.test_trouble import client, make, store, trouble
 from windlass.engine.card_indexer.maker import CardMaker
 from windlass.engine.card_indexer.queue import CardWorker, Queue
 from windlass.history.base import Batch
 from windlass.history.cards import CardMarks
 from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionError
-from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.history.clickhouse.tables import CARDS
 from windlass.messages import user
 from windlass.selection.kept import CardOptions
@@ -26,61 +26,61 @@ from windlass.tokens import size_up
 
 @pytest.mark.parametrize("kind", ["before", "after"])
 def test_a_connection_that_breaks_in_a_batch_of_cards(
-    keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str
+    store: ClickHouseStore, trouble: Callable[[str], None], kind: str
 ) -> None:
-    ids = [one for one in keeper.append(Batch("s", rows=[row(said) for said in SAID])) if one]
+    ids = [one for one in store.append(Batch("s", rows=[row(said) for said in SAID])) if one]
     cards = [card(id_, at, phase=None, turn=None) for at, id_ in enumerate(ids)]
     trouble(f"kind={kind}&table=context_cards")
-    keeper.put_cards("s", cards)
-    assert list(keeper.cards("s")) == cards
-    assert keeper.query("SELECT count(*) AS n FROM context_cards") == [{"n": 4}]
+    store.put_cards("s", cards)
+    assert list(store.cards("s")) == cards
+    assert store.query("SELECT count(*) AS n FROM context_cards") == [{"n": 4}]
     trouble(f"kind={kind}&table=context_cards&times=0")
     newer = [card(ids[0], phase=None, turn=None, generated_at=1_763_000_100)]
     with pytest.raises(LostConnectionError):
-        keeper.put_cards("s", newer)
+        store.put_cards("s", newer)
     trouble("kind=")
-    keeper.put_cards("s", newer)
-    assert list(keeper.cards("s")) == [*newer, *cards[1:]]
-    assert list(keeper.verify()) == []
+    store.put_cards("s", newer)
+    assert list(store.cards("s")) == [*newer, *cards[1:]]
+    assert list(store.verify()) == []
 
 
 def test_what_a_worker_could_not_keep_waits_and_is_made_again(
-    keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+    store: ClickHouseStore, trouble: Callable[[str], None]
 ) -> None:
     rows = [row(user(f"message number {at} of many")) for at in range(25)]
-    keeper.append(Batch("s", rows=rows))
+    store.append(Batch("s", rows=rows))
     maker = CardMaker(
         CardOptions(), summariser=None, embedder=None, now=lambda: 1e9, clock=lambda: 0.0
     )
 
     async def work() -> int:
         queue = Queue("s", size_up, lambda: CardMarks({}, {}), lambda _: None)
-        worker = CardWorker(keeper, maker, lambda _: row())
+        worker = CardWorker(store, maker, lambda _: row())
         trouble("kind=before&table=context_cards&skip=1&times=0")
         with pytest.raises(LostConnectionError):
             await worker.work_off(queue)
         trouble("kind=")
-        assert len(keeper.cards("s")) == 10
+        assert len(store.cards("s")) == 10
         return (await worker.work_off(queue)).made
 
     assert asyncio.run(work()) == 15
-    assert len(keeper.cards("s")) == 25
-    assert not keeper.without_cards("s")
+    assert len(store.cards("s")) == 25
+    assert not store.without_cards("s")
 
 
 @pytest.mark.req("AC-20", "AC-22")
 def test_a_card_of_no_message_is_a_note_and_the_table_is_the_documents(
-    keeper: ClickHouseKeeper, client: ClickHouseClient
+    store: ClickHouseStore, client: ClickHouseClient
 ) -> None:
-    (id_,) = keeper.append(Batch("s", rows=[row(SAID[0])]))
+    (id_,) = store.append(Batch("s", rows=[row(SAID[0])]))
     assert id_ is not None
-    keeper.put_cards("s", [card(id_, phase=None)])
+    store.put_cards("s", [card(id_, phase=None)])
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     lost = ["gone", "0" * 16, "", [], [], "", 1, "user", "", None, False, False, None, at, "", at,
             "0" * 16 + "-1"]  # fmt: skip
     client.insert("context_cards", CARDS, [lost], "lost")
-    assert [(one.what, one.severity) for one in keeper.verify()] == [("is of no message", "note")]
-    assert [one.id for one in keeper.cards("s")] == [id_]
+    assert [(one.what, one.severity) for one in store.verify()] == [("is of no message", "note")]
+    assert [one.id for one in store.cards("s")] == [id_]
     ((engine, order, partition),) = client.select(
         "SELECT engine_full, sorting_key, partition_key FROM system.tables "
         "WHERE database = currentDatabase() AND name = 'context_cards'"

@@ -1,4 +1,4 @@
-"""What every keeper promises, on ClickHouse: the same tests as over SQLite."""
+"""What every store promises, on ClickHouse: the same tests as over SQLite."""
 
 # ruff: noqa: F403 - collected here by their names
 from __future__ import annotations

@@ -17,7 +17,7 @@ from windlass.history.base import Batch
 from windlass.history.blob_places import BlobPlace, open_blobs
 from windlass.history.blobs import Blobs
 from windlass.history.clickhouse.client import ClickHouseClient
-from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
 
 ADDRESS = "s3://bucket/history"
@@ -46,12 +46,10 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobPlace:
 
 
 @pytest.fixture
-def keeper(
-    port: int, database: str, tmp_path: Path, s3: type[Handler]
-) -> Iterator[ClickHouseKeeper]:
+def store(port: int, database: str, tmp_path: Path, s3: type[Handler]) -> Iterator[ClickHouseStore]:
     client = ClickHouseClient(at_port(port, database), PASSWORD)
     folder = tmp_path / "store"
-    with ClickHouseKeeper(client, open_blobs(ADDRESS, folder), folder, grace_s=0) as made:
+    with ClickHouseStore(client, open_blobs(ADDRESS, folder), folder, grace_s=0) as made:
         for batch in a_session():
             made.append(batch)
         yield made
@@ -124,31 +122,31 @@ class TestThePlace:
 
 class TestAHistoryWithItsBlobsThere:
     def test_is_whole_and_proven(
-        self, keeper: ClickHouseKeeper, s3: type[Handler], tmp_path: Path
+        self, store: ClickHouseStore, s3: type[Handler], tmp_path: Path
     ) -> None:
         assert {len(name.split("/")) for name in s3.objects} == {3}
         assert len(s3.objects) == 2
-        assert keeper.picture(seen(png()).sha256) == png()
-        assert any(one.row.message.text == LONG for one in keeper.rows("s1") if one.row.message)
-        assert list(keeper.verify()) == []
-        ((_, path),) = keeper.picture_names("s1", "chart")
+        assert store.picture(seen(png()).sha256) == png()
+        assert any(one.row.message.text == LONG for one in store.rows("s1") if one.row.message)
+        assert list(store.verify()) == []
+        ((_, path),) = store.picture_names("s1", "chart")
         path.unlink()  # as on another machine
-        ((_, again),) = keeper.picture_names("s1", "chart")
+        ((_, again),) = store.picture_names("s1", "chart")
         assert again.read_bytes() == png()
         assert not (tmp_path / "store/blobs").exists()
 
-    def test_prune_removes_objects(self, keeper: ClickHouseKeeper, s3: type[Handler]) -> None:
-        told = keeper.prune(session_id="s1", now=0.0)
+    def test_prune_removes_objects(self, store: ClickHouseStore, s3: type[Handler]) -> None:
+        told = store.prune(session_id="s1", now=0.0)
         assert (told.blobs, told.bodies) == (2, 7)
         assert s3.objects == {}
 
     def test_young_ones_are_left_alone(
-        self, port: int, database: str, keeper: ClickHouseKeeper, s3: type[Handler]
+        self, port: int, database: str, store: ClickHouseStore, s3: type[Handler]
     ) -> None:
-        careful = ClickHouseKeeper(
+        careful = ClickHouseStore(
             ClickHouseClient(at_port(port, database), PASSWORD),
-            open_blobs(ADDRESS, keeper.folder),
-            keeper.folder,
+            open_blobs(ADDRESS, store.folder),
+            store.folder,
             grace_s=600,
         )
         with careful:
@@ -158,23 +156,23 @@ class TestAHistoryWithItsBlobsThere:
             assert {one.severity for one in careful.verify()} == {"note"}
 
     def test_nothing_is_recorded_where_objects_cannot_be_written(
-        self, keeper: ClickHouseKeeper, s3: type[Handler]
+        self, store: ClickHouseStore, s3: type[Handler]
     ) -> None:
         s3.failing.append(403)
         with pytest.raises(StoreError, match="object store"):
-            keeper.append(Batch("s1", rows=[row(user("new " + LONG))]))
+            store.append(Batch("s1", rows=[row(user("new " + LONG))]))
         s3.failing.clear()
-        assert len(list(keeper.rows("s1"))) == 6
-        keeper.append(Batch("s1", rows=[row(user("new " + LONG))]))
-        assert list(keeper.verify()) == []
+        assert len(list(store.rows("s1"))) == 6
+        store.append(Batch("s1", rows=[row(user("new " + LONG))]))
+        assert list(store.verify()) == []
 
-    def test_a_missing_object_is_damage(self, keeper: ClickHouseKeeper, s3: type[Handler]) -> None:
+    def test_a_missing_object_is_damage(self, store: ClickHouseStore, s3: type[Handler]) -> None:
         for name in list(s3.objects):
             del s3.objects[name]
-        found = [finding.what for finding in keeper.verify()]
+        found = [finding.what for finding in store.verify()]
         assert found.count("is missing") == 2
         with pytest.raises(StoreError, match=r"is missing.*windlass verify"):
-            keeper.picture(seen(png()).sha256)
+            store.picture(seen(png()).sha256)
 
 
 def test_without_the_library_one_sentence_says_what_to_install(

@@ -26,7 +26,7 @@ from windlass.history.clickhouse.client import (
     LostConnectionError,
     Target,
 )
-from windlass.history.clickhouse.keeper import ClickHouseKeeper
+from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.history.clickhouse.tables import TableOptions
 from windlass.messages import user
 
@@ -39,17 +39,17 @@ def client(port: int, database: str) -> Iterator[ClickHouseClient]:
 
 
 @pytest.fixture
-def make(port: int, database: str, tmp_path: Path) -> Callable[..., ClickHouseKeeper]:
-    def keeper(options: TableOptions | None = None) -> ClickHouseKeeper:
+def make(port: int, database: str, tmp_path: Path) -> Callable[..., ClickHouseStore]:
+    def store(options: TableOptions | None = None) -> ClickHouseStore:
         made = ClickHouseClient(at_port(port, database), PASSWORD)
         folder = tmp_path / "store"
-        return ClickHouseKeeper(made, Blobs(folder / "blobs"), folder, options=options, grace_s=0)
+        return ClickHouseStore(made, Blobs(folder / "blobs"), folder, options=options, grace_s=0)
 
-    return keeper
+    return store
 
 
 @pytest.fixture
-def keeper(make: Callable[..., ClickHouseKeeper]) -> Iterator[ClickHouseKeeper]:
+def store(make: Callable[..., ClickHouseStore]) -> Iterator[ClickHouseStore]:
     with make() as made:
         made.append(Batch("s", start=start()))
         yield made
@@ -67,69 +67,69 @@ def trouble(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[st
     make("kind=")
 
 
-def texts(keeper: ClickHouseKeeper) -> list[str]:
-    return [stored.row.message.text for stored in keeper.rows("s") if stored.row.message]
+def texts(store: ClickHouseStore) -> list[str]:
+    return [stored.row.message.text for stored in store.rows("s") if stored.row.message]
 
 
-def damage(keeper: ClickHouseKeeper) -> list[str]:
-    return [f"{one.where}: {one.what}" for one in keeper.verify() if one.severity == "damage"]
+def damage(store: ClickHouseStore) -> list[str]:
+    return [f"{one.where}: {one.what}" for one in store.verify() if one.severity == "damage"]
 
 
 class TestLostConnections:
     @pytest.mark.parametrize("kind", ["before", "after"])
     @pytest.mark.parametrize("table", ["bodies", "record"])
     def test_once_is_mended_unseen(
-        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str, table: str
+        self, store: ClickHouseStore, trouble: Callable[[str], None], kind: str, table: str
     ) -> None:
         trouble(f"kind={kind}&table={table}")
-        (name,) = keeper.append(Batch("s", rows=[row(user("a"))]))
+        (name,) = store.append(Batch("s", rows=[row(user("a"))]))
         assert name == f"{user('a').content_hash}-1"
-        keeper.append(Batch("s", rows=[row(user("b"))]))
-        assert texts(keeper) == ["a", "b"]
-        assert damage(keeper) == []
+        store.append(Batch("s", rows=[row(user("b"))]))
+        assert texts(store) == ["a", "b"]
+        assert damage(store) == []
 
     @pytest.mark.parametrize("kind", ["before", "after"])
     def test_for_good_is_told_and_the_append_may_be_repeated(
-        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None], kind: str
+        self, store: ClickHouseStore, trouble: Callable[[str], None], kind: str
     ) -> None:
         batch = Batch("s", rows=[row(user("a"), tokens_in=5)])
         trouble(f"kind={kind}&times=0")
         with pytest.raises(LostConnectionError, match=r"was lost before.*may be done again"):
-            keeper.append(batch)
+            store.append(batch)
         trouble("kind=")
-        assert keeper.append(batch) == (f"{user('a').content_hash}-1",)
-        assert texts(keeper) == ["a"]
-        assert keeper.query("SELECT sum(tokens_in) AS n FROM unified_logs") == [{"n": 5}]
-        keeper.append(Batch("s", rows=[row(user("b"))]))
-        assert texts(keeper) == ["a", "b"]
-        assert damage(keeper) == []
+        assert store.append(batch) == (f"{user('a').content_hash}-1",)
+        assert texts(store) == ["a"]
+        assert store.query("SELECT sum(tokens_in) AS n FROM unified_logs") == [{"n": 5}]
+        store.append(Batch("s", rows=[row(user("b"))]))
+        assert texts(store) == ["a", "b"]
+        assert damage(store) == []
 
     def test_a_session_whose_beginning_was_lost_may_begin_again(
-        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+        self, store: ClickHouseStore, trouble: Callable[[str], None]
     ) -> None:
         batch = Batch("t", start=start(), rows=[row(user("a"))])
         trouble("kind=after&times=0")
         with pytest.raises(LostConnectionError):
-            keeper.append(batch)
+            store.append(batch)
         trouble("kind=")
-        assert keeper.append(batch) == (f"{user('a').content_hash}-1",)
-        assert len(list(keeper.rows("t"))) == 1
+        assert store.append(batch) == (f"{user('a').content_hash}-1",)
+        assert len(list(store.rows("t"))) == 1
         with pytest.raises(StoreError, match="in the store already"):
-            keeper.append(batch)
+            store.append(batch)
 
     def test_another_batch_after_a_lost_answer_counts_on(
-        self, keeper: ClickHouseKeeper, trouble: Callable[[str], None]
+        self, store: ClickHouseStore, trouble: Callable[[str], None]
     ) -> None:
         trouble("kind=after&times=0")
         with pytest.raises(LostConnectionError):
-            keeper.append(Batch("s", rows=[row(user("a"))]))
+            store.append(Batch("s", rows=[row(user("a"))]))
         trouble("kind=")
-        assert keeper.append(Batch("s", rows=[row(user("a"))])) == (f"{user('a').content_hash}-2",)
-        assert damage(keeper) == []
+        assert store.append(Batch("s", rows=[row(user("a"))])) == (f"{user('a').content_hash}-2",)
+        assert damage(store) == []
 
     def test_a_batch_dropped_in_the_middle_is_never_seen(
         self,
-        keeper: ClickHouseKeeper,
+        store: ClickHouseStore,
         trouble: Callable[[str], None],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -137,35 +137,35 @@ class TestLostConnections:
         batch = Batch("s", rows=[row(user(f"m{at}")) for at in range(35)])
         trouble("kind=before&skip=2&times=0")  # two of four inserts arrive
         with pytest.raises(LostConnectionError):
-            keeper.append(batch)
+            store.append(batch)
         trouble("kind=")
-        assert keeper._client.select("SELECT count() FROM record WHERE early") == [(20,)]
-        assert keeper.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 0}]
-        assert texts(keeper) == []
-        assert damage(keeper) == []
-        keeper.append(batch)
-        assert len(texts(keeper)) == 35
-        assert keeper.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 35}]
-        keeper.append(Batch("s", rows=[row(user(f"n{at}")) for at in range(25)]))
-        assert damage(keeper) == []
-        keeper.prune(older_than_s=1e9, now=0.0)
-        early = keeper._client.select("SELECT uniq(write), count() FROM record WHERE early")
+        assert store._client.select("SELECT count() FROM record WHERE early") == [(20,)]
+        assert store.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 0}]
+        assert texts(store) == []
+        assert damage(store) == []
+        store.append(batch)
+        assert len(texts(store)) == 35
+        assert store.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 35}]
+        store.append(Batch("s", rows=[row(user(f"n{at}")) for at in range(25)]))
+        assert damage(store) == []
+        store.prune(older_than_s=1e9, now=0.0)
+        early = store._client.select("SELECT uniq(write), count() FROM record WHERE early")
         assert early == [(2, 30 + 20 + 2)], "what never came to its commit is gone"
-        assert len(texts(keeper)) == 60
+        assert len(texts(store)) == 60
 
     def test_a_server_that_writes_repeated_inserts_twice_is_found_out(
-        self, keeper: ClickHouseKeeper, client: ClickHouseClient, trouble: Callable[[str], None]
+        self, store: ClickHouseStore, client: ClickHouseClient, trouble: Callable[[str], None]
     ) -> None:
         client.command("ALTER TABLE record MODIFY SETTING non_replicated_deduplication_window = 0")
         trouble("kind=after")
         with pytest.raises(StoreError, match=r"twice.*non_replicated_deduplication_window"):
-            keeper.append(Batch("s", rows=[row(user("a"))]))
-        assert any("more than once" in what for what in damage(keeper))
+            store.append(Batch("s", rows=[row(user("a"))]))
+        assert any("more than once" in what for what in damage(store))
 
 
 class TestSeveralWriters:
     def test_of_one_session_count_on_from_each_other(
-        self, keeper: ClickHouseKeeper, make: Callable[..., ClickHouseKeeper]
+        self, store: ClickHouseStore, make: Callable[..., ClickHouseStore]
     ) -> None:
         failures: list[BaseException] = []
 
@@ -183,13 +183,13 @@ class TestSeveralWriters:
         for thread in threads:
             thread.join()
         assert failures == []
-        ids = [stored.id for stored in keeper.rows("s")]
+        ids = [stored.id for stored in store.rows("s")]
         assert len(set(ids)) == 36
         assert f"{user('same').content_hash}-18" in ids
-        assert damage(keeper) == []
+        assert damage(store) == []
 
     def test_only_one_of_them_begins_a_session(
-        self, make: Callable[..., ClickHouseKeeper], keeper: ClickHouseKeeper
+        self, make: Callable[..., ClickHouseStore], store: ClickHouseStore
     ) -> None:
         begun: list[str] = []
 
@@ -206,20 +206,20 @@ class TestSeveralWriters:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [stored.row.message for stored in keeper.rows("t")] == [user(one) for one in begun]
+        assert [stored.row.message for stored in store.rows("t")] == [user(one) for one in begun]
         assert len(begun) == 1
 
-    def test_a_pruned_name_may_come_again_and_again(self, keeper: ClickHouseKeeper) -> None:
+    def test_a_pruned_name_may_come_again_and_again(self, store: ClickHouseStore) -> None:
         for turn in range(4):
-            keeper.prune(session_id="s", now=0.0)
-            keeper.append(Batch("s", start=start(), rows=[row(user(f"turn {turn}"))]))
-            assert texts(keeper) == [f"turn {turn}"]
-        assert damage(keeper) == []
+            store.prune(session_id="s", now=0.0)
+            store.append(Batch("s", start=start(), rows=[row(user(f"turn {turn}"))]))
+            assert texts(store) == [f"turn {turn}"]
+        assert damage(store) == []
 
 
 class TestWrongAddresses:
     def opened(self, target: Target, password: str | None, tmp_path: Path) -> None:
-        ClickHouseKeeper(ClickHouseClient(target, password), Blobs(tmp_path), tmp_path)
+        ClickHouseStore(ClickHouseClient(target, password), Blobs(tmp_path), tmp_path)
 
     @pytest.mark.parametrize("password", ["wr0ng-s3cret", None])
     def test_a_wrong_password(
@@ -242,14 +242,14 @@ class TestWrongAddresses:
             self.opened(target, None, tmp_path)
 
     def test_a_database_of_something_else(
-        self, client: ClickHouseClient, make: Callable[..., ClickHouseKeeper]
+        self, client: ClickHouseClient, make: Callable[..., ClickHouseStore]
     ) -> None:
         client.command("CREATE TABLE record (a Int32) ENGINE = MergeTree ORDER BY a")
         with pytest.raises(StoreError, match="of something else"):
             make()
 
     def test_a_newer_store(
-        self, client: ClickHouseClient, make: Callable[..., ClickHouseKeeper]
+        self, client: ClickHouseClient, make: Callable[..., ClickHouseStore]
     ) -> None:
         make().close()
         client.command("ALTER TABLE record MODIFY COMMENT 'windlass history, version 99'")
@@ -301,53 +301,53 @@ class TestFeatures:
             client.select("SELECT no_such_function(1)")
 
     def test_inserts_join_others_only_where_repeats_are_told_apart(
-        self, keeper: ClickHouseKeeper
+        self, store: ClickHouseStore
     ) -> None:
-        assert keeper._client._insert_settings["async_insert"] == 1
-        assert keeper._client._insert_settings["wait_for_async_insert"] == 1
+        assert store._client._insert_settings["async_insert"] == 1
+        assert store._client._insert_settings["wait_for_async_insert"] == 1
 
     def test_an_index_that_lies_behind_loses_nothing(
-        self, keeper: ClickHouseKeeper, client: ClickHouseClient
+        self, store: ClickHouseStore, client: ClickHouseClient
     ) -> None:
         client.command("ALTER TABLE record DROP INDEX content_hash_idx")
-        keeper.append(Batch("s", rows=[row(user("old"))]))
+        store.append(Batch("s", rows=[row(user("old"))]))
         client.command(
             "ALTER TABLE record ADD INDEX content_hash_idx content_hash TYPE bloom_filter(0.01)"
         )
-        keeper.append(Batch("s", rows=[row(user("new"))]))
+        store.append(Batch("s", rows=[row(user("new"))]))
         for said in (user("old"), user("new")):
-            found = keeper.query(
+            found = store.query(
                 "SELECT content_json FROM unified_logs WHERE content_hash = ?",
                 [said.content_hash],
             )
             assert found == [{"content_json": f'"{said.text}"'}]
 
     def test_sessions_expire_whole(
-        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient
+        self, make: Callable[..., ClickHouseStore], client: ClickHouseClient
     ) -> None:
-        with make() as keeper:
+        with make() as store:
             for batch in a_session("old"):
-                keeper.append(batch)
+                store.append(batch)
             young = Batch("young", start=start(4e9), rows=[row(user("a"))])
-            keeper.append(young)
+            store.append(young)
             with pytest.raises(UsageError, match="do not expire after 30 days") as found:
                 make(TableOptions(ttl_days=30))
             bank = Batch("memory:notes", start=start(), rows=[row(user("kept"))])
-            keeper.append(bank)
+            store.append(bank)
             command = re.search("run (ALTER .*), or", str(found.value))
             assert command is not None
             client.command(command[1])
             client.command("OPTIMIZE TABLE record FINAL")
-            left = {one.session_id for one in keeper.sessions()}
+            left = {one.session_id for one in store.sessions()}
             assert left == {"young", "memory:notes"}
-            (kept,) = keeper.rows("memory:notes")
+            (kept,) = store.rows("memory:notes")
             assert kept.row.message == user("kept")
-            assert list(keeper.rows("old")) == []
-            assert damage(keeper) == []
+            assert list(store.rows("old")) == []
+            assert damage(store) == []
         make(TableOptions(ttl_days=30)).close()
 
     def test_tables_are_made_to_expire(
-        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient
+        self, make: Callable[..., ClickHouseStore], client: ClickHouseClient
     ) -> None:
         make(TableOptions(ttl_days=30)).close()
         make(TableOptions(ttl_days=30)).close()
@@ -374,35 +374,35 @@ class TestDamage:
     )
     def test_by_other_hands_is_named(
         self,
-        make: Callable[..., ClickHouseKeeper],
+        make: Callable[..., ClickHouseStore],
         client: ClickHouseClient,
         statement: str,
         expected: str,
     ) -> None:
-        with make() as keeper:
+        with make() as store:
             for batch in a_session():
-                keeper.append(batch)
-            assert list(keeper.verify()) == []
+                store.append(batch)
+            assert list(store.verify()) == []
             client.command(f"ALTER TABLE record {statement} SETTINGS mutations_sync = 2")
-            assert expected in "\n".join(damage(keeper))
+            assert expected in "\n".join(damage(store))
 
     def test_of_bodies_and_blobs_is_named(
-        self, make: Callable[..., ClickHouseKeeper], client: ClickHouseClient, tmp_path: Path
+        self, make: Callable[..., ClickHouseStore], client: ClickHouseClient, tmp_path: Path
     ) -> None:
-        with make() as keeper:
+        with make() as store:
             for batch in a_session():
-                keeper.append(batch)
+                store.append(batch)
             client.command(
                 "ALTER TABLE bodies UPDATE body = replace(body, 'sold', 'sank') "
                 "WHERE body LIKE '%sold%' SETTINGS mutations_sync = 2"
             )
-            assert "its text is not what its key is the hash of" in "\n".join(damage(keeper))
+            assert "its text is not what its key is the hash of" in "\n".join(damage(store))
             (blob,) = (
                 path
                 for path in (tmp_path / "store/blobs").rglob("*")
                 if path.is_file() and path.stat().st_size > len(LONG)
             )
             blob.unlink()
-            assert f"blob {blob.name}: is missing" in damage(keeper)
+            assert f"blob {blob.name}: is missing" in damage(store)
             with pytest.raises(StoreError, match="windlass verify"):
-                list(keeper.rows("s1"))
+                list(store.rows("s1"))

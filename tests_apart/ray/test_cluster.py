@@ -15,7 +15,7 @@ import pytest
 import windlass
 from windlass.engine.result import Result
 from windlass.errors import InputFailed
-from windlass.history.sqlite import SqliteKeeper
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
@@ -92,15 +92,15 @@ def test_results_are_those_of_one_process_in_the_same_order(folder: Path) -> Non
     assert str(os.getpid()) not in workers
     assert len(workers) > 1
     assert there.usage.tokens_in == here.usage.tokens_in
-    with SqliteKeeper.open_existing(folder / "store") as keeper:
-        assert _phases(keeper, here.session_id) == _phases(keeper, there.session_id)
-        assert not [found for found in keeper.verify() if found.severity == "damage"]
+    with SqliteStore.open_existing(folder / "store") as store:
+        assert _phases(store, here.session_id) == _phases(store, there.session_id)
+        assert not [found for found in store.verify() if found.severity == "damage"]
 
 
-def _phases(keeper: SqliteKeeper, session: str) -> dict[str, int]:
+def _phases(store: SqliteStore, session: str) -> dict[str, int]:
     """How many rows each task has in the record."""
     found: dict[str, int] = {}
-    for stored in keeper.rows(session):
+    for stored in store.rows(session):
         name = str(stored.row.phase)
         found[name] = found.get(name, 0) + 1
     return found
@@ -117,6 +117,6 @@ def test_a_failure_names_its_input_and_the_rest_is_kept_and_resumed(folder: Path
     again = run(folder, "a b c d e f g", "ray", resume=failed.session_id)
     assert again.error is None
     assert re.findall(r"got (\w)", again.output) == list("abcdefg")
-    with SqliteKeeper.open_existing(folder / "store") as keeper:
-        counts = _phases(keeper, failed.session_id)
+    with SqliteStore.open_existing(folder / "store") as store:
+        counts = _phases(store, failed.session_id)
     assert counts["inner[0]"] == 4  # what was asked, the call, the result, the answer: once

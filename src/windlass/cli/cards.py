@@ -13,13 +13,20 @@ import typer
 
 from windlass.caching.rates import override
 from windlass.cli.ending import finish
-from windlass.cli.options import AsJson, Session, Store, open_existing, open_marked, read_settings
+from windlass.cli.options import (
+    AsJson,
+    Session,
+    StoreOption,
+    open_existing,
+    open_marked,
+    read_settings,
+)
 from windlass.cli.output import money, note, out, print_json, print_table, progress
 from windlass.cli.show import callout_row
 from windlass.engine.card_indexer.indexer import FLAG, card_models, make_cards, maker_of
 from windlass.engine.card_indexer.queue import CardFailures, failed_of, wanted
 from windlass.errors import UsageError
-from windlass.history.base import Batch, Keeper, NodeType, Row, StoredRow
+from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of
 from windlass.history.cards import cards_of, mark_cards, pin_of
 from windlass.providers.at_hand import Providers
@@ -37,15 +44,15 @@ def callout_command(
     ],
     name: Annotated[str, typer.Argument(help="The name of the callout.")],
     *,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Mark the message that `ref` names, and print it."""
     checked = checked_name(name)
-    with open_existing(store, writing=True) as keeper:
-        keeper.start(session)  # says which sessions there are, where this is none
-        message_id = _mark(keeper, session, ref, lambda id_: mark_of(id_, checked, "user"))
-        callouts = called_out(keeper.rows(session))
+    with open_existing(store, writing=True) as history:
+        history.start(session)  # says which sessions there are, where this is none
+        message_id = _mark(history, session, ref, lambda id_: mark_of(id_, checked, "user"))
+        callouts = called_out(history.rows(session))
     (callout,) = [each for each in callouts if each.message_id == message_id]
     if as_json:
         message = callout.stored.row.message
@@ -57,15 +64,15 @@ def callout_command(
     out.print(f"\nall of them: windlass show {session}")
 
 
-def _mark(keeper: Keeper, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]) -> str:
+def _mark(store: Store, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]) -> str:
     """Record a mark on the message that `ref` names, also on its card; the message's id."""
-    stored = find_message(list(keeper.rows(session)), ref)
+    stored = find_message(list(store.rows(session)), ref)
     assert stored.id is not None
     row = _decision(
         mark(stored.id), phase=stored.row.phase, turn=stored.row.turn, parent_id=stored.row.trace_id
     )
-    keeper.append(Batch(session, rows=[row]))
-    mark_cards(keeper, session, time.time())
+    store.append(Batch(session, rows=[row]))
+    mark_cards(store, session, time.time())
     return stored.id
 
 
@@ -100,22 +107,22 @@ def cards_command(
     unpin: Annotated[
         str | None, typer.Option(help="A message that is no longer always included.")
     ] = None,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the cards of a session; with `make` or `regenerate` make them first."""
     settings = read_settings(store)
     writing = make or regenerate or pin is not None or unpin is not None
     work: CardFailures | None = None
-    with open_marked(settings, writing=writing) as keeper:
-        keeper.start(session)  # says which sessions there are, where this is none
+    with open_marked(settings, writing=writing) as history:
+        history.start(session)  # says which sessions there are, where this is none
         if pin is not None:
-            _mark(keeper, session, pin, partial(pin_of, pinned=True))
+            _mark(history, session, pin, partial(pin_of, pinned=True))
         if unpin is not None:
-            _mark(keeper, session, unpin, partial(pin_of, pinned=False))
+            _mark(history, session, unpin, partial(pin_of, pinned=False))
         if make or regenerate:
-            work = _make(keeper, session, settings, regenerate=regenerate, quiet=as_json)
-        view = _look(keeper, session)
+            work = _make(history, session, settings, regenerate=regenerate, quiet=as_json)
+        view = _look(history, session)
     shown = [card for card in view.cards.values() if not failed or card.id in view.failed]
     if as_json:
         print_json(
@@ -138,33 +145,33 @@ def cards_command(
     _print_rest(session, view)
 
 
-def _look(keeper: Keeper, session: str) -> _View:
-    rows = list(keeper.rows(session))
-    cards = cards_of(keeper, session)
-    waiting = [item.id for item in wanted(_waiting(keeper, session))]
+def _look(store: Store, session: str) -> _View:
+    rows = list(store.rows(session))
+    cards = cards_of(store, session)
+    waiting = [item.id for item in wanted(_waiting(store, session))]
     return _View(cards, waiting, failed_of(rows, cards))
 
 
-def _waiting(keeper: Keeper, session: str) -> list[StoredRow]:
+def _waiting(store: Store, session: str) -> list[StoredRow]:
     waiting: list[StoredRow] = []
-    while rows := keeper.without_cards(session, after=waiting[-1].seq if waiting else 0):
+    while rows := store.without_cards(session, after=waiting[-1].seq if waiting else 0):
         waiting += rows
     return waiting
 
 
 def _make(
-    keeper: Keeper, session: str, settings: Settings, *, regenerate: bool, quiet: bool
+    store: Store, session: str, settings: Settings, *, regenerate: bool, quiet: bool
 ) -> CardFailures:
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=note)
-    cascade = keeper.start(session).cascade
+    cascade = store.start(session).cascade
     maker = maker_of(settings, providers.resolve, cascade)
     names = card_models(settings, cascade)
     if names and not quiet:
         progress.print(f"models that see content: {', '.join(names)}")
     # What failed before is asked for again; with `regenerate` everything is.
-    again = None if regenerate else list(_look(keeper, session).failed)
+    again = None if regenerate else list(_look(store, session).failed)
 
     def tell(count: int) -> None:
         if not quiet and count % 500 < maker.options.batch_size:
@@ -172,9 +179,7 @@ def _make(
 
     async def work() -> CardFailures:
         try:
-            return await make_cards(
-                keeper, session, maker, _decision, again=again, on_progress=tell
-            )
+            return await make_cards(store, session, maker, _decision, again=again, on_progress=tell)
         finally:
             await providers.close()
 

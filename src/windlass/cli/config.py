@@ -10,7 +10,7 @@ import typer
 
 from windlass.cascade.options import first_paragraph, meanings_of
 from windlass.cascade.schema import json_schema
-from windlass.cli.options import AsJson, Store, read_settings
+from windlass.cli.options import AsJson, StoreOption, read_settings
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.clickhouse.tables import TableOptions, script
@@ -19,7 +19,7 @@ from windlass.window.options import OPTIONS, Policy
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 
 
-def config_command(*, store: Store = None, as_json: AsJson = False) -> None:
+def config_command(*, store: StoreOption = None, as_json: AsJson = False) -> None:
     """Print each setting with its value and origin."""
     rows = read_settings(store).rows()
     if as_json:

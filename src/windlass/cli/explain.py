@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.cli.options import AsJson, Session, Store, open_existing
+from windlass.cli.options import AsJson, Session, StoreOption, open_existing
 from windlass.cli.output import out, plain, print_json, print_table
 from windlass.cli.show import cache_text, print_blocks
 from windlass.report.explain import Explanation, MessageDecision, explain_call
@@ -19,12 +19,12 @@ def explain_command(
     session: Session,
     call: Annotated[int, typer.Argument(help="The number of the call, from 1.")],
     *,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what became of each message at a call, and why."""
-    with open_existing(store) as keeper:
-        explained = explain_call(keeper, session, call)
+    with open_existing(store) as history:
+        explained = explain_call(history, session, call)
     if as_json:
         value = plain(explained)
         for key in ("seen", "reply"):  # `show` prints what was sent

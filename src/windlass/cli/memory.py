@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from windlass.cli.options import AsJson, Store, open_existing, read_settings
+from windlass.cli.options import AsJson, StoreOption, open_existing, read_settings
 from windlass.cli.output import indented, out, print_json, print_table, shorten
 from windlass.errors import UsageError, did_you_mean
 from windlass.memory.association import Associations
@@ -28,8 +28,8 @@ Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 @contextmanager
 def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
     """The banks of the store. Raises UsageError where one that must exist does not."""
-    with open_existing(store) as keeper:
-        banks = Banks(keeper, time.time, lambda: secrets.token_hex(8))
+    with open_existing(store) as history:
+        banks = Banks(history, time.time, lambda: secrets.token_hex(8))
         for bank in must_exist:
             if not banks.known(bank):
                 raise UsageError(f"there is no bank {bank!r}; {did_you_mean(bank, banks.names())}")
@@ -39,7 +39,7 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
 def list_command(
     bank: Annotated[str | None, typer.Argument(help="One bank: what it holds.")] = None,
     *,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """List the banks, or what is in force in one of them."""
@@ -86,7 +86,9 @@ def _list_bank(bank: str, store: str | None, *, as_json: bool) -> None:
     out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
-def show_command(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
+def show_command(
+    bank: Bank, key: Key, *, store: StoreOption = None, as_json: AsJson = False
+) -> None:
     """Print every version under a key. Raises UsageError where there is none."""
     with _banks(store, bank) as banks:
         versions = banks.versions(bank, key)
@@ -112,7 +114,9 @@ def show_command(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson =
         out.print(indented(memory.text))
 
 
-def forget_command(bank: Bank, key: Key, *, store: Store = None, as_json: AsJson = False) -> None:
+def forget_command(
+    bank: Bank, key: Key, *, store: StoreOption = None, as_json: AsJson = False
+) -> None:
     """Take back what is remembered under a key."""
     with _banks(store) as banks:
         forgotten = banks.forget(bank, key, by="the command line")
@@ -132,7 +136,7 @@ def match_command(
     folder: Annotated[
         list[Path] | None, typer.Option("--folder", help="A folder to look in; may be repeated.")
     ] = None,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the context that belongs to a task, and the matches as JSON where asked for."""

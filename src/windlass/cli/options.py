@@ -10,10 +10,10 @@ import typer
 
 from windlass.api import open_store
 from windlass.cli.output import note
-from windlass.history.base import Keeper
+from windlass.history.base import Store
 from windlass.settings import Settings
 
-Store: TypeAlias = Annotated[
+StoreOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
@@ -38,7 +38,7 @@ def read_settings(store: str | None) -> Settings:
     return Settings.read({"store": store}, environ, Path.cwd())
 
 
-def open_existing(store: str | None, *, writing: bool = False) -> Keeper:
+def open_existing(store: str | None, *, writing: bool = False) -> Store:
     """The store that the flag, the variable or the file names. Raises UsageError if none is there.
 
     Raises StoreError if `writing` is meant and it cannot be written.
@@ -46,8 +46,8 @@ def open_existing(store: str | None, *, writing: bool = False) -> Keeper:
     return open_marked(read_settings(store), writing=writing)
 
 
-def open_marked(settings: Settings, *, writing: bool = False) -> Keeper:
+def open_marked(settings: Settings, *, writing: bool = False) -> Store:
     """A store to look into: lost messages are left out, and named in a note."""
-    keeper = open_store(settings, existing=True, writing=writing)
-    keeper.mark_lost(note)
-    return keeper
+    store = open_store(settings, existing=True, writing=writing)
+    store.mark_lost(note)
+    return store

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windlass.caching.rates import rate, table_date
-from windlass.cli.options import AsJson, Session, Store, open_marked, read_settings
+from windlass.cli.options import AsJson, Session, StoreOption, open_marked, read_settings
 from windlass.cli.output import money, out, print_json, print_table
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.prefix import Prefix, prefix_of
@@ -22,14 +22,14 @@ def report_command(
     prefix: Annotated[
         bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
     ] = False,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a session cost; with `prefix` what each call shares with the one before it."""
     settings = read_settings(store)
-    with open_marked(settings) as keeper:
-        costs = None if prefix else session_cost(keeper, session, settings.price_as)
-        prefixes = prefix_of(keeper, session) if prefix else ()
+    with open_marked(settings) as history:
+        costs = None if prefix else session_cost(history, session, settings.price_as)
+        prefixes = prefix_of(history, session) if prefix else ()
     if as_json:
         print_json(prefixes if costs is None else costs)
     elif costs is None:

@@ -15,7 +15,7 @@ from windlass.api import check_models, evaluate, load_cascade, open_store, prepa
 from windlass.caching.rates import override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
-from windlass.cli.options import AsJson, Store, Trust, open_marked
+from windlass.cli.options import AsJson, StoreOption, Trust, open_marked
 from windlass.cli.output import money, note, out, plain, print_json, print_table, progress, shorten
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.report import price_text, print_costs
@@ -67,7 +67,7 @@ def run_command(
     *,
     given: Input = None,
     model: Model = None,
-    store: Store = None,
+    store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
     session: SessionName = None,
@@ -113,7 +113,7 @@ def evaluate_command(
         str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
     ] = "local",
     model: Model = None,
-    store: Store = None,
+    store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
     session: SessionName = None,
@@ -260,8 +260,8 @@ def _context(path: Path) -> str:
 
 
 def _print_run(result: Result, settings: Settings, *, as_json: bool) -> None:
-    with open_marked(settings) as keeper:
-        costs = session_cost(keeper, result.session_id, settings.price_as)
+    with open_marked(settings) as store:
+        costs = session_cost(store, result.session_id, settings.price_as)
     if as_json:
         print_json({**plain(result), "phases": costs})
         return
@@ -272,8 +272,8 @@ def _print_run(result: Result, settings: Settings, *, as_json: bool) -> None:
 
 
 def _print_task(result: Result, settings: Settings, *, as_json: bool) -> None:
-    with open_marked(settings) as keeper:
-        lines, total = task_costs(keeper, result.session_id, settings.price_as)
+    with open_marked(settings) as store:
+        lines, total = task_costs(store, result.session_id, settings.price_as)
     if as_json:
         print_json({**plain(result), "tasks": lines})
         return
@@ -358,13 +358,13 @@ def _dry_run(
         providers = Providers({}, settings, warn=_warn, keys=None)
         check_models(loaded, settings, providers.resolve)
         try:
-            with open_store(scratch) as keeper, override(settings.prices):
+            with open_store(scratch) as store, override(settings.prices):
                 prepared = prepare(
                     loaded,
                     values,
                     registry=registry,
                     settings=settings,
-                    keeper=keeper,
+                    store=store,
                     resolve=providers.resolve,
                 )
                 forecast = finish(forecast_cost(prepared, settings.price_as))

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from windlass.cli.options import AsJson, Session, Store, open_existing
+from windlass.cli.options import AsJson, Session, StoreOption, open_existing
 from windlass.cli.output import indented, money, out, print_json, print_table, shorten
-from windlass.history.base import BANK, Keeper, SessionInfo
+from windlass.history.base import BANK, SessionInfo, Store
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
@@ -22,13 +22,13 @@ _BEGINNING = 80
 
 def sessions_command(
     *,
-    store: Store = None,
+    store: StoreOption = None,
     limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, newest first."""
-    with open_existing(store) as keeper:
-        sessions = _runs(keeper, limit)
+    with open_existing(store) as history:
+        sessions = _runs(history, limit)
     if as_json:
         print_json(sessions)
         return
@@ -56,11 +56,11 @@ def sessions_command(
         out.print("no sessions yet")
 
 
-def _runs(keeper: Keeper, limit: int) -> list[SessionInfo]:
+def _runs(store: Store, limit: int) -> list[SessionInfo]:
     """The newest sessions that are runs of cascades and not memory banks."""
     size = limit
     while True:
-        listed = keeper.sessions(limit=size)
+        listed = store.sessions(limit=size)
         runs = [info for info in listed if not info.session_id.startswith(BANK)]
         if len(runs) >= limit or len(listed) < size:
             return runs[:limit]
@@ -74,12 +74,12 @@ def show_command(
         int | None, typer.Option("--call", help="The number of one call, from 1.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a session's calls, or what one call saw."""
-    with open_existing(store) as keeper:
-        view = view_session(keeper, session)
+    with open_existing(store) as history:
+        view = view_session(history, session)
     if as_json:
         print_json(view if call is None else view_call(view, call))
     elif call is None:
@@ -293,12 +293,12 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
 def query_command(
     sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
     *,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one SELECT and print its rows."""
-    with open_existing(store) as keeper:
-        rows = keeper.query(sql)
+    with open_existing(store) as history:
+        rows = history.query(sql)
     if as_json:
         print_json(rows)
         return

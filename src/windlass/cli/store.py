@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from windlass.api import open_store
-from windlass.cli.options import AsJson, Store, read_settings
+from windlass.cli.options import AsJson, StoreOption, read_settings
 from windlass.cli.output import note, out, print_json, progress
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Discrepancy
@@ -24,7 +24,7 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def verify_command(*, store: Store = None, as_json: AsJson = False) -> None:
+def verify_command(*, store: StoreOption = None, as_json: AsJson = False) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
     settings = read_settings(store)
     findings = _findings(settings)
@@ -48,10 +48,10 @@ def _findings(settings: Settings) -> list[Discrepancy]:
     if isinstance(store, Path):
         if not store.is_dir():
             raise UsageError(f"there is no store in {str(store)!r}")
-        # Not through the keeper: a store may be too damaged to be opened.
+        # Not through the history: a store may be too damaged to be opened.
         return list(verify_store(store))
-    with open_store(settings, existing=True) as keeper:
-        return list(keeper.verify())
+    with open_store(settings, existing=True) as history:
+        return list(history.verify())
 
 
 def prune_command(
@@ -63,15 +63,15 @@ def prune_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
-    store: Store = None,
+    store: StoreOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove sessions by age or by name."""
     if (older_than is None) == (session is None):
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
     age = None if older_than is None else _age(older_than)
-    with open_store(read_settings(store), existing=True, writing=True) as keeper:
-        pruned = keeper.prune(
+    with open_store(read_settings(store), existing=True, writing=True) as history:
+        pruned = history.prune(
             older_than_s=age, session_id=session, now=time.time(), dry_run=dry_run
         )
     if as_json:

@@ -1,7 +1,7 @@
 """The breaker: windows that lost money over the last sessions are not made.
 
 Each session leaves in its outcome what its windows saved and what was spent on them (`Net`). A
-new one adds up those of the sessions before it, one question to the keeper. Sessions without
+new one adds up those of the sessions before it, one question to the store. Sessions without
 windows, those that were switched off here among them, and those that were killed count as
 nothing; so a loss passes out of sight after so many sessions, and windows are tried again.
 A session in which everything could not have been sent lost nothing by its windows. What keeps
@@ -80,7 +80,7 @@ def check_breaker(run: Run) -> Run:
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
         return run
     # The run's own session is among the newest, and has not ended.
-    found = tripped(run.record.keeper.endings(sessions + 1)[1:], sessions)
+    found = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
     if found is None:
         return run
     told = {"kind": "breaker", "text": found.text, "lost": found.lost, "sessions": found.sessions}

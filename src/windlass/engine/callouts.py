@@ -59,7 +59,7 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
 
     Somebody outside may have marked more since the last phase began.
     """
-    rows = run.record.keeper.rows(run.record.session_id)
+    rows = run.record.store.rows(run.record.session_id)
     run.progress.callouts = {one.message_id: one.name for one in called_out(rows)}
     for entry in assemble(phase_run.progress.blocks, ()):
         if entry.item.id in run.progress.callouts:
@@ -77,7 +77,7 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
         item = phase_run.progress.own[replies[-1] if said == THIS else replies[-1] - 1]
         message_id, message = item.id, item.message
     else:
-        found = find_message(list(run.record.keeper.rows(run.record.session_id)), ref)
+        found = find_message(list(run.record.store.rows(run.record.session_id)), ref)
         assert found.id is not None
         assert found.row.message is not None
         message_id, message = found.id, found.row.message

@@ -159,7 +159,7 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
         return said.message.text if said else ""
 
     def state() -> dict[str, object]:
-        changes = record.keeper.state(record.session_id)
+        changes = record.store.state(record.session_id)
         return {change.key: change.value for change in changes if change.phase == phase}
 
     def images() -> list[str]:

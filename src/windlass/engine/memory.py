@@ -27,7 +27,7 @@ def memory_callbacks(run: Run, phase: Phase) -> MemoryCallbacks | None:
     declared = memory_of(run.cascade, phase)
     if declared is None:
         return None
-    banks = Banks(run.record.keeper, run.record.clock, run.record.new_id)
+    banks = Banks(run.record.store, run.record.clock, run.record.new_id)
     opened = _Opened(banks, declared, f"session {run.record.session_id}, phase {phase.name}")
     return MemoryCallbacks(opened.remember, opened.search)
 

@@ -375,7 +375,7 @@ def generation_of(run: Run, phase: Phase) -> Generation:
 
 def _snowball(run: Run) -> tuple[Entry, ...]:
     """All that was said in earlier phases, less what their retention hides."""
-    hidden = {o.phase for o in run.record.keeper.outcomes(run.record.session_id) if o.hidden}
+    hidden = {o.phase for o in run.record.store.outcomes(run.record.session_id) if o.hidden}
     entries: list[Entry] = []
     by_phase: dict[str, list[Item]] = {}
     for stored in run.record.items():

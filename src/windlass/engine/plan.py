@@ -120,7 +120,7 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         temperature=phase_run.generation.temperature,
         reasoning_effort=phase_run.generation.reasoning_effort,
         output_schema=phase_run.generation.output_schema,
-        load=run.record.keeper.picture,
+        load=run.record.store.picture,
         breakpoints=run.progress.sent.places,
         long_breakpoints=run.progress.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,

@@ -1,6 +1,6 @@
 """The run's hand on the history: ids, times, and what a snowball would hold.
 
-The one place in the engine room that makes rows. It keeps, beside the keeper, the
+The one place in the engine room that makes rows. It keeps, beside the store, the
 list of what was born in the session (without pictures' bytes), because what a
 snowball would have sent is told at every call.
 """
@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windlass.history.base import BORN, Batch, Keeper, NodeType, Row
+from windlass.history.base import BORN, Batch, NodeType, Row, Store
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
 
@@ -28,12 +28,12 @@ class Recorder:
 
     def __init__(
         self,
-        keeper: Keeper,
+        store: Store,
         session_id: str,
         clock: Callable[[], float],
         new_id: Callable[[], str],
     ) -> None:
-        self.keeper = keeper
+        self.store = store
         self.session_id = session_id
         self.clock = clock
         self.new_id = new_id
@@ -53,7 +53,7 @@ class Recorder:
 
     def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
         """Append a batch and return the occurrences of its rows that have a message."""
-        ids = self.keeper.append(Batch(self.session_id, rows=tuple(rows), **others))
+        ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
         self.edits += len(others.get("edits", ()))
         items: list[Item] = []
         for row, id_ in zip(rows, ids, strict=True):
@@ -96,7 +96,7 @@ class Recorder:
                 turn=stored.row.turn,
                 attempt=stored.row.attempt,
             )
-            for stored in self.keeper.rows(self.session_id, phase=phase)
+            for stored in self.store.rows(self.session_id, phase=phase)
             if stored.row.node_type in BORN
             and stored.row.message is not None
             and stored.id is not None

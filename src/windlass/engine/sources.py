@@ -96,7 +96,7 @@ def gather(
         (item,) = record.append([row])
         before = (Entry(item, item.message, "the cascade's input"),)
 
-    keeper, session = record.keeper, record.session_id
+    store, session = record.store, record.session_id
     pictures, calls = held_by(shown)
     work = _Gathering(
         record=record,
@@ -104,7 +104,7 @@ def gather(
         system_anywhere=system_anywhere,
         seen=pictures,
         calls=calls,
-        outcomes={o.phase: o for o in keeper.outcomes(session) if o.phase} if rule.sources else {},
+        outcomes={o.phase: o for o in store.outcomes(session) if o.phase} if rule.sources else {},
         state=_state_by_phase(record) if rule.sources else {},
     )
     for source, is_wanted in zip(rule.sources, wanted, strict=True):
@@ -221,6 +221,6 @@ def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
 
 def _state_by_phase(record: Recorder) -> Mapping[str, Mapping[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for change in record.keeper.state(record.session_id):
+    for change in record.store.state(record.session_id):
         found.setdefault(change.phase, {})[change.key] = change.value
     return found

@@ -135,10 +135,10 @@ def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
 def _picture_file(run: Run, item: Item, number: int) -> str | None:
     """The visible file of a message's picture, as tools name it; None: there is none."""
     wanted = item.message.pictures[number].sha256
-    keeper, root = run.record.keeper, run.settings.root.resolve()
+    store, root = run.record.store, run.settings.root.resolve()
     # An injected picture lies with the phase that made it.
     for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
-        for sha, file in keeper.picture_names(run.record.session_id, phase):
+        for sha, file in store.picture_names(run.record.session_id, phase):
             if sha == wanted:
                 real = file.resolve()
                 return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
@@ -225,10 +225,10 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
     if phase_run.progress.conversation is not None:
         originals |= {item.id: item.message for item in phase_run.progress.conversation.items}
-    keeper, session = run.record.keeper, run.record.session_id
+    store, session = run.record.store, run.record.session_id
     for edit in edits:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
-                run.let_read(keeper.store_tool_result(session, file_name(original), original.key))
+                run.let_read(store.store_tool_result(session, file_name(original), original.key))
     phase_run.progress.context = replace(phase_run.progress.context, readable=run.progress.readable)

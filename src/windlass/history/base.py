@@ -1,8 +1,8 @@
-"""What a keeper of histories is handed and gives back: the one protocol.
+"""What a store of histories is handed and gives back: the one protocol.
 
 One verb writes: `append` takes a batch, which is in the record whole or not at
 all once it returns. Nothing is changed afterwards; `prune` is the only thing
-that deletes. A keeper knows no provider and no rule.
+that deletes. A store knows no provider and no rule.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class StoredRow:
     """A row as it is read back: `id` is the message's occurrence id (hash and running number).
 
     `seq` counts the session's rows from 1. `row.message` is None only where the row has
-    none; `row.pictures` is empty: `Keeper.picture` fetches bytes when they are wanted.
+    none; `row.pictures` is empty: `Store.picture` fetches bytes when they are wanted.
     """
 
     seq: int
@@ -251,7 +251,7 @@ def request_hash(keys: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> str
     return hashlib.sha256(sent.encode("ascii")).hexdigest()
 
 
-class Keeper(Protocol):
+class Store(Protocol):
     """A place that keeps histories. Raises StoreError when it cannot."""
 
     folder: Path

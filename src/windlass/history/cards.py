@@ -2,7 +2,7 @@
 
 The queue is the history itself: what waits is each message without a card. Marks (callouts,
 pins) are rows of the record; a card repeats the newest, so that SQL finds it there. Knows
-keepers by their protocol only.
+stores by their protocol only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from windlass.history.base import Keeper, NodeType, StoredRow
+from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.callouts import CalloutMark
 from windlass.history.lost import Lost
 from windlass.selection.card import Card
@@ -108,22 +108,22 @@ def pin_of(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
     return {"kind": PIN, "text": text, "message_id": message_id, "pinned": pinned, "by": "user"}
 
 
-def mark_cards(keeper: Keeper, session_id: str, now: float) -> int:
+def mark_cards(store: Store, session_id: str, now: float) -> int:
     """Bring the cards of a session up to its marks; how many were behind."""
-    cards = keeper.cards(session_id)
+    cards = store.cards(session_id)
     if not cards:
         return 0
-    marks = CardMarks.of(keeper.rows(session_id))
+    marks = CardMarks.of(store.rows(session_id))
     behind = [marked for card in cards if (marked := marks.on(card)) is not card]
     # Cards of the same second are told apart by their order: the later one stands.
-    keeper.put_cards(session_id, [replace(card, generated_at=int(now)) for card in behind])
+    store.put_cards(session_id, [replace(card, generated_at=int(now)) for card in behind])
     return len(behind)
 
 
-def cards_of(keeper: Keeper, session_id: str) -> dict[str, Card]:
+def cards_of(store: Store, session_id: str) -> dict[str, Card]:
     """The cards of a session by message id, in its order; {} where there are none.
 
     It may lie behind: a message without a card has none here, and whoever needs one makes it
     by rule (`Index.card` does).
     """
-    return {card.id: card for card in keeper.cards(session_id)}
+    return {card.id: card for card in store.cards(session_id)}

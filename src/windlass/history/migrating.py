@@ -5,7 +5,7 @@ must be the beginning of what the source has, and only the rest is appended. So 
 interrupted goes on where it stopped, and one that is complete copies nothing. Afterwards both
 stores are read back and compared, session by session: counts, and a hash over everything.
 
-Knows keepers by their protocol only.
+Knows stores by their protocol only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import Batch, Keeper, Row, SessionInfo, StoredRow
+from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
 from windlass.history.lost import Lost
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
@@ -64,8 +64,8 @@ class _Missing:
 
 
 def migrate(
-    source: Keeper,
-    target: Keeper,
+    source: Store,
+    target: Store,
     *,
     on_session: Callable[[int, int, str], None] | None = None,
     on_lost: Callable[[str], None] = lambda _: None,
@@ -89,8 +89,8 @@ def migrate(
 
 
 def _copy(
-    source: Keeper,
-    target: Keeper,
+    source: Store,
+    target: Store,
     info: SessionInfo,
     on_lost: Callable[[str], None],
     *,
@@ -127,7 +127,7 @@ def _copy(
     return replace(sent, new_rows=new_rows, cards=_copy_cards(source, target, name))
 
 
-def _copy_cards(source: Keeper, target: Keeper, name: str) -> int:
+def _copy_cards(source: Store, target: Store, name: str) -> int:
     """Copy the cards that are newer than the target's, and prove it; how many there are.
 
     Cards are derived and may be made anew on both sides: the newer one of a message stands.
@@ -155,13 +155,13 @@ def _newer(cards: Sequence[Card], than: Sequence[Card]) -> list[Card]:
     ]
 
 
-def _parts(keeper: Keeper, name: str) -> dict[str, Sequence[Any]]:
+def _parts(store: Store, name: str) -> dict[str, Sequence[Any]]:
     """What a session has besides its rows, by the fields of a batch."""
     return {
-        "calls": keeper.calls(name),
-        "edits": keeper.edits(name),
-        "state": keeper.state(name),
-        "outcomes": keeper.outcomes(name),
+        "calls": store.calls(name),
+        "edits": store.edits(name),
+        "state": store.state(name),
+        "outcomes": store.outcomes(name),
     }
 
 
@@ -172,7 +172,7 @@ def _rest(name: str, what: str, source: Sequence[_Item], target: Sequence[_Item]
     return list(source[len(target) :])
 
 
-def _new_rows(source: Keeper, target: Keeper, name: str) -> Iterator[StoredRow]:
+def _new_rows(source: Store, target: Store, name: str) -> Iterator[StoredRow]:
     there = target.rows(name)
     for stored in source.rows(name):
         other = next(there, None)
@@ -205,7 +205,7 @@ def _portions(rows: Iterator[StoredRow]) -> Iterator[list[StoredRow]]:
         yield portion
 
 
-def _with_bytes(source: Keeper, stored: StoredRow, lost: set[str]) -> Row:
+def _with_bytes(source: Store, stored: StoredRow, lost: set[str]) -> Row:
     """The row with its pictures; those that cannot be read are added to `lost`."""
     row = stored.row
     pictures: dict[str, bytes] = {}
@@ -217,10 +217,10 @@ def _with_bytes(source: Keeper, stored: StoredRow, lost: set[str]) -> Row:
     return replace(row, pictures=pictures)
 
 
-def _picture(keeper: Keeper, sha256: str, lost: set[str]) -> bytes | None:
+def _picture(store: Store, sha256: str, lost: set[str]) -> bytes | None:
     """The bytes of a picture; None, and one more in `lost`, where they are missing or changed."""
     try:
-        return keeper.picture(sha256)
+        return store.picture(sha256)
     except StoreError as error:
         if not isinstance(error.__cause__, FileNotFoundError | ValueError):
             raise  # the store failed, which says nothing of the picture
@@ -228,8 +228,8 @@ def _picture(keeper: Keeper, sha256: str, lost: set[str]) -> bytes | None:
         return None
 
 
-def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> Copied:
-    """Counts of a session, and a hash over all that a keeper gives back of it.
+def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Copied:
+    """Counts of a session, and a hash over all that a store gives back of it.
 
     What cannot be read is noted in `missing`; without it a picture that is lost is a StoreError.
 
@@ -241,10 +241,10 @@ def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> C
     def take(value: Any) -> None:
         digest.update(canonical_json(_plain(value)).encode("ascii") + b"\n")
 
-    take(keeper.start(name))
+    take(store.start(name))
     rows = 0
     pictures: set[str] = set()
-    for stored in keeper.rows(name):
+    for stored in store.rows(name):
         rows += 1
         take([stored.seq, stored.id, stored.key, packing.log_row(stored.row)])
         message = stored.row.message
@@ -254,14 +254,14 @@ def fingerprint(keeper: Keeper, name: str, missing: _Missing | None = None) -> C
             pictures.update(picture.sha256 for picture in message.pictures if picture.sha256)
     for sha in pictures:
         if missing is None:
-            keeper.picture(sha)
+            store.picture(sha)
         else:
-            _picture(keeper, sha, missing.pictures)
-    parts = _parts(keeper, name)
+            _picture(store, sha, missing.pictures)
+    parts = _parts(store, name)
     if missing is not None:
         missing.take(*(edit.replacement for edit in parts["edits"]))
         missing.take(*(body for call in parts["calls"] for body in call.bodies))
-    for part in (*parts.values(), keeper.results(name)):
+    for part in (*parts.values(), store.results(name)):
         take([len(part)])
         for record in part:
             take(record)

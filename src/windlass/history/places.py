@@ -1,4 +1,4 @@
-"""Where a history is: a folder, or an address of ClickHouse, and the keeper that opens it.
+"""Where a history is: a folder, or an address of ClickHouse, and the store that opens it.
 
     ./.windlass                                              SQLite and a folder of files
     clickhouse://user@host:8123/database?blobs=s3://bucket/prefix
@@ -22,7 +22,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.settings import StoreAddress
 
 if TYPE_CHECKING:
-    from windlass.history.base import Keeper
+    from windlass.history.base import Store
     from windlass.history.clickhouse.client import Target
     from windlass.history.clickhouse.tables import TableOptions
 
@@ -34,7 +34,7 @@ _OPTIONS: Final = {
 }
 _DATABASE: Final = "windlass"
 
-_SHARED: Final[dict[tuple[int, Path], tuple[Keeper, int]]] = {}
+_SHARED: Final[dict[tuple[int, Path], tuple[Store, int]]] = {}
 """Open stores by process and folder, with the number of those who use each."""
 _LOCK: Final = threading.Lock()
 
@@ -58,8 +58,8 @@ def open_place(
     *,
     existing: bool = False,
     writing: bool = False,
-) -> Keeper:
-    """The keeper of a store; `existing`: raise UsageError where there is none.
+) -> Store:
+    """The store of a store; `existing`: raise UsageError where there is none.
 
     A folder that exists and cannot be written is opened for reading, and not at all (StoreError)
     where `writing` is meant.
@@ -67,17 +67,17 @@ def open_place(
     Raises UsageError for a wrong address, and for a library that is not installed.
     """
     if isinstance(store, Path):
-        from windlass.history.sqlite import SqliteKeeper
+        from windlass.history.sqlite import SqliteStore
 
         if not existing:
-            return SqliteKeeper(store)
-        return SqliteKeeper.open_existing(store, writing=writing)
+            return SqliteStore(store)
+        return SqliteStore.open_existing(store, writing=writing)
     from windlass.history.blob_places import open_blobs
     from windlass.history.clickhouse.client import ClickHouseClient
-    from windlass.history.clickhouse.keeper import ClickHouseKeeper
+    from windlass.history.clickhouse.store import ClickHouseStore
 
     place = read_address(store)
-    return ClickHouseKeeper(
+    return ClickHouseStore(
         ClickHouseClient(place.target, environ.get(PASSWORD)),
         open_blobs(place.blobs, place.files),
         place.files,
@@ -87,8 +87,8 @@ def open_place(
 
 
 @contextmanager
-def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iterator[Keeper]:
-    """The keeper of a store for as long as it is needed.
+def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iterator[Store]:
+    """The history of a store for as long as it is needed.
 
     Those who need a folder at the same time share one: each holds files open, and a process may
     hold only so many. Raises what `open_place` raises.
@@ -101,20 +101,20 @@ def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iter
     key = os.getpid(), store.absolute()
     with _LOCK:
         if key in _SHARED:
-            keeper, users = _SHARED[key]
+            history, users = _SHARED[key]
         else:
-            keeper, users = open_place(store, environ), 0
-        _SHARED[key] = keeper, users + 1
+            history, users = open_place(store, environ), 0
+        _SHARED[key] = history, users + 1
     try:
-        yield keeper
+        yield history
     finally:
         with _LOCK:
             users = _SHARED[key][1] - 1
             if users:
-                _SHARED[key] = keeper, users
+                _SHARED[key] = history, users
             else:
                 del _SHARED[key]
-                keeper.close()
+                history.close()
 
 
 def read_address(store: StoreAddress) -> Place:

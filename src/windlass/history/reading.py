@@ -1,6 +1,6 @@
 """How a history is read back: what all stores do alike with the rows that each reads its way.
 
-`SessionReader` is what a store reads of one session; `verify` reads by the same. `RecordKeeper`
+`SessionReader` is what a store reads of one session; `verify` reads by the same. `BaseStore`
 makes of it what the protocol promises.
 """
 
@@ -224,8 +224,8 @@ def read_messages(
     return messages
 
 
-class RecordKeeper(ABC):
-    """What keepers do alike. A subclass opens sessions, and writes and prunes its way."""
+class BaseStore(ABC):
+    """What stores do alike. A subclass opens sessions, and writes and prunes its way."""
 
     folder: Path
     _blobs: BlobPlace
@@ -234,11 +234,11 @@ class RecordKeeper(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections; the keeper cannot be used afterwards."""
+        """Close the connections; the store cannot be used afterwards."""
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[Any]:
-        """Hold the keeper's lock, and translate what its parts raise."""
+        """Hold the store's lock, and translate what its parts raise."""
 
     @abstractmethod
     def _find(self, session_id: str) -> SessionReader | None: ...

@@ -1,4 +1,4 @@
-"""The keeper that needs no server: one SQLite file and a folder of blobs.
+"""The store that needs no server: one SQLite file and a folder of blobs.
 
     <store>/windlass.sqlite                              tables and views (schema.py)
     <store>/blobs/aa/<sha256>                            large bodies, pictures
@@ -36,7 +36,7 @@ from windlass.history.connect import (
     store_errors,
 )
 from windlass.history.numbering import BodyRow, Numbered, Prepared, SessionHead, number
-from windlass.history.reading import RecordKeeper, read_head, reference_taken, stored_row
+from windlass.history.reading import BaseStore, read_head, reference_taken, stored_row
 from windlass.history.sqlite_reading import SqliteSession, used_blobs, visible_names
 from windlass.history.verify import verify_store
 from windlass.interrupting import interruptible
@@ -78,12 +78,12 @@ _REST: Final = "NOT IN (SELECT value FROM json_each(:chosen))"
 _GONE: Final = f"{_KEYS.format(these=_CHOSEN)} EXCEPT SELECT * FROM ({_KEYS.format(these=_REST)})"
 
 
-class SqliteKeeper(RecordKeeper):
+class SqliteStore(BaseStore):
     """A store in `folder`, which is made where it is missing.
 
     `busy_s` is how long another process's write is waited for, in seconds.
     `synchronous` "NORMAL" gives up durability at a loss of power (not at a kill) for
-    speed. Threads may share a keeper. Raises StoreError when the store cannot be opened.
+    speed. Threads may share a store. Raises StoreError when the store cannot be opened.
     """
 
     remote = False
@@ -124,7 +124,7 @@ class SqliteKeeper(RecordKeeper):
     @classmethod
     def open_existing(
         cls, folder: Path, *, busy_s: float = 10.0, writing: bool = False
-    ) -> SqliteKeeper:
+    ) -> SqliteStore:
         """The store in `folder`. Raises UsageError where there is none.
 
         One that cannot be written is opened for reading: to append to it raises StoreError; with
@@ -135,15 +135,15 @@ class SqliteKeeper(RecordKeeper):
                 f"there is no store in {str(folder)!r}: run a cascade first, or name the store's "
                 "folder with --store"
             )
-        keeper = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
+        store = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
         if writing:
             try:
-                with keeper._use() as db:
+                with store._use() as db:
                     check_writable(db)
             except StoreError:
-                keeper.close()
+                store.close()
                 raise
-        return keeper
+        return store
 
     def _tighten(self) -> None:
         """Close a store that an earlier version left open to others."""
@@ -154,7 +154,7 @@ class SqliteKeeper(RecordKeeper):
                 tighten(self.folder)  # which holds the store alone, and is no project's
 
     def close(self) -> None:
-        """Close the connections; the keeper cannot be used afterwards."""
+        """Close the connections; the store cannot be used afterwards."""
         with self._lock, store_errors(self.file):
             if self._reader is not None:
                 self._reader.close()

@@ -17,11 +17,11 @@ from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history.base import (
     BANK,
     Batch,
-    Keeper,
     NodeType,
     Outcome,
     Row,
     SessionStart,
+    Store,
     StoredRow,
 )
 from windlass.messages import user
@@ -74,10 +74,8 @@ class Banks:
     where the store fails.
     """
 
-    def __init__(
-        self, keeper: Keeper, clock: Callable[[], float], new_id: Callable[[], str]
-    ) -> None:
-        self.keeper = keeper
+    def __init__(self, store: Store, clock: Callable[[], float], new_id: Callable[[], str]) -> None:
+        self.store = store
         self.clock = clock
         self.new_id = new_id
 
@@ -142,13 +140,13 @@ class Banks:
 
     def names(self) -> tuple[str, ...]:
         """The banks there are, sorted."""
-        found = (info.session_id for info in self.keeper.sessions())
+        found = (info.session_id for info in self.store.sessions())
         return tuple(sorted(name.removeprefix(BANK) for name in found if name.startswith(BANK)))
 
     def known(self, bank: str) -> bool:
         """Whether anything was ever remembered in a bank."""
         try:
-            self.keeper.start(BANK + bank)
+            self.store.start(BANK + bank)
         except UsageError:
             return False
         return True
@@ -158,7 +156,7 @@ class Banks:
             raise UsageError(f"there is no bank {bank!r}; {did_you_mean(bank, self.names())}")
 
     def _rows(self, bank: str) -> Iterable[StoredRow]:
-        return self.keeper.rows(BANK + bank)
+        return self.store.rows(BANK + bank)
 
     def _append(self, bank: str, row: Row) -> None:
         if not self.known(bank):
@@ -166,8 +164,8 @@ class Banks:
             done = Outcome("completed", row.timestamp)  # no run that could be going on
             # Another process may begin the same bank at this moment: then it is there.
             with suppress(StoreError):
-                self.keeper.append(Batch(BANK + bank, start=start, outcomes=[done]))
-        self.keeper.append(Batch(BANK + bank, rows=[row]))
+                self.store.append(Batch(BANK + bank, start=start, outcomes=[done]))
+        self.store.append(Batch(BANK + bank, rows=[row]))
 
 
 def _versions(bank: str, rows: Iterable[StoredRow]) -> Sequence[tuple[Memory, str]]:

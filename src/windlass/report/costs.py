@@ -15,7 +15,7 @@ from typing import Any
 
 from windlass.caching.meter import bill_stream
 from windlass.caching.rates import cost, input_dollars, is_local, priced_as, prices_of, rate
-from windlass.history.base import BORN, SAVINGS, Keeper, NodeType, Row
+from windlass.history.base import BORN, SAVINGS, NodeType, Row, Store
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.report.show import without_numbers
 from windlass.tokens import FamilyCounter
@@ -122,14 +122,14 @@ class _Stream:
     free: bool = True
 
 
-def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
+def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
     """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
     Raises UsageError for an unknown session.
     """
     streams: dict[str, _Stream] = {}
     ordered: list[_Call] = []
-    for call in _calls(keeper, session_id):
+    for call in _calls(store, session_id):
         ordered.append(call)
         stream = streams.setdefault(call.model, _Stream())
         stream.calls.append(call)
@@ -153,7 +153,7 @@ def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
             line.dollars = _sum(line.dollars, paid)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
             line.snowball_dollars = _sum(line.snowball_dollars, snowball)
-    for row in _summaries(keeper, session_id):
+    for row in _summaries(store, session_id):
         model = str(row.model)
         name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
         simulated = cost(name, *tokens)
@@ -164,18 +164,18 @@ def session_cost(keeper: Keeper, session_id: str, price_as: str) -> SessionCost:
             line.dollars = _sum(line.dollars, simulated if free else row.cost)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
     billed = any(not stream.free for stream in streams.values())
-    ended = [one for one in keeper.outcomes(session_id) if one.phase is None]
+    ended = [one for one in store.outcomes(session_id) if one.phase is None]
     return SessionCost(
         tuple(phases.values()),
         total,
         names,
         billed,
-        _searched(keeper, session_id),
+        _searched(store, session_id),
         ended[-1].details.get(SAVINGS, {}) if ended else {},
     )
 
 
-def task_costs(keeper: Keeper, session_id: str, price_as: str) -> tuple[list[TaskCost], TaskCost]:
+def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskCost], TaskCost]:
     """Each task of a session in the order of its first call, and the sum of all.
 
     Inner tasks and groups of a reduction are one line. It goes over the rows once, so that a reduce
@@ -184,7 +184,7 @@ def task_costs(keeper: Keeper, session_id: str, price_as: str) -> tuple[list[Tas
     lines: dict[str, TaskCost] = {}
     total = TaskCost("all tasks")
     begun: dict[str, str] = {}
-    for stored in keeper.rows(session_id):
+    for stored in store.rows(session_id):
         row = stored.row
         if row.node_type not in (NodeType.AGENT, NodeType.FOLLOW_UP) or row.phase is None:
             continue
@@ -242,9 +242,9 @@ def _said_elsewhere(text: str) -> None:
     del text  # what is assumed of a model is told where the model is asked for
 
 
-def _summaries(keeper: Keeper, session_id: str) -> Iterator[Row]:
+def _summaries(store: Store, session_id: str) -> Iterator[Row]:
     """What models were asked beside a phase's calls: texts for old turns, and what to choose."""
-    for stored in keeper.rows(session_id):
+    for stored in store.rows(session_id):
         row = stored.row
         summary = row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary"
         chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
@@ -252,10 +252,10 @@ def _summaries(keeper: Keeper, session_id: str) -> Iterator[Row]:
             yield row
 
 
-def _searched(keeper: Keeper, session_id: str) -> SearchCost | None:
+def _searched(store: Store, session_id: str) -> SearchCost | None:
     rows = [
         stored.row
-        for stored in keeper.rows(session_id)
+        for stored in store.rows(session_id)
         if stored.row.node_type == NodeType.TOOL_RESULT and stored.row.model is not None
     ]
     if not rows:
@@ -274,15 +274,15 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _calls(keeper: Keeper, session_id: str) -> Iterator[_Call]:
+def _calls(store: Store, session_id: str) -> Iterator[_Call]:
     """The session's calls in order, with what they sent and what a snowball would have."""
-    keeper.start(session_id)  # an unknown session is told here
-    calls = {call.trace_id: call for call in keeper.calls(session_id)}
+    store.start(session_id)  # an unknown session is told here
+    calls = {call.trace_id: call for call in store.calls(session_id)}
     messages: dict[str, Message] = {}
     keys: dict[str, str] = {}
     system: Row | None = None
     born: list[tuple[str, Message]] = []
-    for stored in keeper.rows(session_id):
+    for stored in store.rows(session_id):
         row = stored.row
         if row.message is not None and stored.id is not None and stored.key is not None:
             messages[stored.key] = row.message
@@ -294,7 +294,7 @@ def _calls(keeper: Keeper, session_id: str) -> Iterator[_Call]:
             edited = {body.key: body for body in call.bodies}
             shown = [shown.shown_as or keys[shown.message_id] for shown in call.shown]
             sent = [
-                (key, messages.get(key) or edited.get(key) or keeper.message(key)) for key in shown
+                (key, messages.get(key) or edited.get(key) or store.message(key)) for key in shown
             ]
             prompt = system.message if system and system.phase == row.phase else None
             first = [] if prompt is None else [(prompt.key, prompt)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.history.base import BORN, EditRecord, Keeper, NodeType, Row, StoredRow
+from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, StoredRow
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
@@ -69,11 +69,11 @@ class Explanation:
     notes: tuple[str, ...] = ()
 
 
-def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
+def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    call = view_call(view_session(keeper, session_id), number)
-    rows = list(keeper.rows(session_id))
-    trace = keeper.calls(session_id)[number - 1].trace_id
+    call = view_call(view_session(store, session_id), number)
+    rows = list(store.rows(session_id))
+    trace = store.calls(session_id)[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
         stored.row.metadata
@@ -82,14 +82,14 @@ def explain_call(keeper: Keeper, session_id: str, number: int) -> Explanation:
     )
     selection = next(selections, {})
     # Edits that were decided after the call did not shape it.
-    edits = keeper.edits(session_id)[: call.details.get("edits")]
+    edits = store.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
         str(stored.row.metadata["text"])
         for stored in rows[:at]
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
     names = {one.message_id: one.name for one in called_out(rows[:at])}
-    if OPERATORS in keeper.start(session_id).cascade:
+    if OPERATORS in store.start(session_id).cascade:
         notes = (*notes, _OF_TASKS)
         before = [one for one in rows[:at] if one.row.phase == call.phase or _is_in(one, call)]
     else:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from windlass.history.base import Keeper
+from windlass.history.base import Store
 from windlass.messages import Message, Text
 from windlass.report.show import CallView, Seen, view_session
 
@@ -41,9 +41,9 @@ class Prefix:
     broken_by: str = ""
 
 
-def prefix_of(keeper: Keeper, session_id: str) -> tuple[Prefix, ...]:
+def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
     """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
-    calls = view_session(keeper, session_id).calls
+    calls = view_session(store, session_id).calls
     return tuple(_prefix(call, before) for call, before in zip(calls, (None, *calls), strict=False))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
-from windlass.history.base import BORN, CallRecord, Keeper, StoredRow
+from windlass.history.base import BORN, CallRecord, Store, StoredRow
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.messages import Message
 from windlass.window.blocks import BECAUSE
@@ -106,10 +106,10 @@ class SessionView:
     callouts: tuple[Callout, ...] = ()
 
 
-def view_session(keeper: Keeper, session_id: str) -> SessionView:
+def view_session(store: Store, session_id: str) -> SessionView:
     """The whole session. Raises UsageError where it is unknown."""
-    start = keeper.start(session_id)
-    rows = list(keeper.rows(session_id))
+    start = store.start(session_id)
+    rows = list(store.rows(session_id))
     by_id = {stored.id: stored for stored in rows if stored.id is not None}
     by_trace = {stored.row.trace_id: stored for stored in rows}
     callouts = called_out(rows)
@@ -117,11 +117,11 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
     history = _History(rows)
     calls = tuple(
         _call_view(
-            keeper, number, call, by_trace[call.trace_id], history=history, by_id=by_id, names=names
+            store, number, call, by_trace[call.trace_id], history=history, by_id=by_id, names=names
         )
-        for number, call in enumerate(keeper.calls(session_id), start=1)
+        for number, call in enumerate(store.calls(session_id), start=1)
     )
-    ended = [outcome for outcome in keeper.outcomes(session_id) if outcome.phase is None]
+    ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, _note_text(stored))
         for stored in rows
@@ -136,7 +136,7 @@ def view_session(keeper: Keeper, session_id: str) -> SessionView:
         error=ended[-1].error if ended else None,
         calls=calls,
         notes=notes,
-        pictures=_picture_files(keeper, session_id, rows),
+        pictures=_picture_files(store, session_id, rows),
         callouts=callouts,
     )
 
@@ -180,11 +180,11 @@ class _History:
         return {phase: count for phase, count in left.items() if count > 0}
 
 
-def _picture_files(keeper: Keeper, session_id: str, rows: list[StoredRow]) -> dict[str, Path]:
+def _picture_files(store: Store, session_id: str, rows: list[StoredRow]) -> dict[str, Path]:
     """The visible file of each picture that a phase made, the first where it made it twice."""
     files: dict[str, Path] = {}
     for phase in dict.fromkeys(stored.row.phase for stored in rows if stored.row.phase):
-        for sha256, path in keeper.picture_names(session_id, phase):
+        for sha256, path in store.picture_names(session_id, phase):
             files.setdefault(sha256, path)
     return files
 
@@ -202,7 +202,7 @@ def view_call(session: SessionView, number: int) -> CallView:
 
 
 def _call_view(
-    keeper: Keeper,
+    store: Store,
     number: int,
     call: CallRecord,
     stored: StoredRow,
@@ -219,7 +219,7 @@ def _call_view(
         original = source.row.message or Message("user")
         message = original
         if shown.shown_as is not None:
-            message = edited.get(shown.shown_as) or keeper.message(shown.shown_as)
+            message = edited.get(shown.shown_as) or store.message(shown.shown_as)
         seen.append(
             Seen(
                 position=position,

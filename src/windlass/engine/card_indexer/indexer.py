@@ -18,7 +18,7 @@ from windlass.engine.card_indexer.queue import CardFailures, CardWorker, Queue, 
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
-from windlass.history.base import BANK, Batch, Keeper, NodeType, Row, SessionInfo
+from windlass.history.base import BANK, Batch, NodeType, Row, SessionInfo, Store
 from windlass.history.cards import CardMarks, mark_cards
 from windlass.selection.kept import NONE, WORDLLAMA, CardOptions
 from windlass.settings import Settings
@@ -141,15 +141,15 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
             return lambda: made
 
 
-def queue_of(keeper: Keeper, session_id: str) -> Queue:
+def queue_of(store: Store, session_id: str) -> Queue:
     """The queue of a session that no run of this process has. Raises UsageError: unknown."""
-    model = keeper.start(session_id).model.partition(", ")[0]
-    marks = CardMarks.of(keeper.rows(session_id))
+    model = store.start(session_id).model.partition(", ")[0]
+    marks = CardMarks.of(store.rows(session_id))
     return Queue(
         session_id,
         count=FamilyCounter(model).message,
         marks=lambda: marks,
-        record=lambda rows: keeper.append(Batch(session_id, rows=rows)),
+        record=lambda rows: store.append(Batch(session_id, rows=rows)),
     )
 
 
@@ -160,9 +160,9 @@ class CardIndexer:
         record = run.record
         self._run = run
         self._maker = maker
-        self._keeper = record.keeper
+        self._store = record.store
         self._worker = CardWorker(
-            self._keeper, maker, lambda told: record.row(NodeType.DECISION, metadata=told)
+            self._store, maker, lambda told: record.row(NodeType.DECISION, metadata=told)
         )
         first = run.cascade.settings_for(run.cascade.phases[0]).model
         _, info = run.resolve(run.settings.model_for(first))
@@ -263,7 +263,7 @@ class CardIndexer:
                 kept.update((card.id, card) for card in behind)
         else:
             session, clock = self._queue.session_id, self._run.record.clock
-            await asyncio.to_thread(mark_cards, self._keeper, session, clock())
+            await asyncio.to_thread(mark_cards, self._store, session, clock())
         self._marked = now
 
     async def _make_again(self) -> None:
@@ -305,7 +305,7 @@ class CardIndexer:
                 await asyncio.gather(work, waking, return_exceptions=True)
 
     def _left_over(self) -> list[Queue]:
-        found = self._keeper.sessions(limit=_OTHERS)
+        found = self._store.sessions(limit=_OTHERS)
         return [queue for info in found if (queue := self._left(info))]
 
     def _left(self, info: SessionInfo) -> Queue | None:
@@ -313,13 +313,13 @@ class CardIndexer:
         name = info.session_id
         if name.startswith(BANK) or name == self._queue.session_id:
             return None
-        waiting = self._keeper.without_cards(name, limit=1)
-        if not waiting or not wants_cards(self._keeper.start(name).cascade, self._run.settings):
+        waiting = self._store.without_cards(name, limit=1)
+        if not waiting or not wants_cards(self._store.start(name).cascade, self._run.settings):
             return None
         said = waiting[0].row.timestamp
         if info.ended is None and self._run.record.clock() - said < _QUIET_S:
             return None
-        return queue_of(self._keeper, name)
+        return queue_of(self._store, name)
 
     def _note(self, text: str) -> None:
         if text not in self._noted:
@@ -349,7 +349,7 @@ def start_cards(run: Run) -> CardIndexer | None:
 
 
 async def make_cards(
-    keeper: Keeper,
+    store: Store,
     session_id: str,
     maker: CardMaker,
     new_row: Callable[[Mapping[str, Any]], Row],
@@ -361,13 +361,13 @@ async def make_cards(
 
     Raises UsageError for an unknown session, StoreError where they cannot be kept.
     """
-    worker = CardWorker(keeper, maker, new_row, on_progress=on_progress)
-    queue = queue_of(keeper, session_id)
+    worker = CardWorker(store, maker, new_row, on_progress=on_progress)
+    queue = queue_of(store, session_id)
     told = CardFailures()
     try:
         if again is None or again:
             those = None if again is None else frozenset(again)
-            rows = [one for one in keeper.rows(session_id) if those is None or one.id in those]
+            rows = [one for one in store.rows(session_id) if those is None or one.id in those]
             items = wanted(rows)
             size = maker.options.batch_size
             for at in range(0, len(items), size):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from windlass.engine.card_indexer.maker import CardBatch, CardMaker, Failure
-from windlass.history.base import Keeper, NodeType, Row, StoredRow
+from windlass.history.base import NodeType, Row, Store, StoredRow
 from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message
 from windlass.selection.card import BY_RULE, Card, wants_card
@@ -76,19 +76,19 @@ class Queue:
 class CardWorker:
     """Makes the cards that wait, in batches, `workers` of them at once.
 
-    A keeper behind a network is asked from a thread; a local one at once, since its answer
+    A store behind a network is asked from a thread; a local one at once, since its answer
     takes less than handing over would.
     """
 
     def __init__(
         self,
-        keeper: Keeper,
+        store: Store,
         maker: CardMaker,
         new_row: Callable[[Mapping[str, Any]], Row],
         *,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._keeper = keeper
+        self._store = store
         self._maker = maker
         self._new_row = new_row
         self._progress = on_progress
@@ -129,7 +129,7 @@ class CardWorker:
         """The next rows of the queue, as many as a batch has; they are taken."""
         rows = await self.ask(
             partial(
-                self._keeper.without_cards,
+                self._store.without_cards,
                 queue.session_id,
                 after=queue.after,
                 limit=self._maker.options.batch_size,
@@ -160,11 +160,11 @@ class CardWorker:
 
     async def put(self, queue: Queue, cards: Sequence[Card]) -> None:
         """Keep cards of the session. Raises StoreError."""
-        await self.ask(partial(self._keeper.put_cards, queue.session_id, cards))
+        await self.ask(partial(self._store.put_cards, queue.session_id, cards))
 
     async def ask(self, question: Callable[[], _Answer]) -> _Answer:
-        """What the keeper answers, without holding the loop up."""
-        if self._keeper.remote:
+        """What the store answers, without holding the loop up."""
+        if self._store.remote:
             return await asyncio.to_thread(question)
         return question()
 

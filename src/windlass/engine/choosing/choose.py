@@ -158,12 +158,12 @@ async def _by_score(
 def _ground(run: Run, phase_run: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
     record, known = run.record, known_of(run, phase_run.info)
     ran = dict.fromkeys(item.phase or "" for item in known.index.items)
-    outcomes = {one.phase: one for one in record.keeper.outcomes(record.session_id) if one.phase}
+    outcomes = {one.phase: one for one in record.store.outcomes(record.session_id) if one.phase}
     return Ground(
         known=known,
         phases=[name for name in ran if name != phase_run.phase.name and name not in made.exclude],
         outcomes=outcomes,
-        rows=list(record.keeper.rows(record.session_id)),
+        rows=list(record.store.rows(record.session_id)),
         callouts=run.progress.callouts,
         held={entry.item.id for entry in brought.sources},
         count=phase_run.info.counter.message,

@@ -1,6 +1,6 @@
 """What a session knows of itself: its messages in an index, which grows as they are said.
 
-The one place that asks a keeper for cards. A keeper that keeps none, or has not made one yet,
+The one place that asks a store for cards. A store that keeps none, or has not made one yet,
 is no hindrance: the index makes a card by rule where one is wanted.
 """
 
@@ -97,7 +97,7 @@ async def known_beside(run: Run, info: ModelInfo) -> Known:
     record = run.record
     born = list(record.born)
     if sum(item.message.chars for item in born[len(known.index) :]) > _AT_ONCE:
-        cards = cards_of(record.keeper, record.session_id)
+        cards = cards_of(record.store, record.session_id)
         await asyncio.to_thread(known.grow, born, lambda: cards)
     return known_of(run, info)
 
@@ -106,7 +106,7 @@ def known_of(run: Run, info: ModelInfo) -> Known:
     """The run's session as far as it was said, with tokens as the model counts them."""
     known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
     record = run.record
-    known.grow(record.born, lambda: cards_of(record.keeper, record.session_id))
+    known.grow(record.born, lambda: cards_of(record.store, record.session_id))
     return known
 
 

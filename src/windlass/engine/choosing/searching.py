@@ -54,7 +54,7 @@ def search_session(run: Run, phase_run: PhaseRun, query: str, most: int) -> str:
     made = phase_run.rule.choosing
     excluded = made.exclude if made is not None else frozenset[str]()
     record = run.record
-    hidden = {one.phase for one in record.keeper.outcomes(record.session_id) if one.hidden}
+    hidden = {one.phase for one in record.store.outcomes(record.session_id) if one.hidden}
     outputs = {item.id for name in hidden for item in output_alone(index.items, name or "")}
     among = [
         item.phase not in excluded

@@ -63,7 +63,7 @@ def look_callback(run: Run) -> Callable[[str], ToolOutput]:
             left = f"\n[{len(text) - _LONGEST:,} characters more]" if len(text) > _LONGEST else ""
             return ToolOutput(f"{name}:\n{text[:_LONGEST]}{left}")
         picture = _pictures(run)[name]
-        data = run.record.keeper.picture(picture.sha256) if picture.sha256 else None
+        data = run.record.store.picture(picture.sha256) if picture.sha256 else None
         said = run.injected.described.get(name, "")
         told = f"{name}: {picture.describe()}{'. ' if said else ''}{said}"
         return ToolOutput(told, (replace(picture, data=data),))

@@ -219,7 +219,7 @@ def _situation(run: Run, phase: Phase, held: PhaseInjected) -> Situation:
 
 
 def _memories(run: Run) -> Callable[[Sequence[str]], Sequence[Memory]]:
-    banks = Banks(run.record.keeper, run.record.clock, run.record.new_id)
+    banks = Banks(run.record.store, run.record.clock, run.record.new_id)
     return lambda names: [one for name in names for one in banks.memories(name)]
 
 

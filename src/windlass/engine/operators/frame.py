@@ -112,7 +112,7 @@ class Material:
         key = task.banks, task.folders
         if key not in self.looks:
             record = self.run.record
-            banks = Banks(record.keeper, record.clock, record.new_id) if task.banks else None
+            banks = Banks(record.store, record.clock, record.new_id) if task.banks else None
             root = self.run.settings.root
             closed = [self.run.closed] if self.run.closed is not None else []
             self.looks[key] = Associations(

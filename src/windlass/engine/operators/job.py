@@ -86,7 +86,7 @@ class Job:
 
     def text(self, done: Done) -> str:
         """The whole output of a finished task."""
-        return self.run.record.keeper.message(done.key).text if done.key else ""
+        return self.run.record.store.message(done.key).text if done.key else ""
 
     def under(self, run: Run, *, aside: bool = False, **changes: Any) -> Job:
         """The same job with a run of its own: what one task says is no burden to the next.
@@ -95,7 +95,7 @@ class Job:
         the models' caches only.
         """
         record, part = run.record, run.progress
-        own = Recorder(record.keeper, record.session_id, record.clock, record.new_id)
+        own = Recorder(record.store, record.session_id, record.clock, record.new_id)
         progress = replace(
             part,
             state=dict(part.state) if aside else part.state,

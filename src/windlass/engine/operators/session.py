@@ -17,7 +17,7 @@ from windlass.engine.operators.tasks import output_of, run_task
 from windlass.engine.phase import generation_of
 from windlass.engine.result import Result
 from windlass.errors import StoreError, TaskError, UsageError, WindlassError
-from windlass.history.base import Keeper, NodeType, Outcome, SessionStart, Status
+from windlass.history.base import NodeType, Outcome, SessionStart, Status, Store
 from windlass.operators.model import OPERATORS
 
 _FORM: Final = 1
@@ -104,7 +104,7 @@ def _restore(job: Job) -> None:
     for path, done in job.finished.items():
         if "[" not in path:
             job.run.progress.outputs[path] = output_of(job, done)
-    for change in record.keeper.state(record.session_id):
+    for change in record.store.state(record.session_id):
         if "[" not in change.phase and change.phase in job.finished:
             job.run.progress.state[change.key] = change.value
 
@@ -147,18 +147,18 @@ def _stop(job: Job, failure: Exception) -> None:
     record.append([record.failure(None, failure)], outcomes=[failed])
 
 
-def what_was_begun(keeper: Keeper, session_id: str) -> tuple[SessionStart, dict[str, Done]]:
+def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[str, Done]]:
     """How a session of a task file began, and which of its tasks are finished, by path.
 
     Raises UsageError where it is unknown, is no task's, or has nothing left to do.
     """
-    start = keeper.start(session_id)
+    start = store.start(session_id)
     if start.cascade.get(OPERATORS) != _FORM:
         raise UsageError(
             f"session {session_id!r} ran a cascade, not a task file; only tasks can be resumed"
         )
     finished: dict[str, Done] = {}
-    for outcome in keeper.outcomes(session_id):
+    for outcome in store.outcomes(session_id):
         if outcome.phase is None:
             if outcome.status == "completed":
                 raise UsageError(

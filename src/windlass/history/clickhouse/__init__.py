@@ -1,1 +1,1 @@
-"""The keeper for those who outgrow one machine: ClickHouse, a server's or in process."""
+"""The store for those who outgrow one machine: ClickHouse, a server's or in process."""

@@ -34,9 +34,9 @@ _LIMITS: Final = {
     252: "has too many parts to merge: write less often, or give it time",
     159: "took longer than its limit",
     209: "took longer than its limit",
-    242: "has made the table read-only (it lost its ClickHouse Keeper)",
-    999: "lost its ClickHouse Keeper",
-    225: "has no ClickHouse Keeper, which Replicated tables need",
+    242: "has made the table read-only (it lost its ClickHouse Store)",
+    999: "lost its ClickHouse Store",
+    225: "has no ClickHouse Store, which Replicated tables need",
 }
 
 

@@ -1,4 +1,4 @@
-"""The keeper in ClickHouse: a server's database, or an engine in process, and a place for blobs.
+"""The store in ClickHouse: a server's database, or an engine in process, and a place for blobs.
 
     <database>.record, .bodies, .context_cards           tables and views (tables.py)
     <blobs>/aa/<sha256>                                  large bodies, pictures
@@ -31,17 +31,17 @@ from windlass.history.clickhouse.proving import ClickHouseProof
 from windlass.history.clickhouse.reading import ClickHouseSession
 from windlass.history.clickhouse.tables import RECORD, TableOptions, prepare_tables
 from windlass.history.numbering import Prepared
-from windlass.history.reading import RecordKeeper, read_messages, reference_taken, stored_row
+from windlass.history.reading import BaseStore, read_messages, reference_taken, stored_row
 from windlass.selection.card import Card
 
 
-class ClickHouseKeeper(RecordKeeper):
+class ClickHouseStore(BaseStore):
     """The store behind `client`, with blobs at `blobs` and visible files in `folder`.
 
     Tables are made where they are missing, by these `options` (`existing`: UsageError then).
-    Threads may share a keeper, and any number of processes a server. Raises UsageError for a
+    Threads may share a store, and any number of processes a server. Raises UsageError for a
     wrong address, user, password or database and StoreError where the server fails. An append
-    that raises LostConnectionError may have been written; doing it again with the same keeper
+    that raises LostConnectionError may have been written; doing it again with the same store
     does not write it twice. Of what no session uses, `prune` takes only what was written longer
     than `grace_s` seconds ago.
     """
