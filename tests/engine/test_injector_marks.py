@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.caching.requests import mark
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.test_cache import Reporting, honest
 from tests.validators import anthropic as rules
-from windlass.caching.breakpoints import mark
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
 from windlass.wire import anthropic

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.caching.requests import mark
 from tests.providers.exchanges import (
     CACHED,
     CALL,
@@ -30,7 +31,6 @@ from tests.providers.exchanges import (
     openai_stream,
 )
 from tests.providers.server import Answer, Server, serving, streamed, whole
-from windlass.caching.breakpoints import mark
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
 from windlass.messages import Message, Text, ToolSpec, system, user

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
+from windlass.caching.state import same_until
 from windlass.messages import Message, Text, system, user
-from windlass.window.blocks import BECAUSE, Attached, same_until, with_blocks, without_block
+from windlass.window.blocks import BECAUSE, Attached, let_go, with_blocks, with_own_block
 from windlass.window.entries import Entry, Item, Replace, apply
 
 
@@ -27,11 +28,13 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
     entries = entries_of(messages)
     chosen = data.draw(st.sets(st.sampled_from(range(len(entries)))) if entries else st.just(set()))
     attached = {
-        entries[at].item.id: Attached(entries[at].message.key, f"block {at}", "new" * (at % 2))
+        entries[at].item.id: Attached(entries[at].message, f"block {at}", "new" * (at % 2))
         for at in chosen
     }
-    shown, places = with_blocks(entries, attached)
-    assert set(places) == chosen
+    chosen.discard(len(entries) - 1)  # the last gets the block of its own call
+    blocks = with_blocks(entries, attached)
+    shown = blocks.entries
+    assert set(blocks.older) == chosen
     assert len(shown) == len(entries)
     for at, (before, after) in enumerate(zip(entries, shown, strict=True)):
         assert after.item is before.item
@@ -51,22 +54,46 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
 
 @pytest.mark.req("CE-15")
 def test_a_block_goes_with_the_message_it_was_put_on() -> None:
-    entries = entries_of([system("S."), user("a long text")])
-    attached = {"m1": Attached(entries[1].message.key, "block")}
+    entries = entries_of([system("S."), user("a long text"), user("go on")])
+    attached = {"m1": Attached(entries[1].message, "block")}
     edit = Replace("m1", user("short"), "mask", "because")
-    shown, places = with_blocks(apply(entries, {"m1": edit}), attached)
-    assert places == {}
-    assert shown[1].message == user("short")
+    blocks = with_blocks(apply(entries, {"m1": edit}), attached)
+    assert blocks.older == {}
+    assert blocks.entries[1].message == user("short")
 
 
+@pytest.mark.req("CE-15")
 def test_what_lasts_stays_when_the_block_goes() -> None:
-    left = without_block(Attached("key", "block", "lasting"))
-    assert left == Attached("key", "", "lasting")
-    assert without_block(Attached("key", "block")) is None
+    entries = entries_of([user("a"), user("b"), user("c")])
+    attached = {
+        "m0": Attached(entries[0].message, "block", "lasting"),
+        "m1": Attached(entries[1].message, "block"),
+    }
+    left = let_go(entries, with_blocks(entries, attached), 0)
+    assert left.gone == 2
+    assert left.attached == {"m0": Attached(entries[0].message, "", "lasting")}
+    assert [one.message.text for one in left.entries] == ["a\nlasting", "b", "c"]
 
 
 def test_an_edited_message_with_a_block_says_both() -> None:
-    (entry,) = entries_of([user("long")])
-    edited = replace(entry, message=user("short"), because="encode")
-    shown, _ = with_blocks([edited], {"m0": Attached(user("short").key, "block")})
+    first, last = entries_of([user("long"), user("go on")])
+    edited = replace(first, message=user("short"), because="encode")
+    shown = with_blocks([edited, last], {"m0": Attached(user("short"), "block")}).entries
     assert shown[0].because == "encode, inject"
+
+
+@given(conversations(), st.text(min_size=1), st.text())
+def test_only_the_last_word_of_a_user_or_a_tool_gets_a_block(
+    messages: list[Message], block: str, lasting: str
+) -> None:
+    entries = entries_of([user("a"), *messages])
+    before = with_blocks(entries, {})
+    after = with_own_block(before, block, lasting, len)
+    last = entries[-1].message
+    assert after.own == (last.role in ("user", "tool"))
+    assert after.entries[:-1] == tuple(entries[:-1])
+    if after.own:
+        assert after.attached[entries[-1].item.id].tokens == len(block)
+        assert after.entries[-1].message.parts[len(last.parts) :][-1] == Text(block)
+    else:
+        assert after == before

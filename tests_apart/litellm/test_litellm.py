@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.caching.requests import mark
 from tests.providers.exchanges import (
     CACHED,
     CALL,
@@ -28,7 +29,6 @@ from tests.providers.server import Answer, Server, serving, streamed, whole
 from tests.providers.test_hosted import PNG, TOOL
 
 import windlass
-from windlass.caching.breakpoints import mark
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, UsageError
 from windlass.messages import Message, Text, system, user

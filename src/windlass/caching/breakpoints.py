@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -92,14 +92,6 @@ class Breakpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMessages:
-    """The messages of a request by position (None: not shown), and how many there are."""
-
-    at: Callable[[int], Message | None]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Tools:
     """What marks need to know of a list of tools: how many, and their tokens by size."""
 
@@ -116,7 +108,7 @@ class Tools:
 
 
 def marks(
-    shown: ShownMessages,
+    messages: Sequence[Message],
     rules: MarkRules,
     before: Breakpoints,
     *,
@@ -130,7 +122,7 @@ def marks(
     """The marks of a request.
 
     Args:
-        shown: Its messages.
+        messages: Its messages.
         rules: The provider's.
         before: The marks of the request before; `Breakpoints()` for the first.
         shared: How many messages at the beginning are those of the request before.
@@ -143,38 +135,39 @@ def marks(
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
     entries = before.known[: bisect_left(before.known, (shared, 0))]
-    end = _end(shown, rules, tail=tail)
-    fresh = list(_before_what_is_shortened(shown, rules))
-    later = [_last(shown, at, rules) for at in soon if at < shown.count]
+    end = _end(messages, rules, tail=tail)
+    fresh = list(_before_what_is_shortened(messages, rules))
+    later = [_last(messages, at, rules) for at in soon if at < len(messages)]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
-    branch = _branch(shown, rules, entries, shared, end)
-    head = _head(shown, rules, tools)
+    branch = _branch(messages, rules, entries, shared, end)
+    head = _head(messages, rules, tools)
     kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
-    context = _last(shown, cut_point, rules) if cut_point else None
+    context = _last(messages, cut_point, rules) if cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(ranked) if place is not None][: rules.most]
-    chosen += _spread(shown, rules, range(shared, shown.count), chosen)
+    chosen += _spread(messages, rules, range(shared, len(messages)), chosen)
     new = sorted(place for place in chosen if not _holds(entries, place))
     kept = bisect_left(entries, new[0]) if new else len(entries)
     held = (*entries[:kept], *sorted({*entries[kept:], *new}))
     # What is looked for at marks alone is marked again where it was marked before.
     places = held[-rules.seen :] if rules.lookback is None else tuple(sorted(chosen))
-    return Breakpoints(places, held, shown.count, kept_long, context if context in places else None)
+    return Breakpoints(
+        places, held, len(messages), kept_long, context if context in places else None
+    )
 
 
-def _end(shown: ShownMessages, rules: MarkRules, *, tail: bool) -> Place | None:
+def _end(messages: Sequence[Message], rules: MarkRules, *, tail: bool) -> Place | None:
     """The end of the request, before a part that is not to be cached.
 
     A tool's result is marked as a whole where calls and results are blocks: to leave all of it
     unwritten because of its last part would cost more than that part.
     """
-    place = _last(shown, shown.count, rules)
+    place = _last(messages, len(messages), rules)
     if not tail or place is None or not place[1]:
         return place
-    last = shown.at(place[0])
-    whole = last is not None and last.role == "tool" and rules.replies
-    return place if whole or place[0] < shown.count - 1 else (place[0], place[1] - 1)
+    whole = messages[place[0]].role == "tool" and rules.replies
+    return place if whole or place[0] < len(messages) - 1 else (place[0], place[1] - 1)
 
 
 def _holds(places: Sequence[Place], place: Place) -> bool:
@@ -183,21 +176,25 @@ def _holds(places: Sequence[Place], place: Place) -> bool:
 
 
 def _branch(
-    shown: ShownMessages, rules: MarkRules, entries: Sequence[Place], shared: int, end: Place | None
+    messages: Sequence[Message],
+    rules: MarkRules,
+    entries: Sequence[Place],
+    shared: int,
+    end: Place | None,
 ) -> Place | None:
     """Where the longest entry that still holds is read, if it is out of reach of the end."""
     if rules.lookback is None or not entries or end is None:
         return None
     entry = entries[-1]
-    if _reaches(shown, entry, end, rules.lookback):
+    if _reaches(messages, entry, end, rules.lookback):
         return None
-    place = _last(shown, shared, rules)
-    reached = place is not None and _reaches(shown, entry, place, rules.lookback)
+    place = _last(messages, shared, rules)
+    reached = place is not None and _reaches(messages, entry, place, rules.lookback)
     return place if reached else entry
 
 
 def _spread(
-    shown: ShownMessages, rules: MarkRules, anew: range, chosen: Sequence[Place]
+    messages: Sequence[Message], rules: MarkRules, anew: range, chosen: Sequence[Place]
 ) -> Iterator[Place]:
     """Places for the marks that are left, spread over what is written anew.
 
@@ -208,9 +205,9 @@ def _spread(
         return
     free: dict[Place, None] = {}
     for at in anew:
-        message = shown.at(at)
-        if message is not None and message.role in ("assistant", "tool"):
-            place = _last(shown, at, rules)
+        message = messages[at]
+        if message.role in ("assistant", "tool"):
+            place = _last(messages, at, rules)
             if place is not None and place[0] >= anew.start and place not in chosen:
                 free[place] = None
     places = list(free)
@@ -218,11 +215,11 @@ def _spread(
         yield places[(number + 1) * len(places) // (min(left, len(places)) + 1)]
 
 
-def _last(shown: ShownMessages, end: int, rules: MarkRules) -> Place | None:
+def _last(messages: Sequence[Message], end: int, rules: MarkRules) -> Place | None:
     """The last place before position `end` that takes a mark."""
     for at in range(end - 1, -1, -1):
-        message = shown.at(at)
-        part = None if message is None else _part(message, rules)
+        message = messages[at]
+        part = _part(message, rules)
         if part is not None:
             return at, part
     return None
@@ -248,33 +245,29 @@ def _part(message: Message, rules: MarkRules) -> int | None:
     return None
 
 
-def _before_what_is_shortened(shown: ShownMessages, rules: MarkRules) -> Iterator[Place]:
+def _before_what_is_shortened(messages: Sequence[Message], rules: MarkRules) -> Iterator[Place]:
     """The places before each message that no call has seen and that is likely to be shortened."""
-    start = shown.count
+    start = len(messages)
     while start > 0:
-        message = shown.at(start - 1)
-        if message is not None and message.role == "assistant":
+        message = messages[start - 1]
+        if message.role == "assistant":
             break
         start -= 1
-    for at in range(start, shown.count):
-        message = shown.at(at)
-        if message is None:
-            continue
+    for at in range(start, len(messages)):
+        message = messages[at]
         long = message.role == "tool" and message.chars > _SHORTENED_CHARS
         if long or message.pictures:
-            place = _last(shown, at, rules)
+            place = _last(messages, at, rules)
             if place is not None:
                 yield place
 
 
-def _head(shown: ShownMessages, rules: MarkRules, tools: Tools | None) -> Place | None:
+def _head(messages: Sequence[Message], rules: MarkRules, tools: Tools | None) -> Place | None:
     """The end of the system prompt, or of the tools where there is none, if it is long enough."""
     tokens = tools.tokens if tools else 0
     place = (TOOLS, tools.count - 1) if tools and rules.replies else None
-    for at in range(shown.count):
-        message = shown.at(at)
-        if message is None:
-            continue
+    for at in range(len(messages)):
+        message = messages[at]
         if not message.is_system:
             break
         tokens += size(message)
@@ -284,88 +277,29 @@ def _head(shown: ShownMessages, rules: MarkRules, tools: Tools | None) -> Place 
     return place if tokens >= rules.minimum else None
 
 
-def _reaches(shown: ShownMessages, entry: Place, mark: Place, lookback: int) -> bool:
+def _reaches(messages: Sequence[Message], entry: Place, mark: Place, lookback: int) -> bool:
     """Whether an entry is found from a mark, which looks at `lookback` blocks from itself on.
 
     A message has at most as many blocks as parts and calls; counted so, none is too far.
     """
     if mark < entry:
         return False
-    between = -_blocks(shown, entry[0], entry[1] + 1)
+    between = -_blocks(messages, entry[0], entry[1] + 1)
     for at in range(max(0, entry[0]), mark[0]):
-        between += _blocks(shown, at)
+        between += _blocks(messages, at)
         if between >= lookback:
             return False
-    return between + _blocks(shown, mark[0], mark[1] + 1) < lookback
+    return between + _blocks(messages, mark[0], mark[1] + 1) < lookback
 
 
-def _blocks(shown: ShownMessages, at: int, parts: int | None = None) -> int:
+def _blocks(messages: Sequence[Message], at: int, parts: int | None = None) -> int:
     """Blocks of the message at a position, or of its first `parts` parts and calls."""
-    message = shown.at(at) if at >= 0 else None
+    message = messages[at] if at >= 0 else None
     if message is None:
         return 0
     if message.role == "tool":
         return 1
     return len(message.parts) + len(message.tool_calls) if parts is None else parts
-
-
-# ---- for lists of messages --------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request that was sent, and its marks: what the marks of the next depend on."""
-
-    model: str
-    messages: tuple[Message, ...]
-    tools: tuple[ToolSpec, ...]
-    marks: Breakpoints
-    weight: Tools | None = None
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """The request's marks, in order."""
-        return self.marks.places
-
-
-def mark(
-    before: Sent | None,
-    model: str,
-    messages: Sequence[Message],
-    tools: Sequence[ToolSpec] = (),
-    *,
-    long: bool = False,
-    cut_point: int = 0,
-    tail: bool = False,
-) -> Sent:
-    """The marks of a request to `model` (`provider/model`) after the one before it.
-
-    Another model or other tools share nothing with the request before. `long`: whether the
-    head of the request is to be kept for the longer time. `cut_point` and `tail` as in `marks`.
-    """
-    provider, _, name = model.partition("/")
-    rules = mark_rules(provider, name)
-    now, offered = tuple(messages), tuple(tools)
-    if rules is None:
-        return Sent(model, (), (), Breakpoints())
-    if before is None or before.model != model or before.tools != offered:
-        before = Sent(model, (), offered, Breakpoints(), Tools.of(offered))
-    shared = 0
-    for mine, theirs in zip(now, before.messages, strict=False):
-        if mine is not theirs and mine != theirs:
-            break
-        shared += 1
-    places = marks(
-        ShownMessages(now.__getitem__, len(now)),
-        rules,
-        before.marks,
-        shared=shared,
-        tools=before.weight,
-        long=long,
-        cut_point=cut_point,
-        tail=tail,
-    )
-    return Sent(model, now, offered, places, before.weight)
 
 
 def cache_key(messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str:

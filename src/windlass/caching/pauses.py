@@ -80,6 +80,10 @@ class Pauses:
         elif at is not None:
             self.asked = at
 
+    def gap_at(self, at: float) -> float | None:
+        """Seconds from the last answer to `at` (None: not known)."""
+        return None if self.answered is None else at - self.answered
+
     @property
     def gap(self) -> float | None:
         """Seconds between the last answer and the next call (None: not known)."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from windlass.caching.breakpoints import mark_rules
 from windlass.caching.meter import Weighed, pieces, weigh
 from windlass.caching.trust import Trust
 from windlass.engine.check import input_room
@@ -21,41 +20,10 @@ from windlass.engine.plan import Plan
 from windlass.engine.state import PhaseRun, Run
 from windlass.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
+from windlass.window.driver import NextCall
 from windlass.window.entries import show
-from windlass.window.planner import Planner
 from windlass.wire.base import Reply
 from windlass.wire.usage import contradiction, possible
-
-
-def count_on(run: Run, phase_run: PhaseRun) -> None:
-    """Let the phase's next call be planned by what the provider reported of its cache."""
-    if phase_run.progress.conversation is None or phase_run.progress.planner is None:
-        return
-    trust = run.cache_of(phase_run.info).trust
-    phase_run.progress.conversation.planner = (
-        phase_run.progress.planner.without_cache() if trust.absent else phase_run.progress.planner
-    )
-    if trust.cold:
-        phase_run.progress.conversation.cool()
-
-
-def begin_call(run: Run, phase_run: PhaseRun, at: float) -> None:
-    """Decide, at the time of a call, how long its head is to be cached."""
-    cache = run.cache_of(phase_run.info)
-    cache.pauses.said(at, answer=False)
-    provider, _, model = phase_run.info.name.partition("/")
-    rules = mark_rules(provider, model)
-    if rules is None:
-        return
-    planner = phase_run.progress.planner or Planner(cache.prices)
-    cache.lifetime = cache.lifetime.at_call(
-        cache.pauses.gap,
-        made=cache.calls,
-        calls=planner.calls(cache.calls + 1),
-        prices=cache.prices,
-        ttl_s=rules.ttl_s,
-        ttl_long_s=rules.ttl_long_s,
-    )
 
 
 def take_report(
@@ -65,15 +33,12 @@ def take_report(
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
-    cache = run.cache_of(phase_run.info)
+    cache, driver = run.cache_of(phase_run.info), phase_run.progress.driver
     run.progress.calls += 1
-    cache.calls += 1
-    trust = (
-        cache.trust if phase_run.progress.planner is not None else None
-    )  # else nothing is counted on
-    assumed = (
-        [cache.assumed, cache.pauses.assumed] if phase_run.progress.conversation is not None else []
-    )
+    cache.pauses.said(at, answer=False)
+    driver.call_made(plan.call)
+    trust = cache.trust if driver.planner is not None else None  # else nothing is counted on
+    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.rule.policy is not None else []
     if wrong := contradiction(reply.usage):
         usage = possible(reply.usage)
         assumed.append(
@@ -86,7 +51,7 @@ def take_report(
     counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
     said = counter.reply(reply.message) if isinstance(counter, Reading) else ()
-    billed = cache.sent.bill(sent, at, [(str(token), 1) for token in said])
+    billed = cache.meter.bill(sent, at, [(str(token), 1) for token in said])
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
     if not wrong:
@@ -107,9 +72,9 @@ def take_report(
         details["cache"] = {"expected": expected, "reported": reported}
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
-    details["marks"] = _marks(run, cache)
+    details["marks"] = _marks(plan.call)
     if details["marks"] and phase_run.injection is not None:
-        details["marks"]["tiers"] = _tiers(run, phase_run)
+        details["marks"]["tiers"] = _tiers(phase_run, plan.call)
     return reply, details
 
 
@@ -129,12 +94,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    made = list(phase_run.progress.edits.values())
-    made += (
-        phase_run.progress.conversation.pending.values()
-        if phase_run.progress.conversation is not None
-        else ()
-    )
+    made = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
@@ -166,7 +126,7 @@ def _hear(
         goes_on=goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
-    if was == now or phase_run.progress.planner is None:
+    if was == now or phase_run.progress.driver.planner is None:
         return
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
@@ -177,7 +137,7 @@ def _hear(
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase_run.progress.conversation is None and phase_run.progress.whole is None:
+    if phase_run.rule.policy is None and phase_run.progress.whole is None:
         return plan.weighed
     blocks = (
         phase_run.progress.blocks
@@ -192,22 +152,21 @@ def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
 
 
-def _tiers(run: Run, phase_run: PhaseRun) -> Mapping[str, Any]:
+def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, Any]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
-    assert run.progress.sent is not None
-    made, count = run.progress.sent.marks, len(phase_run.progress.blocks.system)
-    head = next((place for place in made.places if place[0] < count), None)
-    kept = "long" if made.long else "short"
+    marks, count = call.sent.marks, len(phase_run.progress.blocks.system)
+    head = next((place for place in marks.places if place[0] < count), None)
+    kept = "long" if marks.long else "short"
     return {
         "STABLE": {"place": head, "kept": kept if head else None},
-        "SESSION": {"place": made.cut_point, "kept": "short" if made.cut_point else None},
+        "SESSION": {"place": marks.cut_point, "kept": "short" if marks.cut_point else None},
         "DYNAMIC": {"place": None, "kept": None},
     }
 
 
-def _marks(run: Run, cache: ModelCache) -> dict[str, Any] | None:
+def _marks(call: NextCall) -> dict[str, Any] | None:
     """The places of the request's cache marks, and why its head is kept so long."""
-    if run.progress.sent is None or not run.progress.sent.places:
+    marks = call.sent.marks
+    if not marks.places:
         return None
-    made = run.progress.sent.marks
-    return {"places": made.places, "long": made.long, "lifetime": asdict(cache.lifetime)}
+    return {"places": marks.places, "long": marks.long, "lifetime": asdict(call.lifetime)}

@@ -100,8 +100,8 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
-    conversation = phase_run.progress.conversation
-    if conversation is None or not phase_run.progress.kept:
+    conversation = phase_run.conversation
+    if not phase_run.progress.kept:
         return
     for at, item in enumerate(conversation.items):
         if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:

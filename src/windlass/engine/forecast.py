@@ -11,8 +11,9 @@ from windlass.cascade.layers import selector_of
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.check import input_room
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
-from windlass.engine.injecting.blocks import attach_blocks, prepare_blocks
+from windlass.engine.injecting.blocks import prepare_blocks
 from windlass.engine.phase import begin, generation_of
+from windlass.engine.plan import next_call
 from windlass.engine.state import Run
 from windlass.messages import Message
 from windlass.tokens import FamilyCounter, request_tokens
@@ -73,7 +74,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     )
     phase_run.progress.turn = 1
     prepare_blocks(run, phase_run, entries, phase_run.allowed)
-    shown = attach_blocks(run, phase_run, entries, phase_run.allowed, run.record.clock())
+    shown = next_call(run, phase_run, entries, phase_run.allowed, run.record.clock())
     messages = tuple(entry.message for entry in shown.entries)
     names: dict[str, str] = {}
     calls = 0

@@ -5,49 +5,38 @@ Plain holders; `cache.py` fills them call by call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from windlass.caching.meter import Billed, Meter
-from windlass.caching.pauses import Lifetime, Pauses
-from windlass.caching.prices import UNCACHED, Prices
+from windlass.caching.prices import UNCACHED
 from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_of, rate
-from windlass.caching.trust import Trust
+from windlass.caching.state import CacheState
 
 if TYPE_CHECKING:
     from windlass.providers.base import ModelInfo
     from windlass.wire.base import Usage
 
 
-@dataclass(slots=True)
-class ModelCache:
-    """What is known of the cache of one model in a run.
+@dataclass
+class ModelCache(CacheState):
+    """The cache of one model in a run, with what the requests cost.
 
-    `prices` are what it charges, `assumed` what is assumed of them (empty: nothing), `paid` the
-    rate that is really billed (None: it costs nothing, or nobody knows). `sent` meters the
-    requests as they were sent, `whole` as they would have been without windows; `spent` and
-    `spent_whole` are their sums, in fresh input tokens. `calls` were made; `trust`, `pauses` and
-    `lifetime` are those of the next. `held` is the share of what the cache should have given that
-    the last report shows.
+    `paid` is the rate that is really billed (None: it costs nothing, or nobody knows). `meter`
+    bills the requests as they were sent, `whole` as they would have been without windows; `spent`
+    and `spent_whole` are their sums, in fresh input tokens. `held` is the share of what the cache
+    should have given that the last report shows.
     """
 
-    prices: Prices
-    assumed: str = ""
     paid: Rate | None = None
-    calls: int = 0
     spent: float = 0.0
     spent_whole: float = 0.0
-    trust: Trust = field(default_factory=Trust)
-    pauses: Pauses = field(default_factory=Pauses)
-    lifetime: Lifetime = field(default_factory=Lifetime)
     held: float = 1.0
 
     def __post_init__(self) -> None:
-        self.sent = Meter(self.prices)
+        super().__post_init__()
+        self.meter = Meter(self.prices)
         self.whole = Meter(self.prices)
-
-    sent: Meter = field(init=False)
-    whole: Meter = field(init=False)
 
     def saved(self, sent: Billed, whole: Billed, usage: Usage | None) -> float:
         """US dollars by which the input of a call cost less than sending everything would have.
@@ -116,4 +105,4 @@ def cache_of_model(info: ModelInfo) -> ModelCache:
     else:
         prices = prices_of(name, warn=told.append)
     paid = None if info.free else found
-    return ModelCache(prices, told[0] if told else "", paid)
+    return ModelCache(name, prices, told[0] if told else "", paid=paid)

@@ -28,7 +28,7 @@ from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
-from windlass.engine.windows import open_conversation
+from windlass.engine.windows import open_driver
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.fair import fair
 from windlass.history.base import NodeType, Outcome, StateChange, Status
@@ -40,7 +40,9 @@ from windlass.searching import search
 from windlass.templates import holds, render
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
+from windlass.window.conversation import Conversation
 from windlass.window.cut_points import last_turns
+from windlass.window.driver import Driver
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
@@ -219,6 +221,7 @@ async def open_phase(
             state=state,
             context=context,
             newest_within=_newest_within(rule, generation, info),
+            driver=Driver(Conversation(), run.cache_of(info)),
         ),
         injection=injection,
     )
@@ -244,8 +247,7 @@ async def open_phase(
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
-    if rule.policy is not None:
-        phase_run.progress.conversation = open_conversation(run, phase_run, rule.policy)
+    phase_run.progress.driver = open_driver(run, phase_run)
     return phase_run
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from windlass.caching.breakpoints import cache_key, mark
+from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
-from windlass.engine.check import check_budget, check_fits
-from windlass.engine.injecting.blocks import WithBlocks, attach_blocks
+from windlass.engine.check import check_budget, check_fits, input_room
+from windlass.engine.injecting.blocks import as_it_stands, block_details
 from windlass.engine.state import PhaseRun, Run
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
-from windlass.window.assemble import assemble
 from windlass.window.cut_points import from_user, newest_within
-from windlass.window.entries import Entry, apply, show
+from windlass.window.driver import NextCall
+from windlass.window.entries import Entry
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
@@ -24,12 +24,12 @@ from windlass.wire.openai import check_sequence
 class Plan:
     """A call that can be sent.
 
-    `shown` are its entries with the blocks of injectors, `bare` those without. `sent` are its
-    tokens by our count, `weighed` the same piece by piece; `saved` what a snowball would have
+    `call` is what it shows and marks, `bare` its entries without blocks. `sent` are its tokens by
+    our count, `weighed` the same piece by piece; `saved` what a snowball would have
     sent beyond them, `snowball` how many messages that has.
     """
 
-    shown: WithBlocks
+    call: NextCall
     bare: tuple[Entry, ...]
     tools: tuple[ToolSpec, ...]
     choice: str
@@ -42,7 +42,7 @@ class Plan:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The messages as they are sent, each with what it stands for and why it is there."""
-        return self.shown.entries
+        return self.call.entries
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -58,8 +58,8 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     """
     counter = phase_run.info.counter
     bare, tools, choice = entries_of(run, phase_run)
-    shown = attach_blocks(run, phase_run, bare, tools, now)
-    messages = tuple(entry.message for entry in shown.entries)
+    call = next_call(run, phase_run, bare, tools, now)
+    messages = tuple(entry.message for entry in call.entries)
     check_sequence(messages, {spec.name for spec in tools})
     weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
@@ -67,50 +67,54 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     snowball = [entry.message for entry in phase_run.progress.blocks.system]
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
-    check_fits(phase_run, shown.entries, sent)
+    check_fits(phase_run, call.entries, sent)
     details = {
         "tool_choice": choice,
         "prefix": prefix_report(run.progress.previous, weighed),
         "position": phase_run.progress.position_cost,
         "budget": check_budget(phase_run, sent),
         "planner": _decision(phase_run),
-        "injectors": shown.details,
+        "injectors": block_details(run, phase_run, call),
     }
-    return Plan(shown, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
+    return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
 def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    if phase_run.progress.conversation is not None:
-        entries = tuple(
-            replace(entry, item=phase_run.progress.brought.get(entry.item.id, entry.item))
-            for entry in phase_run.progress.conversation.window().entries
-        )
-    else:
-        own = show(phase_run.progress.own, "said in this phase")
-        entries = apply(assemble(phase_run.progress.blocks, own), phase_run.progress.edits)
+    brought = phase_run.progress.brought
+    entries = tuple(
+        replace(entry, item=brought[entry.item.id]) if entry.item.id in brought else entry
+        for entry in phase_run.conversation.window().entries
+    )
     tools, choice = _tools(run, phase_run, entries)
     if phase_run.rule.sliding or phase_run.progress.replanned:
         entries = _newest(phase_run, entries, tools)
     return entries, tools, choice
 
 
+def next_call(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+) -> NextCall:
+    """What the phase's next call shows of `entries` with its blocks, and its marks."""
+    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.progress.blocks
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    return phase_run.progress.driver.next_call(
+        as_it_stands(run, phase_run, entries),
+        tools,
+        gap=run.cache_of(phase_run.info).pauses.gap_at(now),
+        size=counter.text,
+        fits=lambda messages: request_tokens(counter, messages, tools) <= room,
+        block=held.text if held else "",
+        lasting=held.lasting if held else "",
+        cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
+    )
+
+
 def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
-    long = run.cache_of(phase_run.info).lifetime.long
-    blocks, held = phase_run.progress.blocks, phase_run.injection
-    run.progress.sent = mark(
-        run.progress.sent,
-        name,
-        plan.messages,
-        plan.tools,
-        long=long,
-        cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
-        tail=held is not None and bool(held.text),
-    )
     return Request(
         model=phase_run.info.name.partition("/")[2],
         messages=plan.messages,
@@ -121,17 +125,17 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         reasoning_effort=phase_run.generation.reasoning_effort,
         output_schema=phase_run.generation.output_schema,
         load=run.record.store.picture,
-        breakpoints=run.progress.sent.places,
-        long_breakpoints=run.progress.sent.marks.long,
+        breakpoints=plan.call.sent.places,
+        long_breakpoints=plan.call.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
     )
 
 
 def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
-    conversation = phase_run.progress.conversation
-    decision = conversation.window().decision if conversation is not None else None
-    if conversation is None or decision is None:
+    conversation = phase_run.conversation
+    decision = conversation.window().decision
+    if decision is None:
         return None
     return {**asdict(decision), "message_id": conversation.items[decision.position].id}
 
@@ -141,9 +145,9 @@ def _tools(
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
     said = [entry.message for entry in entries]
-    if phase_run.progress.conversation is not None:
+    if phase_run.rule.policy is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.
-        said = [item.message for item in phase_run.progress.conversation.items]
+        said = [item.message for item in phase_run.conversation.items]
     tools = run.definitions(phase_run.allowed, said)
     if not phase_run.progress.tools:
         return tools, "none"

@@ -13,11 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from windlass.engine.cache import count_on
 from windlass.engine.callouts import pin
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.injecting.blocks import prepare_blocks, tell_attached
+from windlass.engine.injecting.blocks import prepare_blocks
 from windlass.engine.plan import Plan, entries_of, plan_call
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
@@ -28,11 +27,10 @@ from windlass.history.base import NodeType
 from windlass.messages import Message, system, user
 from windlass.prompts import cut_text
 from windlass.tokens import request_tokens
-from windlass.window.assemble import assemble, says_nothing
-from windlass.window.conversation import Conversation, Window
-from windlass.window.entries import Edit, show
+from windlass.window.assemble import says_nothing
+from windlass.window.conversation import Window
+from windlass.window.entries import Edit
 from windlass.window.expire import expired
-from windlass.window.policies.budget import TokenBudget
 from windlass.window.proposals import Want
 from windlass.wire.base import Request, Usage
 
@@ -45,9 +43,10 @@ _LEAST_SAID: Final = 200
 
 async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
+    driver, conversation = phase_run.progress.driver, phase_run.conversation
     _feed(run, phase_run)
-    count_on(run, phase_run)
-    tell_attached(run, phase_run)
+    driver.count_on_cache()
+    driver.count_blocks({ident: item.id for ident, item in phase_run.progress.brought.items()})
     edits = expired(
         [
             one
@@ -60,15 +59,12 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
         committed=phase_run.progress.edits,
     )
     phase_run.progress.edits.update((edit.id, edit) for edit in edits)
+    for edit in edits:
+        conversation.settle(edit)
     longest = longest_of(phase_run)
-    if phase_run.progress.conversation is not None:
-        for edit in edits:
-            phase_run.progress.conversation.settle(edit)
-        await beside(
-            longest, phase_run.progress.conversation.window
-        )  # kept until something is said
-        await _write_texts(run, phase_run)
-        _record_inserts(run, phase_run, phase_run.progress.conversation.window())
+    await beside(longest, conversation.window)  # kept until something is said
+    await _write_texts(run, phase_run)
+    _record_inserts(run, phase_run, conversation.window())
     await beside(longest, partial(_count_all, run, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
@@ -77,10 +73,7 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
 
 def longest_of(phase_run: PhaseRun) -> int:
     """Characters of the longest message that the phase may see."""
-    blocks, conversation = phase_run.progress.blocks, phase_run.progress.conversation
-    entries = assemble(blocks, show(phase_run.progress.own, ""))
-    items = conversation.items if conversation is not None else [entry.item for entry in entries]
-    return max((item.message.chars for item in items), default=0)
+    return max((item.message.chars for item in phase_run.conversation.items), default=0)
 
 
 def _count_all(run: Run, phase_run: PhaseRun) -> None:
@@ -96,29 +89,25 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     policy is pruned by it. Else what the user chose is not cut, because it is not ours to
     leave out: then, and where nothing can be left out, `refused` is raised.
     """
-    conversation = phase_run.progress.conversation
-    if conversation is None and phase_run.rule.mode == "selective":
+    conversation, pruned = phase_run.conversation, phase_run.rule.policy is not None
+    if not pruned and phase_run.rule.mode == "selective":
         raise refused
     before = phase_run.progress.newest_within, phase_run.progress.replanned
-    policies = conversation.policies if conversation is not None else ()
+    policies = conversation.policies
     room = corrected_room(plan.sent, refused)
-    phase_run.progress.newest_within, phase_run.progress.replanned = (
-        min(phase_run.progress.newest_within, room),
-        conversation is None,
-    )
-    if conversation is not None:
-        _narrow(run, phase_run, conversation, room)
-        _record_inserts(run, phase_run, conversation.window())
+    phase_run.progress.newest_within = min(phase_run.progress.newest_within, room)
+    phase_run.progress.replanned = not pruned
+    _narrow(run, phase_run, room)
+    _record_inserts(run, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
         phase_run.progress.newest_within, phase_run.progress.replanned = before
-        if conversation is not None:
-            conversation.policies = policies
-            conversation.recount()
+        conversation.policies = policies
+        conversation.recount()
         raise refused
     run.net.needed = True  # everything is no shorter than what was refused
     name = phase_run.phase.name
-    how = "with the newest turns" if conversation is None else "with the oldest turns pruned"
+    how = "with the oldest turns pruned" if pruned else "with the newest turns"
     told = (
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
@@ -154,14 +143,11 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _narrow(run: Run, phase_run: PhaseRun, conversation: Conversation, room: int) -> None:
+def _narrow(run: Run, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
-    limit = room_for_messages(run, phase_run, room)
-    conversation.policies = tuple(
-        replace(each, limit=min(each.limit, limit)) if isinstance(each, TokenBudget) else each
-        for each in conversation.policies
-    )
-    conversation.recount()
+    driver = phase_run.progress.driver
+    if driver.most_tokens is not None:
+        driver.limit(min(driver.most_tokens, room_for_messages(run, phase_run, room)))
 
 
 def _feed(run: Run, phase_run: PhaseRun) -> None:
@@ -170,14 +156,11 @@ def _feed(run: Run, phase_run: PhaseRun) -> None:
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    if phase_run.progress.conversation is None:
-        return
     for item in phase_run.progress.own[phase_run.progress.fed :]:
         phase_run.progress.fed += 1
         if not says_nothing(item.message):
-            phase_run.progress.conversation.append(
-                item, "said in this phase", at=run.record.times.get(item.id)
-            )
+            at = run.record.times.get(item.id)
+            phase_run.conversation.append(item, "said in this phase", at=at)
     pin(phase_run)
 
 
@@ -203,9 +186,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     The tokens and the answer are recorded and charged; a model that fails changes nothing:
     the window stands without the text.
     """
-    if phase_run.progress.conversation is None:
-        return
-    for want in phase_run.progress.conversation.window().wants:
+    for want in phase_run.conversation.window().wants:
         if want.key in phase_run.progress.asked:
             continue
         phase_run.progress.asked.add(want.key)
@@ -218,7 +199,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         else:
             usage = reply.usage
             told |= {"text": "a text for the window", "answer": reply.message.text}
-            phase_run.progress.conversation.supply(want.key, reply.message.text)
+            phase_run.conversation.supply(want.key, reply.message.text)
         row = run.record.row(
             NodeType.DECISION,
             phase=phase_run.phase.name,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windlass.caching.breakpoints import Sent
 from windlass.caching.rates import cost, search_fee
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
@@ -32,8 +31,8 @@ from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.conversation import Conversation
+from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item
-from windlass.window.planner import Planner
 from windlass.wire.base import Usage
 
 
@@ -92,8 +91,6 @@ class RunProgress:
     """The names of messages that were marked as important, by occurrence."""
     previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     """The last request as (identity, tokens), tools first: what a provider's cache may hold."""
-    sent: Sent | None = None
-    """The last request with its cache marks (None: none was sent)."""
     assumed: set[str] = field(default_factory=set[str])
     """Models of whose cache something is assumed, and the user was told."""
     choosing: object | None = None
@@ -212,22 +209,20 @@ class PhaseProgress:
     """What its tools may use."""
     newest_within: int
     """The most tokens of a context that slides."""
+    driver: Driver
+    """Drives its conversation, which has nothing in it until what the phase sees is fixed."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """Its tools by name."""
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
     """The edits in force for it, by occurrence."""
     kept: dict[str, int] = field(default_factory=dict[str, int])
     """Messages that were called out and stay whole, with their tokens."""
-    conversation: Conversation | None = None
-    """Decides what each call sees (None: all of it)."""
-    planner: Planner | None = None
-    """When edits are made, as long as the cache holds (None: at once)."""
     fed: int = 0
-    """How many of its own messages `conversation` was handed."""
+    """How many of its own messages the conversation was handed."""
     asked: set[str] = field(default_factory=set[str])
     """The texts that a model was asked for, by key."""
     brought: dict[str, Item] = field(default_factory=dict[str, Item])
-    """What `conversation` brought in unasked, as it stands in the record."""
+    """What the conversation brought in unasked, as it stands in the record."""
     chosen: dict[str, int] = field(default_factory=dict[str, int])
     """The messages that it chose at its start, with their tokens."""
     whole: tuple[Entry, ...] | None = None
@@ -275,6 +270,11 @@ class PhaseRun:
     def instructions(self) -> Item:
         """The phase's instructions, as they occurred."""
         return self.progress.own[0]
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said, and what each call sees of it."""
+        return self.progress.driver.conversation
 
     @property
     def allowed(self) -> tuple[ToolSpec, ...]:

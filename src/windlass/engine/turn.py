@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from windlass.engine.answer import answer_calls
-from windlass.engine.cache import begin_call, take_report
+from windlass.engine.cache import take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.check import tell_budget
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
@@ -51,7 +51,6 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     plan = plan_call(run, phase_run, started)
 
     # Send and record. What is refused as too long is planned anew, once.
-    begin_call(run, phase_run, started)
     try:
         reply = await _send(run, phase_run, plan)
     except ContextTooLong as refused:
@@ -59,7 +58,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         reply = await _send(run, phase_run, plan)
     seconds = record.clock() - started
     reply, reported = take_report(run, phase_run, plan, reply, started)
-    billed = note_sent(run, phase_run, plan.shown, bare=plan.bare, tools=plan.tools, at=started)
+    billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
 

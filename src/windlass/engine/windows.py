@@ -25,6 +25,7 @@ from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.blocks import BECAUSE
 from windlass.window.conversation import Conversation
+from windlass.window.driver import Driver
 from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
@@ -56,8 +57,23 @@ STRATEGIES: Final[Mapping[str, str]] = {
 """What an edit is an instance of, in the words of a `context_selection` record."""
 
 
-def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
-    """The conversation of a phase: what it begins with, and who decides on it."""
+def open_driver(run: Run, phase_run: PhaseRun) -> Driver:
+    """What drives the phase's conversation: what it begins with, and who decides on it."""
+    cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
+    counter = phase_run.info.counter
+    if policy is None:
+        conversation = Conversation(count=counter.message, uses_names=False)
+    else:
+        conversation = _shortened(run, phase_run, policy)
+    for entry in assemble(phase_run.progress.blocks, ()):
+        conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
+    if policy is not None and not _goes_on(run, phase_run, conversation):
+        conversation.cool()
+    return Driver(conversation, cache, run.injected.attached)
+
+
+def _shortened(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
+    """An empty conversation that the policy decides on."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
     can_read = READ in phase_run.progress.tools
@@ -68,7 +84,7 @@ def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversa
             return str(run.results / f"{file_name(message)}.json")
         return reference(message)
 
-    conversation = Conversation(
+    return Conversation(
         policies=steps(
             policy,
             caches=prices.caches,
@@ -88,12 +104,6 @@ def open_conversation(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversa
         recall_hint=recall_hint,
         planner=planner_of(policy, prices, tells=True),
     )
-    phase_run.progress.planner = conversation.planner
-    for entry in assemble(phase_run.progress.blocks, ()):
-        conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
-    if not _goes_on(run, phase_run, conversation):
-        conversation.cool()
-    return conversation
 
 
 def _prices(run: Run, phase_run: PhaseRun) -> Prices:
@@ -119,7 +129,7 @@ def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    known = run.cache_of(phase_run.info).sent.expect(request, run.record.clock())
+    known = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
     sent = [one.message for one in conversation.entries[: conversation.sent] if one is not None]
     return known.cached >= SHARE * sum(map(counter.message, sent))
 
@@ -147,9 +157,7 @@ def _picture_file(run: Run, item: Item, number: int) -> str | None:
 
 def decided(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
-    conversation = phase_run.progress.conversation
-    if conversation is None:
-        return []
+    conversation = phase_run.conversation
     new: dict[int, Edit] = {}
     for at, edit in {**conversation.edits, **conversation.pending}.items():
         ident = conversation.items[at].id
@@ -223,8 +231,7 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     if not edits:
         return
     originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
-    if phase_run.progress.conversation is not None:
-        originals |= {item.id: item.message for item in phase_run.progress.conversation.items}
+    originals |= {item.id: item.message for item in phase_run.conversation.items}
     store, session = run.record.store, run.record.session_id
     for edit in edits:
         for ident in targets(edit):

@@ -14,6 +14,7 @@ from operator import is_
 from typing import Any, cast
 
 from windlass.loop.window import Chat
+from windlass.window.blocks import WithBlocks
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry
 from windlass.wire.openai import to_openai
@@ -90,7 +91,7 @@ class Chats:
                 ahead[at] = one = self._make(at, entry)
                 now[at] = one.chat
         self._ahead = ahead
-        if conversation.entry_log.gone or None in pending.values():
+        if conversation.gone or None in pending.values():
             now = [*filter(None, now)]
         now += [to_openai(entry.message) for entry in behind]
         return cast("list[dict[str, Any]]", now)
@@ -121,6 +122,23 @@ class Chats:
 
     def _is_own(self, entry: Entry) -> bool:
         return entry.message is entry.item.message and entry.item.id in self.own
+
+
+def with_block_parts(chats: list[dict[str, Any]], with_blocks: WithBlocks) -> list[dict[str, Any]]:
+    """The chat dicts of a call's entries with their blocks as parts of their own."""
+    places = [*with_blocks.older, *([len(chats) - 1] if with_blocks.own else [])]
+    for at in places:
+        block = with_blocks.attached[with_blocks.entries[at].item.id].block
+        chats[at] = _with_part(chats[at], block)
+    return chats
+
+
+def _with_part(chat: dict[str, Any], block: str) -> dict[str, Any]:
+    content = chat.get("content")
+    before: Sequence[Any] = content if isinstance(content, list) else ()
+    if isinstance(content, str) and content:
+        before = [{"type": "text", "text": content}]
+    return {**chat, "content": [*before, {"type": "text", "text": block}]}
 
 
 def copied(value: Any) -> Any:

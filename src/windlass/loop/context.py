@@ -12,20 +12,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.caching.prices import Prices
+from windlass.caching.state import CacheState
 from windlass.errors import SequenceError, UsageError
-from windlass.loop.blocks import TrailingBlocks
-from windlass.loop.chats import Chats
-from windlass.loop.marking import Marking
+from windlass.loop.chats import Chats, with_block_parts
 from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.tokens import FamilyCounter, request_tokens, size
 from windlass.window.conversation import Conversation
+from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
-from windlass.window.policies.budget import TokenBudget
 from windlass.window.steps import planner_of, steps
 from windlass.wire.base import Usage
 
@@ -63,13 +62,17 @@ class Context:
         pins: Iterable[str | int] = (),
     ) -> None:
         self.model = model or _NO_MODEL
-        self.reports = Reports(calibration or 1.0)
+        self.prices, assumed = prices_for(model, prices)
+        # Where prices are given without a model, marks are those of Anthropic, the strictest.
+        self._cache = CacheState(model or "anthropic/claude", self.prices, assumed)
+        self.reports = Reports(self._cache, calibration or 1.0)
         self._scale = self.reports.calibration
         self._heard = False
         """Whether a report is yet to be planned by: the call that it is of stands as it was."""
         self.tools = [dict(one) for one in tools or () if spec(one)]
         if recall and not any(spec(one).name == RECALL.name for one in self.tools):
             self.tools.append(RECALL.to_openai())
+        self._specs = tuple(map(spec, self.tools))
         chosen = Policy.of(policy)
         if max_input_tokens is not None:
             chosen = replace(chosen, max_input_tokens=max_input_tokens)
@@ -83,10 +86,11 @@ class Context:
         self._counter = FamilyCounter(self.model)
         self._intake = Intake()
         self._last: ChatWindow | None = None
+        self._block = ""
+        """What the next call is told at its end."""
         self.keyed = self.model.startswith("openai/") and model is not None
         """Whether requests share a key for the cache."""
         self._asked: ChatWindow | None = None
-        self.prices, self._priced = prices_for(model, prices)
         most = chosen.max_input_tokens
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
@@ -98,10 +102,7 @@ class Context:
             planner=planner_of(chosen, self.prices),
         )
         self._chats = Chats(self.conversation, self.said)
-        self._blocks = TrailingBlocks(self.conversation, self.conversation.count)
-        self._planner = self.conversation.planner
-        offered = [spec(one) for one in self.tools]
-        self._marking = Marking(model, self.conversation, offered, self.prices, self._blocks)
+        self._driver = Driver(self.conversation, self._cache)
         self.conversation.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
@@ -134,13 +135,12 @@ class Context:
                 self._chats.own[ident] = position
             answer = taken.item.message.role == "assistant"
             if answer:
-                self._marking.call_made(asked=self._last is not None)
-                self._blocks.call_made(asked=self._last is not None)
+                self._call_made()
                 at = self._reported_at if at is None else at
-            self._marking.pauses.said(at, answer=answer)
+            self._cache.pauses.said(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
-            if answer:  # the call was made
-                self._blocks.attach()
+            if answer:
+                self._driver.count_blocks()
                 self._reported_at = None
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
@@ -157,8 +157,8 @@ class Context:
 
         Raises SequenceError where nothing was said yet: no provider takes an empty list.
         """
-        if block is not None and block != self._blocks.text:
-            self._blocks.text, self._last = block, None
+        if block is not None and block != self._block:
+            self._block, self._last = block, None
         if self._most is not None:
             self._leave_room(self._most)
         if self._heard:
@@ -213,7 +213,7 @@ class Context:
         if not pending:
             self._plan_by_reports()
             if at is not None and sent.asked.call == self.conversation.calls:
-                self._marking.pauses.answered = self._reported_at
+                self._cache.pauses.answered = self._reported_at
                 self.conversation.answered(self._reported_at)
             self._reported_at = None
 
@@ -231,13 +231,7 @@ class Context:
             self._scale = self.reports.calibration
             self.conversation.recount()
         self._heard = False
-        if self._planner is not None:
-            trust = self.reports.trust
-            self.conversation.planner = (
-                self._planner.without_cache() if trust.absent else self._planner
-            )
-            if trust.cold:
-                self.conversation.cool()
+        self._driver.count_on_cache()
         self._last = None
 
     def supply(self, key: str, text: str) -> None:
@@ -267,7 +261,7 @@ class Context:
 
     def counted(self, messages: Sequence[Message]) -> int:
         """Tokens of a request of these messages and the tools, before any correction."""
-        return request_tokens(self._counter, messages, [spec(one) for one in self.tools])
+        return request_tokens(self._counter, messages, self._specs)
 
     @property
     def calibration(self) -> float:
@@ -308,80 +302,62 @@ class Context:
         conversation, late = self.conversation, self._intake.late
         loose = [_unanswered(call) for call in self._intake.open_calls]
         loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
-        behind = (*(one.entry for one in conversation.pending_inserts), *loose)
-        messages = self._chats.messages(behind)
+        inserts = [insert.entry for insert in conversation.pending_inserts]
+        messages = self._chats.messages((*inserts, *loose))
         if not messages:
             raise SequenceError("the list of messages is empty, or none of them says anything")
-        shown = None
-        if not self._blocks.none:
-            shown = self._with_blocks((*conversation.window().entries, *loose))
-        places, kept_long = self._marking.places()
-        made = WindowParts(
-            conversation.entry_log,
-            conversation.entry_log.moment,
-            conversation.pending_entries,
-            conversation.pending,
-            behind,
-            self.taken,
-            len(self.taken),
-            late,
+        bare = (*conversation.window().entries, *loose)
+        call = self._next_call(bare, loose=len(loose))
+        lapsed = self._cache.lapsed(self._cache.pauses.gap) or not self.prices.caches
+        parts = WindowParts(
+            call,
+            bare,
+            (*self.taken, *late),
+            {**conversation.edits, **conversation.pending},
             tuple(conversation.pending_wants),
-            places,
-            *self._expected(),
-            call=conversation.calls + 1,
-            long=kept_long,
+            cached=0 if lapsed else call.sent.shared,
+            number=conversation.calls + 1,
             assumed=self._assumed(),
-            with_blocks=shown,
         )
-        return ChatWindow(self, made, self._blocks.in_chats(messages))
+        return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
 
-    def _expected(self) -> tuple[int, bool]:
-        """How many of the entries the provider should have cached, and whether all sent are."""
-        first = self._found()
-        if first is None:
-            return 0, False
-        return self.conversation.entry_log.shown_before(first), first == self.conversation.sent
+    def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:
+        """The next call; the last `loose` of its entries will be others in the call after it."""
+        most = self.policy.max_input_tokens
 
-    def _found(self) -> int | None:
-        """Up to which position the provider should have what was sent; None: it has nothing."""
-        conversation, gap, ttl = self.conversation, self._marking.pauses.gap, self.prices.ttl_s
-        lapsed = gap is not None and ttl is not None and gap > ttl
-        if lapsed or not self.prices.caches:
-            return None
-        return min(
-            (at for at in conversation.pending_entries if at < conversation.sent),
-            default=conversation.sent,
+        def fits(messages: Sequence[Message]) -> bool:
+            return most is None or self.corrected(self.counted(messages)) <= most
+
+        return self._driver.next_call(
+            entries,
+            self._specs,
+            gap=self._cache.pauses.gap,
+            size=lambda text: self.conversation.count(user(text)) if text else 0,
+            fits=fits,
+            block=self._block,
+            ahead=True,
+            unmarked=loose,
         )
+
+    def _call_made(self) -> None:
+        """The next call was made: what its window showed was sent, or what one would have shown."""
+        if self._last is not None:
+            self._driver.call_made(self._last.next_call)
+        else:
+            self._block = ""
+            self._driver.call_made(self._next_call(self.conversation.window().entries))
+        self._block = ""
 
     def _leave_room(self, most: int) -> None:
         """Have the messages leave room for the block, where they may have `most` tokens."""
-        block = self._blocks.text
-        limit = max(1, most - self._weighed(user(block)) if block else most)
-        policies = tuple(
-            replace(each, limit=limit) if isinstance(each, TokenBudget) else each
-            for each in self.conversation.policies
-        )
-        if policies != tuple(self.conversation.policies):
-            self.conversation.policies = policies
-            self.conversation.recount()
-
-    def _with_blocks(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """The entries with their blocks; older ones only where they cost nothing to keep."""
-        trust, first = self.reports.trust, self._found()
-        if self._planner is not None and (trust.absent or trust.cold):
-            first = None
-        shown = self._blocks.shown(entries, first or 0)
-        most = self.policy.max_input_tokens
-        messages = [entry.message for entry in shown]
-        if most is not None and self.corrected(self.counted(messages)) > most:
-            shown = self._blocks.shown(entries, 0)
-        return shown
+        block = self._block
+        self._driver.limit(max(1, most - self._weighed(user(block)) if block else most))
 
     def _assumed(self) -> tuple[str, ...]:
-        reports, times = self.reports, self._marking.pauses
-        trust = reports.trust.assumed if self._planner else ""  # else nothing is counted on
-        told = self._priced, times.assumed, reports.ignored, trust
-        return tuple(filter(None, told))
+        cache = self._cache
+        trust = cache.trust.assumed if self._driver.planner else ""  # else nothing is counted on
+        assumed = cache.assumed, cache.pauses.assumed, self.reports.ignored, trust
+        return tuple(filter(None, assumed))
 
 
 def _unanswered(call: ToolCall) -> Entry:

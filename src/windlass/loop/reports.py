@@ -13,6 +13,7 @@ from typing import Any
 
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import prices_of
+from windlass.caching.state import CacheState
 from windlass.caching.trust import Trust
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, counted
@@ -32,36 +33,36 @@ class PlannedCall:
 
 
 class Reports:
-    """The reports so far.
+    """The reports so far of the calls to a model with a cache, whose trust they change.
 
-    `calibration` is what the provider counts, divided by what we count; `trust` what is thought
-    of its cache; `ignored` why the latest report was left aside (empty: it was not).
+    `calibration` is what the provider counts, divided by what we count; `ignored` says why the
+    latest report was left aside (empty: it was not).
     """
 
-    def __init__(self, calibration: float = 1.0) -> None:
+    def __init__(self, cache: CacheState, calibration: float = 1.0) -> None:
+        self._cache = cache
         self.calibration = calibration
-        self.trust = Trust()
         self.ignored = ""
         self._latest = 0
         self._before = Trust()
 
     def hear(self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall) -> bool:
         """Take the report of a call. False: it was left aside."""
-        told = self._read(usage, asked)
-        if told is None:
+        report = self._read(usage, asked)
+        if report is None:
             return False
         if asked.tokens > 0:
-            self.calibration = told.tokens_in / asked.tokens
-        if asked.call < self._latest or told.cached is None:
+            self.calibration = report.tokens_in / asked.tokens
+        if asked.call < self._latest or report.cached is None:
             return True  # what the cache did since is known, or nothing is said of one
         if asked.call > self._latest:  # of one call told twice the last word counts
-            self._latest, self._before = asked.call, self.trust
-        self.trust = self._before.heard(
+            self._latest, self._before = asked.call, self._cache.trust
+        self._cache.trust = self._before.heard(
             asked.call,
             expected=asked.expected,
             total=asked.tokens,
-            cached=told.cached,
-            tokens_in=told.tokens_in,
+            cached=report.cached,
+            tokens_in=report.tokens_in,
             goes_on=asked.goes_on,
         )
         return True
@@ -70,12 +71,12 @@ class Reports:
         self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall
     ) -> Counted | None:
         try:
-            told = counted(usage)
+            report = counted(usage)
         except ValueError as wrong:
             self.ignored = f"the usage of call {asked.call} is left aside: {wrong}"
             return None
         self.ignored = ""
-        return told
+        return report
 
 
 def prices_for(model: str | None, prices: Prices | None) -> tuple[Prices, str]:
@@ -87,8 +88,8 @@ def prices_for(model: str | None, prices: Prices | None) -> tuple[Prices, str]:
         return prices, ""
     if model is None:
         return UNCACHED, "no model is named, so no prompt cache is assumed"
-    told: list[str] = []
-    found = prices_of(model, warn=told.append)
-    for text in told:
+    assumed: list[str] = []
+    own = prices_of(model, warn=assumed.append)
+    for text in assumed:
         warnings.warn(text, stacklevel=3)
-    return found, told[0] if told else ""
+    return own, assumed[0] if assumed else ""

@@ -17,8 +17,8 @@ from windlass.loop.reports import PlannedCall
 from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.blocks import BECAUSE
+from windlass.window.driver import NextCall
 from windlass.window.entries import Edit, Entry, Fold
-from windlass.window.entry_log import EntryLog, Moment
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.window.proposals import Want
@@ -61,56 +61,28 @@ class Shown:
     tokens_after: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WindowParts:
-    """What a window is made of: its entries, what was taken by then, the edits in force.
+    """What a window is made of.
 
-    What stands for good is told by the conversation as of a `moment`, when somebody asks; `ahead`
-    and
-    `edits_ahead` are what this call sees differently, by position in the conversation, and `behind`
-    what stands after all of it. Of `taken_in`, which grows, the first `took` were there, and
-    `late` waited. The marks stand by the position in the list. The first `shared` entries
-    should be cached; `goes_on`: all that the call before was sent stands yet. `call` is its
-    number; `long` are the marks to be kept for the longer time. `with_blocks` are the entries with
-    the blocks at their ends (None: no call has any).
+    `next_call` is what it shows and marks, `bare` the same entries without blocks. `taken` are the
+    messages that were taken in, `edits` those in force by position in the conversation. The first
+    `cached` entries should be cached; `number` is the call's.
     """
 
-    entry_log: EntryLog
-    moment: Moment
-    ahead: Mapping[int, Entry | None]
-    edits_ahead: Mapping[int, Edit]
-    behind: tuple[Entry, ...]
-    taken_in: Sequence[Taken]
-    took: int
-    late: tuple[Taken, ...]
+    next_call: NextCall
+    bare: tuple[Entry, ...]
+    taken: tuple[Taken, ...]
+    edits: Mapping[int, Edit]
     wants: tuple[Want, ...]
-    places: tuple[Place, ...] = ()
-    shared: int = 0
-    goes_on: bool = False
-    call: int = 1
-    long: tuple[Place, ...] = ()
+    cached: int
+    number: int
     assumed: tuple[str, ...] = ()
-    with_blocks: tuple[Entry, ...] | None = None
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """What is shown, in order."""
-        return self.bare if self.with_blocks is None else self.with_blocks
-
-    @cached_property
-    def bare(self) -> tuple[Entry, ...]:
-        """The same without the blocks at their ends."""
-        return (*self.entry_log.entries_at(self.moment, self.ahead), *self.behind)
-
-    @property
-    def taken(self) -> tuple[Taken, ...]:
-        """All that was taken by then."""
-        return (*self.taken_in[: self.took], *self.late)
-
-    @property
-    def edits(self) -> Mapping[int, Edit]:
-        """The edits in force, by the position in the conversation."""
-        return self.entry_log.edits_at(self.moment, self.edits_ahead)
+        return self.next_call.entries
 
 
 class Counts(Protocol):
@@ -146,9 +118,9 @@ class Counts(Protocol):
 class ChatWindow:
     """What the next call should see. `messages` and `tools` go to the provider as they are."""
 
-    def __init__(self, context: Counts, made: WindowParts, messages: list[dict[str, Any]]) -> None:
+    def __init__(self, context: Counts, parts: WindowParts, messages: list[dict[str, Any]]) -> None:
         self._context = context
-        self._made = made
+        self._parts = parts
         self.messages = messages
         """The messages to send: valid for the provider, without cache marks.
 
@@ -159,9 +131,14 @@ class ChatWindow:
         """The caller's tools, and `recall` where it was asked for."""
 
     @property
+    def next_call(self) -> NextCall:
+        """What it shows and marks."""
+        return self._parts.next_call
+
+    @property
     def wants(self) -> tuple[Want, ...]:
         """Texts that would make the window shorter; answer with `Context.supply`."""
-        return self._made.wants
+        return self._parts.wants
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -170,15 +147,15 @@ class ChatWindow:
         A model without prices, times that run backwards, a usage that was left aside, a cache
         that did not hold what it should; a sentence each, empty where there is nothing to tell.
         """
-        return self._made.assumed
+        return self._parts.assumed
 
     @cached_property
     def asked(self) -> PlannedCall:
         """The call that this window is for, as a report of it is compared."""
-        made, counted = self._made, self._context.counted
-        shared = [entry.message for entry in made.entries[: made.shared]]
-        expected = counted(shared) if shared else 0
-        return PlannedCall(made.call, self.counted, expected, made.goes_on)
+        parts, counted = self._parts, self._context.counted
+        cached = [entry.message for entry in parts.entries[: parts.cached]]
+        expected = counted(cached) if cached else 0
+        return PlannedCall(parts.number, self.counted, expected, parts.next_call.sent.goes_on)
 
     @property
     def long_breakpoints(self) -> tuple[Place, ...]:
@@ -187,11 +164,7 @@ class ChatWindow:
         The end of tools and system prompt, where pauses are to be expected in which the
         provider would forget it otherwise.
         """
-        shown = self._made.entries
-        return tuple(
-            (at, part if at < 0 else in_chat(shown[at].message, part))
-            for at, part in self._made.long
-        )
+        return self._in_chat(self._parts.next_call.sent.marks.long)
 
     @property
     def breakpoints(self) -> tuple[Place, ...]:
@@ -200,21 +173,24 @@ class ChatWindow:
         Parts are those of the content (a text is one), then the tool calls; a tool's message
         is marked as a whole. Message -1 is the list of tools. `wire` sets these marks.
         """
-        shown = self._made.entries
+        return self._in_chat(self._parts.next_call.sent.places)
+
+    def _in_chat(self, places: Sequence[Place]) -> tuple[Place, ...]:
+        """The places by the parts of chat messages."""
+        shown = self._parts.entries
         return tuple(
-            (at, part if at < 0 else in_chat(shown[at].message, part))
-            for at, part in self._made.places
+            (at, part if at < 0 else in_chat(shown[at].message, part)) for at, part in places
         )
 
     @cached_property
     def entries(self) -> tuple[Shown, ...]:
         """What became of each message, in order."""
-        return tuple(_told(self._context, self._made))
+        return tuple(_became(self._context, self._parts))
 
     @cached_property
     def counted(self) -> int:
         """Tokens of the window with its tools, by the model's count before any correction."""
-        return self._context.counted([entry.message for entry in self._made.entries])
+        return self._context.counted([entry.message for entry in self._parts.entries])
 
     @cached_property
     def tokens(self) -> int:
@@ -224,10 +200,9 @@ class ChatWindow:
     @cached_property
     def saved_tokens(self) -> int:
         """Tokens that sending everything would take more; blocks are left out of account."""
-        whole = [taken.item.message for taken in self._made.taken if not taken.left_out]
-        made, counted = self._made, self._context.counted
-        blocks = made.with_blocks is not None
-        bare = counted([entry.message for entry in made.bare]) if blocks else self.counted
+        whole = [taken.item.message for taken in self._parts.taken if not taken.left_out]
+        parts, counted = self._parts, self._context.counted
+        bare = counted([entry.message for entry in parts.bare])
         return self._context.corrected(counted(whole) - bare)
 
     def wire(self, provider: Provider) -> dict[str, Any]:
@@ -239,9 +214,9 @@ class ChatWindow:
         """
         if provider not in _FORMATS:
             raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, _FORMATS)}")
-        messages = tuple(entry.message for entry in self._made.entries)
+        messages = tuple(entry.message for entry in self._parts.entries)
         # Of all that was said, so that a tool stays defined when its last call is folded.
-        said = [taken.item.message for taken in self._made.taken]
+        said = [taken.item.message for taken in self._parts.taken]
         tools = tools_needed(tuple(map(spec, self.tools)), said, {})
         model = self._context.model
         body = cast("Format", import_module(_FORMATS[provider])).body(
@@ -250,8 +225,8 @@ class ChatWindow:
                 messages=messages,
                 max_output_tokens=1,
                 tools=tools,
-                breakpoints=self._made.places,
-                long_breakpoints=self._made.long,
+                breakpoints=self._parts.next_call.sent.places,
+                long_breakpoints=self._parts.next_call.sent.marks.long,
                 cache_key=cache_key(messages, tools) if self._context.keyed else None,
             )
         )
@@ -269,13 +244,13 @@ class ChatWindow:
         return self._context.recall(ref, grep, lines, path, part)
 
 
-def _told(context: Counts, made: WindowParts) -> Iterator[Shown]:
+def _became(context: Counts, parts: WindowParts) -> Iterator[Shown]:
     """What became of each message: those of the list, then those that nobody said."""
-    shown = {entry.item.id: entry for entry in made.entries}
-    known = {context.ident_at(at): edit for at, edit in made.edits.items()}
-    for taken in made.taken:
+    shown = {entry.item.id: entry for entry in parts.entries}
+    edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
+    for taken in parts.taken:
         ident, message = taken.item.id, taken.item.message
-        entry, edit = shown.pop(ident, None), known.get(ident)
+        entry, edit = shown.pop(ident, None), edits.get(ident)
         before = context.tokens_of(message)
         after = context.tokens_of(entry.message) if entry else 0
         because: str | None
@@ -292,8 +267,8 @@ def _told(context: Counts, made: WindowParts) -> Iterator[Shown]:
         yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)
-        told = "inserted", entry.because, entry.reason, reference(entry.message), 0, after
-        yield Shown(ident, None, *told)
+        ref = reference(entry.message)
+        yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
 
 
 def spec(one: Chat) -> ToolSpec:

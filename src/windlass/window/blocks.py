@@ -1,14 +1,21 @@
-"""Blocks at the end of messages: what injectors add to the last message of a call.
+"""Blocks at the end of messages: what is added to the last message of a call.
 
 A block that was sent stays where it was, byte for byte, while the message it stands on is shown
 as it was then; an edit of the message takes it away. It is taken away on purpose only where
 that costs nothing: behind the first place at which the request differs from the one before.
+
+To the planner a block is tokens at the end of a message that it did not plan. The block goes for
+nothing with the first thing that changes in front of it, or on its message: all behind is written
+anew anyway. Until then it is read like everything else that stands there. The block that the
+planned call will get is not known yet, and counts for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from windlass.messages import Message, Text
 from windlass.window.entries import Entry
@@ -21,71 +28,122 @@ BECAUSE = "inject"
 class Attached:
     """What stands at the end of a message.
 
-    `on` is the key of the message as it was shown, `block` what was told at that moment and may
-    be taken away, `lasting` what must stay (a change of what stands further up). `tokens` are
-    those of the block, `lasting_tokens` of the other.
+    `bare` is the message as it was shown, `message` the same with its blocks: `block`, which was
+    true at that moment and may be taken away, and `lasting`, which must stay (a change of what
+    stands further up). `tokens` are those of the block, `lasting_tokens` of the other.
     """
 
-    on: str
+    bare: Message
     block: str = ""
     lasting: str = ""
     tokens: int = 0
     lasting_tokens: int = 0
+    message: Message = field(init=False, compare=False)
 
-    def to(self, message: Message) -> Message:
-        """The message with what stands at its end."""
+    def __post_init__(self) -> None:
         texts = [Text(text) for text in (self.lasting, self.block) if text]
-        return message.with_parts(*message.parts, *texts)
+        message = self.bare.with_parts(*self.bare.parts, *texts)
+        object.__setattr__(self, "message", message)  # once, so that its key is found once
+
+    def stands_on(self, message: Message) -> bool:
+        """Whether the message is shown as it was when the blocks were put on it."""
+        return message is self.bare or message.key == self.bare.key
+
+    def added(self, entry: Entry) -> Entry:
+        """The entry with the blocks at its end."""
+        because = f"{entry.because}, {BECAUSE}" if entry.because else BECAUSE
+        return replace(entry, message=self.message, because=because)
+
+    def without_block(self) -> Attached | None:
+        """What must stay of it; None: nothing."""
+        return replace(self, block="", tokens=0) if self.lasting else None
 
 
-def with_blocks(
-    entries: Sequence[Entry], attached: Mapping[str, Attached]
-) -> tuple[tuple[Entry, ...], dict[int, str]]:
-    """The entries with their blocks, and where blocks stand: by position, the occurrence's id."""
-    if not attached:
-        return tuple(entries), {}
-    shown: list[Entry] = []
-    places: dict[int, str] = {}
-    for at, entry in enumerate(entries):
-        block = attached.get(entry.item.id)
-        if block is None or entry.message.key != block.on:
-            shown.append(entry)
-            continue
-        places[at] = entry.item.id
-        shown.append(added(entry, block))
-    return tuple(shown), places
+@dataclass(frozen=True, slots=True)
+class WithBlocks:
+    """The entries of a call with the blocks that it has.
 
-
-def added(entry: Entry, block: Attached) -> Entry:
-    """The entry with a block at its end."""
-    because = f"{entry.because}, {BECAUSE}" if entry.because else BECAUSE
-    return replace(entry, message=block.to(entry.message), because=because)
-
-
-def without_block(attached: Attached) -> Attached | None:
-    """What must stay of it; None: nothing."""
-    return replace(attached, block="", tokens=0) if attached.lasting else None
-
-
-def let_go(
-    attached: Mapping[str, Attached], places: Mapping[int, str], start: int
-) -> dict[str, Attached]:
-    """What is attached without the blocks that stand from the position `start` on.
-
-    `places` are the ids of their occurrences, by position.
+    `attached` are the blocks by occurrence, to be kept once the call was made. `older` are the
+    occurrences of those of earlier calls, by the entry's position; `gone` is how many of them were
+    taken away. `own`: the last entry has a block of this call.
     """
-    left = dict(attached)
-    for at, ident in places.items():
-        if at >= start and left[ident].block:
-            stays = without_block(left.pop(ident))
+
+    entries: tuple[Entry, ...]
+    attached: Mapping[str, Attached]
+    older: Mapping[int, str]
+    gone: int = 0
+    own: bool = False
+
+
+def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> WithBlocks:
+    """The entries with the blocks of earlier calls; the last gets that of its own call."""
+    shown, older = list(entries), dict[int, str]()
+    for at, entry in enumerate(shown[:-1]) if attached else ():
+        block = attached.get(entry.item.id)
+        if block is not None and block.stands_on(entry.message):
+            older[at], shown[at] = entry.item.id, block.added(entry)
+    return WithBlocks(tuple(shown), attached, older)
+
+
+def let_go(entries: Sequence[Entry], before: WithBlocks, start: int) -> WithBlocks:
+    """The same without the older blocks that stand from the position `start` on."""
+    attached = dict(before.attached)
+    gone = 0
+    for at, ident in before.older.items():
+        if at >= start and attached[ident].block:
+            gone += 1
+            stays = attached.pop(ident).without_block()
             if stays is not None:
-                left[ident] = stays
-    return left
+                attached[ident] = stays
+    if not gone:
+        return before
+    return replace(with_blocks(entries, attached), gone=before.gone + gone)
 
 
-def same_until(now: Sequence[Message], before: Sequence[Message]) -> int:
-    """How many messages at the beginning are the same."""
-    for at, (mine, theirs) in enumerate(zip(now, before, strict=False)):
-        if mine is not theirs and mine.key != theirs.key:
-            return at
-    return min(len(now), len(before))
+def with_own_block(
+    before: WithBlocks, block: str, lasting: str, size: Callable[[str], int]
+) -> WithBlocks:
+    """The same with the call's own block at the end of the last message, if it may have one.
+
+    `size` are the tokens of a text.
+    """
+    last = before.entries[-1]
+    if not (block or lasting) or last.message.role not in ("user", "tool"):
+        return before
+    own = Attached(last.message, block, lasting, size(block), size(lasting))
+    entries = (*before.entries[:-1], own.added(last))
+    return replace(
+        before, entries=entries, attached={**before.attached, last.item.id: own}, own=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTokens:
+    """The blocks in the last request: positions of their messages, ascending, and their tokens.
+
+    `sums` are those of the blocks in front of each place, and of all; `new` are those that the
+    request itself brought, at its end.
+    """
+
+    places: tuple[int, ...] = ()
+    sums: tuple[int, ...] = (0,)
+    new: int = 0
+
+    @classmethod
+    def of(cls, tokens: Mapping[int, int], sent: int) -> BlockTokens:
+        """Tokens by position, of a request that ended before position `sent`."""
+        places = sorted(at for at in tokens if at < sent)
+        sums = accumulate((tokens[at] for at in places), initial=0)
+        return cls(tuple(places), tuple(sums), tokens.get(sent - 1, 0))
+
+    @property
+    def total(self) -> int:
+        """Tokens of all blocks."""
+        return self.sums[-1]
+
+    def before(self, at: int) -> int:
+        """Tokens of the blocks in front of a position: those that stand if it changes."""
+        return self.sums[bisect_left(self.places, at)]
+
+
+NOTHING = BlockTokens()

@@ -9,12 +9,13 @@ length of the conversation.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from windlass.messages import Message
-from windlass.window.block_tokens import NOTHING, BlockTokens
+from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
 from windlass.window.identifiers import ShownNames
@@ -72,7 +73,7 @@ class Conversation(Transcript):
         policies: Who proposes edits, in order.
         kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
-        laid: The blocks of injectors in the last request; to be set anew for each call.
+        block_tokens: The blocks in the last request; to be set anew for each call.
     """
 
     policies: Sequence[WindowPolicy] = ()
@@ -114,7 +115,8 @@ class Conversation(Transcript):
     def edited_soon(self, calls: int) -> list[int]:
         """Where each of so many calls after the next may begin to differ, as far as is known.
 
-        The soonest first, and behind it the first edit that waits.
+        Places among the entries of the next call, the soonest first, and behind it the first edit
+        that waits.
         """
         pending = self._step()
         looks: dict[int, list[int]] = {
@@ -131,7 +133,9 @@ class Conversation(Transcript):
             turn = self.births[min(pending.entries)]
             later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
             soon += [results.start for results in later if results]
-        return soon
+        now_gone = {at for at, entry in pending.entries.items() if entry is None}
+        gone = sorted({*self.gone, *now_gone}) if now_gone else self.gone
+        return [at - bisect_left(gone, at) for at in soon]
 
     def place(self, entry: Entry) -> None:
         """Add a message that is shown as `entry` says; the next call is planned anew."""
@@ -173,7 +177,7 @@ class Conversation(Transcript):
                 after = changed(entry, edit)
                 left = self.count(after.message) if after else 0
                 self.saved += self.count(entry.message) - left
-                self.entry_log.change(at, after, edit)
+                self.change(at, after, edit)
                 if at in self.names:
                     self.names.put({at: ShownNames(after.message if after else None)})
         self._pending = None
@@ -206,8 +210,11 @@ class Conversation(Transcript):
     def window(self) -> Window:
         """What the next call sees. Asking again changes nothing."""
         pending = self._step()
-        shown = self.entry_log.entries_at(self.entry_log.moment, pending.entries)
-        shown += [one.entry for one in pending.inserts]
+        entries = self.entries.copy()
+        for at, entry in pending.entries.items():
+            entries[at] = entry
+        shown = [entry for entry in entries if entry is not None]
+        shown += [insert.entry for insert in pending.inserts]
         in_force = {id(edit) for edit in pending.edits.values()}
         edits = [edit for edit in pending.decided if id(edit) in in_force]
         return Window(
@@ -260,7 +267,7 @@ class Conversation(Transcript):
             self._cooled = False
         self.block_tokens = NOTHING
         for at, entry in pending.entries.items():
-            self.entry_log.change(at, entry, pending.edits[at])
+            self.change(at, entry, pending.edits[at])
         for at, until in pending.pins.items():
             self.pins[at] = max(self.pins.get(at, 0), until)
         self.looks.pop(pending.turn, None)  # they were taken

@@ -23,7 +23,7 @@ user's `guard` is met without such hope: bill + set-up <= guard * everything.
   they are (quiet), and none is made shorter than a little above it (floor).
 - Where longer requests cost f times as much, and the edits bring one of T tokens from a tier
   with f to one with g, D is D + (f / g - 1) * T: what is left gets cheaper, too.
-- Blocks that injectors put at the end of messages (`block_tokens.py`) are found in the cache like
+- Blocks that injectors put at the end of messages (`blocks.py`) are found in the cache like
 the
   rest, and go for nothing with the first edit in front of them: behind p they are not in S. Nor
   are they in D: what is seen is not shortened the sooner for what injectors say beside it.
@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.messages import Message
-from windlass.window.block_tokens import NOTHING, BlockTokens
+from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
 from windlass.window.entries import Entry
 from windlass.window.pending import PendingEdits, Proposal

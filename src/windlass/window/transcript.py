@@ -6,14 +6,14 @@ It decides nothing.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.messages import Message, ToolCall
 from windlass.tokens import size
-from windlass.window.entries import Entry, Item
-from windlass.window.entry_log import EntryLog
+from windlass.window.entries import Edit, Entry, Item
 from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
@@ -37,10 +37,11 @@ class Transcript:
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
-        self.entry_log = EntryLog()
-        self.entries = self.entry_log.now
+        self.entries: list[Entry | None] = []
         self.births: list[int] = []
-        self.edits, self.changes = self.entry_log.edits, self.entry_log.changes
+        self.edits: dict[int, Edit] = {}
+        self.changes: list[int] = []
+        self.gone: list[int] = []
         self.pins: dict[int, float] = {}
         self.looks: dict[int, dict[str, list[int]]] = {}
         self.supplied: dict[str, str] = {}
@@ -98,6 +99,13 @@ class Transcript:
                 self.first_user = at
         if message.pictures:
             self.pictured.append(at)
+
+    def change(self, at: int, entry: Entry | None, edit: Edit) -> None:
+        """Let `entry` stand at a position from now on, because of an edit."""
+        self.changes.append(at)
+        if entry is None and self.entries[at] is not None:
+            insort(self.gone, at)
+        self.entries[at], self.edits[at] = entry, edit
 
     def came_tokens(self) -> int:
         """Tokens of all messages as they came; counts only what is new since it was asked."""

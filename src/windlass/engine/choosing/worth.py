@@ -110,11 +110,11 @@ def worth_of(run: Run, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> 
         again = _again(used.prices, billed.tokens)
         return Bill(billed.tokens, billed.units + (calls - 1) * again, later * again)
 
-    select = bill(ways.select, cache.sent)
+    select = bill(ways.select, cache.meter)
     return Worth(
         calls=calls,
         later_calls=later,
-        go_on=bill(ways.go_on, cache.sent),
+        go_on=bill(ways.go_on, cache.meter),
         select=replace(select, units=select.units + asking),
         whole=bill(ways.whole, cache.whole, by_token=False),
         spent=cache.spent,

@@ -8,11 +8,10 @@ which the request differs anyway.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from windlass.caching.meter import Meter, weigh
-from windlass.engine.check import input_room
 from windlass.engine.injecting.artifacts import artifacts
 from windlass.engine.injecting.begin import (
     ROLE,
@@ -27,34 +26,12 @@ from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.state import PhaseRun, Run
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
-from windlass.messages import Message, Text, ToolSpec, canonical_json
-from windlass.tokens import request_tokens
-from windlass.window.block_tokens import NOTHING, BlockTokens
-from windlass.window.blocks import (
-    BECAUSE,
-    Attached,
-    added,
-    let_go,
-    same_until,
-    with_blocks,
-)
+from windlass.messages import Message, Text, ToolSpec
+from windlass.window.blocks import BECAUSE, with_blocks
+from windlass.window.driver import NextCall
 from windlass.window.entries import Entry
 
 TOOLS: Final = "tools"
-_UNTIL_THE_END: Final = 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class WithBlocks:
-    """The entries of a call with the blocks of injectors at the ends of messages.
-
-    `attached` are these blocks by occurrence, to be kept once the call was sent; `details` what the
-    record says of them (None: there are none).
-    """
-
-    entries: tuple[Entry, ...]
-    attached: Mapping[str, Attached]
-    details: Mapping[str, Any] | None = None
 
 
 def prepare_blocks(
@@ -64,89 +41,23 @@ def prepare_blocks(
     held = phase_run.injection
     if held is None or held.turn == phase_run.progress.turn or not entries:
         return
-    entries = _as_it_stands(run, phase_run, held, entries)
+    entries = as_it_stands(run, phase_run, entries)
     _look_again(run, phase_run, held)
     _keep_news(run, held, entries)
-    attached, last, now = run.injected.attached, entries[-1].item.id, run.record.clock()
-    shown, old = _shown(entries, attached, last)
-    start, _ = _free_from(run, phase_run, shown, tools, now)
-    left = let_go(attached, old, start)
-    if _count_gone(attached, left, old):
-        shown, _ = _shown(entries, left, last)
-    elif _rewrite(run, phase_run, held, shown, start):
-        shown, _ = _shown(_with_context(run, entries), run.injected.attached, last)
-    _render(run, phase_run, held, shown)
+    gap = run.cache_of(phase_run.info).pauses.gap_at(run.record.clock())
+    shown, start, _ = phase_run.progress.driver.with_older_blocks(entries, tools, gap)
+    if not shown.gone and _rewrite(run, phase_run, held, shown.entries, start):
+        shown = with_blocks(_with_context(run, entries), run.injected.attached)
+    _render(run, phase_run, held, shown.entries)
 
 
-def attach_blocks(
-    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
-) -> WithBlocks:
-    """The entries of a call that is made at `now` seconds, with their blocks.
-
-    Changes nothing: what it attaches counts from when the call was sent.
-    """
-    held, attached = phase_run.injection, run.injected.attached
-    if (held is None and not attached) or not entries:
-        return WithBlocks(tuple(entries), attached)
-    if held is not None:
-        entries = _as_it_stands(run, phase_run, held, entries)
-    last = entries[-1].item.id
-    shown, old = _shown(entries, attached, last)
-    # What of earlier calls may go without a price.
-    start, why = _free_from(run, phase_run, shown, tools, now)
-    left = let_go(attached, old, start)
-    gone = _count_gone(attached, left, old)
-    if gone:
-        shown, old = _shown(entries, left, last)
-    shown, left = _attach(phase_run, shown, left)
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
-    messages = [entry.message for entry in shown]
-    if old and request_tokens(phase_run.info.counter, messages, tools) > room:
-        fewer = let_go(left, old, 0)
-        gone, why = gone + _count_gone(left, fewer, old), "too long"
-        shown, old = _shown(entries, fewer, last)
-        shown, left = _attach(phase_run, shown, fewer)
-    details = {
-        "blocks": _told(run, held, shown),
-        "old": {"blocks": len(old), "gone": gone, "because": why if gone else None},
-    }
-    return WithBlocks(shown, left, details)
-
-
-def tell_attached(run: Run, phase_run: PhaseRun) -> None:
-    """Tell the phase's conversation what the last request had at the end of its messages."""
-    conversation, attached = phase_run.progress.conversation, run.injected.attached
-    if conversation is None:
-        return
-    tokens: dict[int, int] = {}
-    for at, entry in enumerate(conversation.entries[: conversation.sent] if attached else ()):
-        if entry is not None:
-            one = attached.get(phase_run.progress.brought.get(entry.item.id, entry.item).id)
-            if one is not None and one.on == entry.message.key:
-                tokens[at] = one.tokens + one.lasting_tokens
-    conversation.block_tokens = BlockTokens.of(tokens, conversation.sent) if tokens else NOTHING
-
-
-# ---- the current call -------------------------------------------------------------------
-
-
-def _shown(
-    entries: Sequence[Entry], attached: Mapping[str, Attached], last: str
-) -> tuple[tuple[Entry, ...], dict[int, str]]:
-    """The entries with the blocks of earlier calls: the last gets that of this call."""
-    return with_blocks(entries, {ident: one for ident, one in attached.items() if ident != last})
-
-
-def _attach(
-    phase_run: PhaseRun, shown: tuple[Entry, ...], attached: dict[str, Attached]
-) -> tuple[tuple[Entry, ...], dict[str, Attached]]:
-    """The entries with the call's own block at the end of the last, if it may have one."""
-    held, last, count = phase_run.injection, shown[-1], phase_run.info.counter.text
-    if held is None or not (held.text or held.lasting) or last.message.role not in ("user", "tool"):
-        return shown, attached
-    sizes = count(held.text), count(held.lasting)
-    block = Attached(last.message.key, held.text, held.lasting, *sizes)
-    return (*shown[:-1], added(last, block)), {**attached, last.item.id: block}
+def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> dict[str, Any] | None:
+    """What the record says of the blocks of a call (None: there are none)."""
+    held, blocks = phase_run.injection, call.with_blocks
+    if held is None and not run.injected.attached:
+        return None
+    old = {"blocks": len(blocks.older), "gone": blocks.gone, "because": call.gone_because}
+    return {"blocks": _told(run, held, call.entries), "old": old}
 
 
 def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
@@ -194,14 +105,15 @@ def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
             held.changes = "\n".join(filter(None, (one.lasting, held.changes)))
             context.news.discard(ident)
             del attached[ident]
-        elif now.key != one.on:
-            attached[ident] = replace(one, on=now.key, block="", tokens=0)
+        elif not one.stands_on(now):
+            attached[ident] = replace(one, bare=now, block="", tokens=0)
 
 
-def _as_it_stands(
-    run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry]
-) -> tuple[Entry, ...]:
+def as_it_stands(run: Run, phase_run: PhaseRun, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries with what is made anew at each call in its place."""
+    held = phase_run.injection
+    if held is None:
+        return tuple(entries)
     shown = _with_context(run, entries)
     if not held.in_place or not shown or not shown[0].message.is_system:
         return shown
@@ -223,37 +135,6 @@ def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
         else entry
         for entry in entries
     )
-
-
-# ---- older blocks -----------------------------------------------------------------------
-
-
-def _free_from(
-    run: Run, phase_run: PhaseRun, shown: Sequence[Entry], tools: Sequence[ToolSpec], now: float
-) -> tuple[int, str]:
-    """The position from which on everything is written anew in any case, and why."""
-    cache = run.cache_of(phase_run.info)
-    if not cache.prices.caches:
-        return 0, "nothing is cached"
-    if cache.trust.absent:
-        return 0, "the provider's cache is not counted on"
-    answered, ttl = cache.pauses.answered, cache.prices.ttl_s
-    cold = answered is not None and ttl is not None and now - answered > ttl
-    if cold or cache.trust.cold:
-        return 0, "the cache is cold"
-    if run.injected.sent_to != _address(phase_run, tools):
-        return 0, "the head of the request is another one"
-    same = same_until([entry.message for entry in shown], run.injected.sent)
-    if same >= len(run.injected.sent):
-        return _UNTIL_THE_END, ""
-    return same, f"message {same} is another one"
-
-
-def _count_gone(
-    before: Mapping[str, Attached], left: Mapping[str, Attached], old: Mapping[int, str]
-) -> int:
-    """How many of the blocks of earlier calls were taken away."""
-    return sum(left.get(ident) is not before[ident] for ident in old.values())
 
 
 def _rewrite(
@@ -312,7 +193,7 @@ def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[
 def note_sent(
     run: Run,
     phase_run: PhaseRun,
-    sent: WithBlocks,
+    sent: NextCall,
     *,
     bare: Sequence[Entry],
     tools: Sequence[ToolSpec],
@@ -324,7 +205,6 @@ def note_sent(
     units of a fresh input token: as sent, and with each block gone at the next call.
     """
     state, info, entries = run.injected, phase_run.info, sent.entries
-    state.attached = dict(sent.attached)
     last = entries[-1].item.id
     if (
         state.context is not None
@@ -333,7 +213,6 @@ def note_sent(
     ):
         state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
-    state.sent, state.sent_to = messages, _address(phase_run, tools)
     if phase_run.injection is None and not state.attached:
         return {}
     prices = run.cache_of(info).prices
@@ -347,7 +226,3 @@ def note_sent(
         pieces = weigh(info.counter, request, tools, tools_first=info.tools_first)
         bills[name] = round(meter.bill(pieces, at).units, 1)
     return {"blocks_bill": bills}
-
-
-def _address(phase_run: PhaseRun, tools: Sequence[ToolSpec]) -> str:
-    return canonical_json([phase_run.info.name, [spec.to_openai() for spec in tools]])

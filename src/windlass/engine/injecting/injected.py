@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,9 +60,8 @@ class Injected:
 
     `placed` are injectors that were made, by what they were made of. `attached` are the blocks
     at the end of messages, by occurrence. `failures` are calls that failed, `touched` what each
-    was about; `skills` those that the model asked for. `sent` are the messages of the last
-    request, `sent_to` its model and tools. `kept` and `dropped` meter the requests, by model,
-    with all older blocks in place and without them. `described` is what the model said of
+    was about; `skills` those that the model asked for. `kept` and `dropped` meter the requests, by
+    model, with all older blocks in place and without them. `described` is what the model said of
     pictures and files, by reference; `files` are those that tools wrote; `warned` what was told
     already.
     """
@@ -75,8 +74,6 @@ class Injected:
     )
     skills: tuple[str, ...] = ()
     context: UserContext | None = None
-    sent: Sequence[Message] = ()
-    sent_to: str = ""
     kept: dict[str, Meter] = field(default_factory=dict[str, Meter])
     dropped: dict[str, Meter] = field(default_factory=dict[str, Meter])
     described: dict[str, str] = field(default_factory=dict[str, str])

@@ -103,7 +103,6 @@ class Job:
             edits={},
             callouts={},
             previous=[],
-            sent=None,
             usage=Usage(0, 0),
             cost=0.0,
             saved_tokens=0,

@@ -1,4 +1,4 @@
-"""What stands for good, and how it stood at an earlier moment."""
+"""A window tells later what it showed when it was made, and costs what is new in it."""
 
 from __future__ import annotations
 
@@ -11,37 +11,6 @@ from hypothesis import strategies as st
 import windlass
 from tests.window.conversations import chats
 from windlass.loop.window import ChatWindow
-from windlass.messages import user
-from windlass.window.entries import Drop, Edit, Entry, Item, Replace, changed
-from windlass.window.entry_log import EntryLog, Moment
-
-STEPS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30)
-"""At each step an entry is added, then one of those there is shortened or dropped."""
-
-
-@given(STEPS)
-def test_a_moment_is_told_later_as_it_was(steps: list[tuple[int, bool]]) -> None:
-    standing = EntryLog()
-    then: list[tuple[Moment, list[Entry], dict[int, Edit], list[int]]] = []
-    for number, (place, drops) in enumerate(steps):
-        message = user(f"said {number}")
-        standing.now.append(Entry(Item(f"m{number}", message, "user"), message, "said"))
-        at = place % len(standing.now)
-        entry = standing.now[at]
-        if entry is not None:
-            ident = entry.item.id
-            edit: Edit = Replace(ident, user(f"short {number}"), "mask", "")
-            edit = Drop(ident, "prune", "") if drops else edit
-            standing.change(at, changed(entry, edit), edit)
-        gone = [one for one, entry in enumerate(standing.now) if entry is None]
-        shown = [one for one in standing.now if one is not None]
-        then.append((standing.moment, shown, dict(standing.edits), gone))
-        assert standing.gone == gone
-        for one in range(len(standing.now) + 1):
-            assert standing.shown_before(one) == one - sum(place < one for place in gone)
-    for moment, shown, edits, _ in then:
-        assert standing.entries_at(moment, {}) == shown
-        assert standing.edits_at(moment, {}) == edits
 
 
 @given(chats(), st.sampled_from(["default", "lean", "spec"]), st.booleans())

@@ -1,0 +1,189 @@
+"""One conversation and its next call: what a loop's `Context` and a cascade's phase both drive.
+
+A `Driver` holds a conversation, the blocks at the end of its messages and what is known of its
+model's prompt cache. It takes in what is said, plans by what the provider reported, and says of
+the next call what it shows with its blocks and where its cache marks stand. Whoever drives it
+sends the call, and says when it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from windlass.caching.pauses import Lifetime
+from windlass.caching.state import CacheState, Sent
+from windlass.messages import Message, ToolSpec
+from windlass.window.blocks import (
+    NOTHING,
+    Attached,
+    BlockTokens,
+    WithBlocks,
+    let_go,
+    with_blocks,
+    with_own_block,
+)
+from windlass.window.conversation import Conversation
+from windlass.window.entries import Entry
+from windlass.window.planner import Planner
+from windlass.window.policies.budget import TokenBudget
+
+AHEAD: Final = 3
+"""For how many calls ahead cache marks are set; a request has four of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextCall:
+    """A call that can be made.
+
+    `with_blocks` is what it shows; `gone_because` says why older blocks were taken away (None: none
+    was). `sent` are its messages with their marks, `lifetime` how long its head is kept.
+    """
+
+    with_blocks: WithBlocks
+    gone_because: str | None
+    sent: Sent
+    lifetime: Lifetime
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is shown, in order."""
+        return self.with_blocks.entries
+
+
+class Driver:
+    """Drives one conversation.
+
+    Args:
+        conversation: What is shown, and who decides on it.
+        cache: The prompt cache of its model; conversations with one model share it.
+        attached: The blocks at the end of messages, by occurrence; it changes with each call.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        cache: CacheState,
+        attached: dict[str, Attached] | None = None,
+    ) -> None:
+        self.conversation = conversation
+        self.cache = cache
+        self.attached = {} if attached is None else attached
+        self.planner = conversation.planner
+        """Who decides when edits are made while the cache is counted on (None: nobody)."""
+
+    def count_on_cache(self) -> None:
+        """Plan from here on by what the provider reported of its cache."""
+        if self.planner is None:
+            return
+        trust = self.cache.trust
+        self.conversation.planner = self.planner.without_cache() if trust.absent else self.planner
+        if trust.cold:
+            self.conversation.cool()
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens that the messages of a call may have (None: there is no limit)."""
+        limits = [
+            each.limit for each in self.conversation.policies if isinstance(each, TokenBudget)
+        ]
+        return min(limits, default=None)
+
+    def limit(self, tokens: int) -> None:
+        """Let the messages of a call have so many tokens at most, where they have a limit."""
+        policies = tuple(
+            replace(each, limit=tokens) if isinstance(each, TokenBudget) else each
+            for each in self.conversation.policies
+        )
+        if policies != tuple(self.conversation.policies):
+            self.conversation.policies = policies
+            self.conversation.recount()
+
+    def count_blocks(self, names: Mapping[str, str] | None = None) -> None:
+        """Have the next call planned with the blocks that the last request had.
+
+        `names` are the occurrences that blocks stand on, where the conversation calls them
+        otherwise.
+        """
+        conversation, tokens = self.conversation, dict[int, int]()
+        for at, entry in enumerate(
+            conversation.entries[: conversation.sent] if self.attached else ()
+        ):
+            if entry is not None:
+                ident = entry.item.id
+                block = self.attached.get(names.get(ident, ident) if names else ident)
+                if block is not None and block.stands_on(entry.message):
+                    tokens[at] = block.tokens + block.lasting_tokens
+        conversation.block_tokens = BlockTokens.of(tokens, conversation.sent) if tokens else NOTHING
+
+    def with_older_blocks(
+        self, entries: Sequence[Entry], tools: Sequence[ToolSpec], gap: float | None
+    ) -> tuple[WithBlocks, int, str]:
+        """The entries with the blocks of earlier calls that cost something to leave out.
+
+        Also the position from which on all is written anew, and why.
+        """
+        before = with_blocks(entries, self.attached)
+        messages = [entry.message for entry in before.entries]
+        start, why = self.cache.written_anew(messages, tools, gap)
+        return let_go(entries, before, start), start, why
+
+    def next_call(
+        self,
+        entries: Sequence[Entry],
+        tools: Sequence[ToolSpec],
+        *,
+        gap: float | None,
+        size: Callable[[str], int],
+        fits: Callable[[Sequence[Message]], bool],
+        block: str = "",
+        lasting: str = "",
+        ahead: bool = False,
+        cut_point: int = 0,
+        unmarked: int = 0,
+    ) -> NextCall:
+        """What the next call shows with its blocks, and its cache marks. Changes nothing.
+
+        Args:
+            entries: What it shows without blocks; one at least.
+            tools: What stands in front of them.
+            gap: Seconds since the last call was answered (None: not known).
+            size: Tokens of a text.
+            fits: Whether messages are short enough; else all older blocks go.
+            block: What is said at the end of its last message, for this call.
+            lasting: What is said there for good.
+            ahead: Whether marks look ahead to what the conversation will edit soon.
+            cut_point: How many messages the head and the user context are (0: there is none).
+            unmarked: How many messages at the end take no mark, because they will be others.
+        """
+        blocks, because = WithBlocks(tuple(entries), self.attached, {}), None
+        if entries and (self.attached or block or lasting):
+            older, _, why = self.with_older_blocks(entries, tools, gap)
+            blocks = with_own_block(older, block, lasting, size)
+            if older.older and not fits([entry.message for entry in blocks.entries]):
+                older, why = let_go(entries, older, 0), "too long"
+                blocks = with_own_block(older, block, lasting, size)
+            because = why if blocks.gone else None
+        messages = [entry.message for entry in blocks.entries]
+        marked = messages[: len(messages) - unmarked]
+        lifetime = self.cache.next_lifetime(
+            gap, (self.planner or Planner(self.cache.prices)).calls(self.cache.calls + 1)
+        )
+        sent = self.cache.mark(
+            marked,
+            tools,
+            soon=self.conversation.edited_soon(AHEAD) if ahead else (),
+            long=lifetime.long,
+            cut_point=cut_point,
+            tail=bool(block) and blocks.own and not unmarked,
+        )
+        return NextCall(blocks, because, sent, lifetime)
+
+    def call_made(self, call: NextCall) -> None:
+        """The call was made: what it showed and marked is what the next goes on from."""
+        attached = dict(call.with_blocks.attached)
+        self.attached.clear()
+        self.attached.update(attached)
+        self.cache.sent, self.cache.lifetime = call.sent, call.lifetime
+        self.cache.calls += 1

@@ -1,0 +1,23 @@
+"""Requests with their cache marks, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.caching.prices import Prices
+from windlass.caching.state import CacheState, Sent
+from windlass.messages import Message, ToolSpec
+
+CACHED = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0)
+
+
+def mark(
+    before: Sent | None,
+    model: str,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec] = (),
+    **more: Any,
+) -> Sent:
+    """A request to a model that caches, after the one before it."""
+    return CacheState(model, CACHED, sent=before).mark(messages, tools, **more)
