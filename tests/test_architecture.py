@@ -78,6 +78,7 @@ PURE_IMPORTS = {
     "windlass.caching.pauses",
     "windlass.caching.prices",
     "windlass.caching.rules",
+    "windlass.caching.state",
     "windlass.caching.trust",
     "windlass.errors",
     "windlass.messages",

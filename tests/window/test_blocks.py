@@ -48,8 +48,8 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
         assert added == [*(["new"] if at % 2 else []), f"block {at}"]
         assert replace(after.message, parts=()) == replace(before.message, parts=())
     first = min(chosen, default=len(entries))
-    sent = [one.message for one in shown]
-    assert same_until(sent, [one.message for one in entries]) == first
+    sent = tuple(one.message for one in shown)
+    assert same_until(sent, tuple(one.message for one in entries)) == first
 
 
 @pytest.mark.req("CE-15")

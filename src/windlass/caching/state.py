@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count
-from operator import is_not
 
 from windlass.caching.breakpoints import Breakpoints, Place, Tools, mark_rules, marks
 from windlass.caching.pauses import Lifetime, Pauses
@@ -69,13 +67,18 @@ class CacheState:
         provider, _, name = self.model.partition("/")
         self._rules = mark_rules(provider, name) if self.prices.caches else None
 
+    @property
+    def takes_marks(self) -> bool:
+        """Whether its requests are marked."""
+        return self._rules is not None
+
     def lapsed(self, gap: float | None) -> bool:
         """Whether what was cached is forgotten `gap` seconds after the last answer (None: no)."""
         ttl = self.prices.ttl_s
         return gap is not None and ttl is not None and gap > ttl
 
     def written_anew(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], gap: float | None
+        self, messages: tuple[Message, ...], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[int, str]:
         """The position from which on a request is written anew in any case, and why.
 
@@ -140,9 +143,14 @@ class CacheState:
         return Sent(sent, offered, placed, before.weight, shared, goes_on)
 
 
-def same_until(messages: Sequence[Message], before: Sequence[Message]) -> int:
+def same_until(messages: tuple[Message, ...], before: tuple[Message, ...]) -> int:
     """How many messages at the beginning of a request are those of the request before."""
-    for at in compress(count(), map(is_not, messages, before)):
-        if messages[at].key != before[at].key:
-            return at
-    return min(len(messages), len(before))
+    least, most = 0, min(len(messages), len(before))
+    same = most  # the usual case
+    while least < most:
+        if messages[least:same] == before[least:same]:
+            least = same
+        else:
+            most = same - 1
+        same = (least + most + 1) // 2
+    return least

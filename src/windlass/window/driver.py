@@ -72,6 +72,7 @@ class Driver:
         self.attached = {} if attached is None else attached
         self.planner = conversation.planner
         """Who decides when edits are made while the cache is counted on (None: nobody)."""
+        self._calls_to_come = (self.planner or Planner(cache.prices)).calls
 
     def count_on_cache(self) -> None:
         """Plan from here on by what the provider reported of its cache."""
@@ -125,7 +126,7 @@ class Driver:
         Also the position from which on all is written anew, and why.
         """
         before = with_blocks(entries, self.attached)
-        messages = [entry.message for entry in before.entries]
+        messages = tuple([entry.message for entry in before.entries])
         start, why = self.cache.written_anew(messages, tools, gap)
         return let_go(entries, before, start), start, why
 
@@ -165,15 +166,12 @@ class Driver:
                 older, why = let_go(entries, older, 0), "too long"
                 blocks = with_own_block(older, block, lasting, size)
             because = why if blocks.gone else None
-        messages = [entry.message for entry in blocks.entries]
-        marked = messages[: len(messages) - unmarked]
-        lifetime = self.cache.next_lifetime(
-            gap, (self.planner or Planner(self.cache.prices)).calls(self.cache.calls + 1)
-        )
+        marked = blocks.entries[:-unmarked] if unmarked else blocks.entries
+        lifetime = self.cache.next_lifetime(gap, self._calls_to_come(self.cache.calls + 1))
         sent = self.cache.mark(
-            marked,
+            tuple([entry.message for entry in marked]),
             tools,
-            soon=self.conversation.edited_soon(AHEAD) if ahead else (),
+            soon=self.conversation.edited_soon(AHEAD) if ahead and self.cache.takes_marks else (),
             long=lifetime.long,
             cut_point=cut_point,
             tail=bool(block) and blocks.own and not unmarked,
