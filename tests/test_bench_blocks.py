@@ -10,7 +10,7 @@ from bench.windows.blocks import EverythingTold, Injected, Plain, WindlassTold
 from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
 
-from tests.test_bound import lookup
+from tests.loop.test_bound import lookup
 
 ANTHROPIC, _, NONE = VECTORS
 

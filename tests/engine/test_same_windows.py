@@ -1,9 +1,9 @@
-"""A phase and a `Context` that are fed the same messages make the same windows."""
+"""A phase and a `Context` that are fed the same messages make the same windows and marks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
+from tests.engine.test_cache import Reporting, honest
+from tests.engine.test_injector_marks import CLAUDE
 from tests.window.conversations import KINDS, VARIANTS, result_text
 from windlass.caching.prices import UNCACHED
+from windlass.history.base import StoredRow
+from windlass.loop.window import ChatWindow
+from windlass.messages import Message
+from windlass.wire import anthropic
 from windlass.wire.openai import to_openai
 
 READERS = [
@@ -33,34 +39,81 @@ def tool(name: str) -> Callable[..., str]:
     return answer
 
 
-@given(turns=st.lists(TURN, min_size=2, max_size=7), commit=st.sampled_from(["at_once", "priced"]))
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
-async def test_the_windows_are_the_same(
-    house: House, turns: list[tuple[str, int, int]], commit: str
-) -> None:
-    replies: list[Any] = [
+def replies(turns: list[tuple[str, int, int]]) -> list[Any]:
+    """Replies that ask for a tool each, and the last word."""
+    asked = [
         calls(call(name, json.dumps({"variant": variant, "path": path})), text="I look.")
         for name, variant, path in turns
     ]
+    return [*asked, "done"]
+
+
+def windows(context: windlass.Context, said: list[Message], count: int) -> Iterator[ChatWindow]:
+    """What the context shows at each of so many calls, fed with what was said before each."""
+    before = 0
+    for _ in range(count):
+        end = before + 1
+        while end < len(said) and said[end].role != "assistant":
+            end += 1
+        for message in said[before:end]:
+            context.append(to_openai(message))
+        before = end
+        yield context.window()
+
+
+def fed(ran: Iterable[StoredRow]) -> list[Message]:
+    """What was said in the phase, in order."""
+    return [stored.row.message for stored in ran if stored.row.phase == "a" and stored.row.message]
+
+
+TURNS = st.lists(TURN, min_size=2, max_size=7)
+MANY = settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+@given(turns=TURNS, commit=st.sampled_from(["at_once", "priced"]))
+@MANY
+async def test_the_windows_are_the_same(
+    house: House, turns: list[tuple[str, int, int]], commit: str
+) -> None:
+    one = phase("a", tackle=READERS, rules={"max_turns": 20})
     ran = await house.run(
-        cascade(
-            phase("a", tackle=READERS, rules={"max_turns": 20}), auto_context={"commit": commit}
-        ),
-        {"a": [*replies, "done"]},
+        cascade(one, auto_context={"commit": commit}),
+        {"a": replies(turns)},
         tools=[tool(name) for name in READERS],
     )
     requests = ran.requests("a")
     context = windlass.Context(policy={"commit": commit}, prices=UNCACHED)
-    before = 0
-    whole = [item.row.message for item in ran.rows() if item.row.phase == "a" and item.row.message]
-    chats = [to_openai(message) for message in whole]
-    for request in requests:
-        end = before + 1
-        while end < len(chats) and chats[end]["role"] != "assistant":
-            end += 1
-        for chat in chats[before:end]:
-            context.append(chat)
-        before = end
-        assert context.window().messages == [to_openai(one) for one in request.messages]
+    shown = windows(context, fed(ran.rows()), len(requests))
+    for request, window in zip(requests, shown, strict=True):
+        assert window.messages == [to_openai(message) for message in request.messages]
+
+
+@given(turns=TURNS)
+@MANY
+async def test_the_requests_are_the_same_with_their_marks(
+    house: House, turns: list[tuple[str, int, int]]
+) -> None:
+    model = Reporting({"a": replies(turns)}, honest, CLAUDE)
+    result = await windlass.run(
+        cascade(
+            phase("a", tackle=READERS, rules={"max_turns": 20}), auto_context={"commit": "at_once"}
+        ),
+        model="scripted/x",
+        store=house.store,
+        root=house.folder,
+        tools=[tool(name) for name in READERS],
+        providers={"scripted": model},
+    )
+    said = fed(house.open_store().rows(result.session_id))
+    tools = [spec.to_openai() for spec in model.requests[0].tools]
+    context = windlass.Context(CLAUDE, {"commit": "at_once"}, tools=tools)
+    marked = 0
+    for request, window in zip(
+        model.requests, windows(context, said, len(model.requests)), strict=True
+    ):
+        body = anthropic.body(request)
+        assert window.wire("anthropic")["messages"] == body["messages"]
+        marked += "cache_control" in json.dumps(body["messages"])
+    assert marked == len(model.requests)

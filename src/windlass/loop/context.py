@@ -335,7 +335,6 @@ class Context:
             size=lambda text: self.conversation.count(user(text)) if text else 0,
             fits=fits,
             block=self._block,
-            ahead=True,
             unmarked=loose,
         )
 

@@ -140,7 +140,6 @@ class Driver:
         fits: Callable[[Sequence[Message]], bool],
         block: str = "",
         lasting: str = "",
-        ahead: bool = False,
         cut_point: int = 0,
         unmarked: int = 0,
     ) -> NextCall:
@@ -154,7 +153,6 @@ class Driver:
             fits: Whether messages are short enough; else all older blocks go.
             block: What is said at the end of its last message, for this call.
             lasting: What is said there for good.
-            ahead: Whether marks look ahead to what the conversation will edit soon.
             cut_point: How many messages the head and the user context are (0: there is none).
             unmarked: How many messages at the end take no mark, because they will be others.
         """
@@ -171,7 +169,7 @@ class Driver:
         sent = self.cache.mark(
             tuple([entry.message for entry in marked]),
             tools,
-            soon=self.conversation.edited_soon(AHEAD) if ahead and self.cache.takes_marks else (),
+            soon=self.conversation.edited_soon(AHEAD) if self.cache.takes_marks else (),
             long=lifetime.long,
             cut_point=cut_point,
             tail=bool(block) and blocks.own and not unmarked,

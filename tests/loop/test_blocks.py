@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import windlass
-from tests.test_bound import lookup, loop
+from tests.loop.test_bound import lookup, loop
 from tests.window.conversations import chats, policies
 from tests.window.test_intake import problems
 from windlass.caching.prices import Prices

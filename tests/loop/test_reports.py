@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.test_bound import bytes_of, lookup, loop
+from tests.loop.test_bound import bytes_of, lookup, loop
 from tests.window.conversations import chats, policies
 from tests.window.test_intake import problems
 from windlass.loop.bound import forget

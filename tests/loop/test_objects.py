@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 
 import windlass
-from tests.test_bound import bytes_of, lookup, loop
+from tests.loop.test_bound import bytes_of, lookup, loop
 from tests.window.conversations import chats, policies
 from windlass.loop.bound import forget
 

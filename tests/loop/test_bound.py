@@ -22,7 +22,7 @@ from windlass.errors import UsageError
 from windlass.loop.bound import forget
 
 RECORDED = json.loads(
-    (Path(__file__).parent / "data" / "tau2_retail.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "data" / "tau2_retail.json").read_text(encoding="utf-8")
 )["messages"]
 
 
