@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from windlass.caching.state import same_until
 from windlass.messages import Message, Text, system, user
-from windlass.window.blocks import BECAUSE, Attached, let_go, with_blocks, with_own_block
-from windlass.window.entries import Entry, Item, Replace, apply
+from windlass.window.blocks import Attached, let_go, with_blocks, with_own_block
+from windlass.window.entries import INJECT, Entry, Item, Replace, apply
 
 
 def entries_of(messages: list[Message]) -> list[Entry]:
@@ -41,7 +41,7 @@ def test_blocks_only_add_parts_at_the_end(messages: list[Message], data: st.Data
         if at not in chosen:
             assert after is before
             continue
-        assert after.because == BECAUSE
+        assert after.causes == (INJECT,)
         count = len(before.message.parts)
         assert after.message.parts[:count] == before.message.parts
         added = [part.text for part in after.message.parts[count:] if isinstance(part, Text)]
@@ -79,7 +79,7 @@ def test_an_edited_message_with_a_block_says_both() -> None:
     first, last = entries_of([user("long"), user("go on")])
     edited = replace(first, message=user("short"), because="encode")
     shown = with_blocks([edited, last], {"m0": Attached(user("short"), "block")}).entries
-    assert shown[0].because == "encode, inject"
+    assert shown[0].causes == ("encode", "inject")
 
 
 @given(conversations(), st.text(min_size=1), st.text())

@@ -144,4 +144,6 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
 
 def _shown(entry: Entry, tokens: int) -> ShownMessage:
     body = entry.message.key if entry.edited else None
-    return ShownMessage(entry.item.id, entry.reason, tokens, shown_as=body, because=entry.because)
+    return ShownMessage(
+        entry.item.id, entry.reason, tokens, shown_as=body, because=", ".join(entry.causes) or None
+    )

@@ -23,10 +23,9 @@ from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
-from windlass.window.blocks import BECAUSE
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
-from windlass.window.entries import Drop, Edit, Entry, Fold, Item, Replace, show, targets
+from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Item, Replace, show, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
@@ -199,8 +198,7 @@ def selection_row(
     }
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
-    said = (entry.because.removesuffix(BECAUSE).rstrip(", ") for entry in entries if entry.because)
-    why = Counter(because for because in said if because)
+    why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
     used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
     told = {
         "semantic_actor": "auto_context",

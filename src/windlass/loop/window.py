@@ -16,9 +16,8 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import PlannedCall
 from windlass.messages import Message, ToolSpec
 from windlass.window.assemble import tools_needed
-from windlass.window.blocks import BECAUSE
 from windlass.window.driver import NextCall
-from windlass.window.entries import Edit, Entry, Fold
+from windlass.window.entries import INJECT, Edit, Entry, Fold
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.window.proposals import Want
@@ -262,8 +261,8 @@ def _became(context: Counts, parts: WindowParts) -> Iterator[Shown]:
             reason = taken.repair
         else:
             action, because, reason = "shown", None, "as it was said"
-            if entry is not None and entry.because == BECAUSE:
-                because, reason = BECAUSE, "as it was said, with a block at its end"
+            if entry is not None and entry.block:
+                because, reason = INJECT, "as it was said, with a block at its end"
         yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)

@@ -13,7 +13,7 @@ from windlass.errors import UsageError
 from windlass.history.base import BORN, CallRecord, Store, StoredRow
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.messages import Message
-from windlass.window.blocks import BECAUSE
+from windlass.window.entries import INJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Seen:
     @property
     def edit(self) -> str | None:
         """The name of the edit that changed the message; None where only a block was added."""
-        names = [name for name in (self.because or "").split(", ") if name != BECAUSE]
+        names = [name for name in (self.because or "").split(", ") if name != INJECT]
         return ", ".join(names) or None
 
     @property
     def has_block(self) -> bool:
         """Whether a block of injectors stands at the end of the message."""
-        return BECAUSE in (self.because or "").split(", ")
+        return INJECT in (self.because or "").split(", ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,6 @@ from itertools import accumulate
 from windlass.messages import Message, Text
 from windlass.window.entries import Entry
 
-BECAUSE = "inject"
-"""What an entry is called that has a block at its end."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attached:
@@ -51,8 +48,7 @@ class Attached:
 
     def added(self, entry: Entry) -> Entry:
         """The entry with the blocks at its end."""
-        because = f"{entry.because}, {BECAUSE}" if entry.because else BECAUSE
-        return replace(entry, message=self.message, because=because)
+        return replace(entry, message=self.message, block=True)
 
     def without_block(self) -> Attached | None:
         """What must stay of it; None: nothing."""

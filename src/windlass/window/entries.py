@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from windlass.messages import Message
 
@@ -32,6 +32,10 @@ Because: TypeAlias = Literal[
 """What an edit is an instance of, for the record and for people."""
 
 
+INJECT: Final = "inject"
+"""What the record says of a message with blocks at its end, or with a value made anew in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A message as it occurred: `id` names the occurrence in its session.
@@ -53,7 +57,8 @@ class Entry:
     """One message of a window: as it is sent, what it stands for, and why it is there.
 
     `because` names the edit that changed it (None: shown as it was said). `covers` are
-    the other occurrences that it stands for (a fold shows several messages as one).
+    the other occurrences that it stands for (a fold shows several messages as one). `block`:
+    whether blocks stand at its end.
     """
 
     item: Item
@@ -61,6 +66,12 @@ class Entry:
     reason: str
     because: str | None = None
     covers: tuple[Item, ...] = ()
+    block: bool = False
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What made it other than it was said: an edit, blocks at its end, or both."""
+        return (*([self.because] if self.because else []), *([INJECT] if self.block else []))
 
     @property
     def edited(self) -> bool:

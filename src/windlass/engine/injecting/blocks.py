@@ -27,9 +27,9 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
 from windlass.messages import Message, Text, ToolSpec
-from windlass.window.blocks import BECAUSE, with_blocks
+from windlass.window.blocks import with_blocks
 from windlass.window.driver import NextCall
-from windlass.window.entries import Entry
+from windlass.window.entries import INJECT, Entry
 
 TOOLS: Final = "tools"
 
@@ -120,7 +120,7 @@ def as_it_stands(run: Run, phase_run: PhaseRun, entries: Sequence[Entry]) -> tup
     names = [one.block.injector for one in held.stable if one.block.text]
     parts = list(shown[0].message.parts)
     parts[names.index(ROLE) if ROLE in names else 0] = Text(role_now(run, phase_run, held))
-    first = replace(shown[0], message=Message("system", tuple(parts)), because=BECAUSE)
+    first = replace(shown[0], message=Message("system", tuple(parts)), because=INJECT)
     return (first, *shown[1:])
 
 
@@ -130,7 +130,7 @@ def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     if context is None or context.item is None or context.message is None:
         return tuple(entries)
     return tuple(
-        replace(entry, message=context.message, because=BECAUSE)
+        replace(entry, message=context.message, because=INJECT)
         if entry.item.id == context.item.id and entry.message.key != context.message.key
         else entry
         for entry in entries
