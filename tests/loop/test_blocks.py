@@ -67,6 +67,18 @@ class TestBlocks:
             before = shown
         assert messages == given
 
+    @pytest.mark.parametrize("reported", [False, True])
+    def test_a_report_with_the_answer_leaves_the_block_in_place(self, reported: bool) -> None:
+        context = windlass.Context(prices=ANTHROPIC)
+        for number, message in enumerate(loop(4)):
+            if message["role"] == "assistant" and number:
+                window = context.window(f"<block {number}>")
+                usage = {"prompt_tokens": window.tokens, "completion_tokens": 3}
+                context.append({**message, "usage": usage} if reported else message)
+            else:
+                context.append(message)
+        assert blocks(context.window("")) == {0: "<block 1>", 2: "<block 3>", 4: "<block 5>"}
+
     def test_asking_again_changes_nothing(self) -> None:
         context = windlass.Context(prices=ANTHROPIC)
         for message in loop(2):

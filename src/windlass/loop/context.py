@@ -120,6 +120,7 @@ class Context:
         position = len(self.said)
         at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
         before = self._before_answer(message)
+        window = self._last  # what the call was sent, where it was asked for
         taken_in = self._intake.take(message)
         if before is not None:
             self.report(message["usage"], before)
@@ -135,7 +136,8 @@ class Context:
                 self._chats.own[ident] = position
             answer = taken.item.message.role == "assistant"
             if answer:
-                self._call_made()
+                self._call_made(window)
+                window = None
                 at = self._reported_at if at is None else at
             self._cache.pauses.said(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
@@ -338,14 +340,13 @@ class Context:
             unmarked=loose,
         )
 
-    def _call_made(self) -> None:
-        """The next call was made: what its window showed was sent, or what one would have shown."""
-        if self._last is not None:
-            self._driver.call_made(self._last.next_call)
-        else:
-            self._block = ""
-            self._driver.call_made(self._next_call(self.conversation.window().entries))
+    def _call_made(self, window: ChatWindow | None) -> None:
+        """The next call was made, by this window (None: by the one that it would have had)."""
         self._block = ""
+        if window is not None:
+            self._driver.call_made(window.next_call)
+        else:
+            self._driver.call_made(self._next_call(self.conversation.window().entries))
 
     def _leave_room(self, most: int) -> None:
         """Have the messages leave room for the block, where they may have `most` tokens."""
