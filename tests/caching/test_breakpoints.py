@@ -179,7 +179,7 @@ class TestPlaces:
             before = place(said, before, shared=shared, soon=[rnd.randrange(len(said))])
             assert len(before.places) <= MOST
             assert list(before.places) == sorted(set(before.places))
-            assert set(before.places) <= set(before.known)
+            assert set(before.places) <= set(before.entries)
             assert before.places[-1][0] == len(said) - 1
 
     def test_neither_thinking_nor_empty_text_is_marked(self) -> None:
@@ -197,9 +197,9 @@ class TestPlaces:
     def test_other_tools_share_nothing(self) -> None:
         said = [user("Go."), assistant("So."), user("On.")]
         first = mark(None, CLAUDE, said[:1])
-        assert mark(first, CLAUDE, said).marks.known[0] == (0, 0)
+        assert mark(first, CLAUDE, said).marks.entries[0] == (0, 0)
         other = mark(None, CLAUDE, said[:1], [ToolSpec("look", "", {})])
-        assert mark(other, CLAUDE, said).marks.known == mark(None, CLAUDE, said).marks.known
+        assert mark(other, CLAUDE, said).marks.entries == mark(None, CLAUDE, said).marks.entries
 
     def test_openai_is_asked_at_every_mark_that_was_written(self) -> None:
         said, sent = [system("x " * 4_000), user("Go.")], None
@@ -210,7 +210,7 @@ class TestPlaces:
             said += [assistant(calls=[call]), tool(call, "long " * 99)]
         assert sent is not None
         assert len(sent.places) == 80
-        assert len(sent.marks.known) > 100
+        assert len(sent.marks.entries) > 100
         edited = mark(sent, "openai/gpt-5.6", [*said[:50], user("Else.")])
         assert set(edited.places) >= {(49, 0), (50, 0)}
 

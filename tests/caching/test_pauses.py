@@ -19,7 +19,7 @@ ANTHROPIC = Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0)
 
 def after(before: Lifetime, gap: float | None, made: int, calls: float = 10) -> Lifetime:
     told = {"ttl_s": 300.0, "ttl_long_s": 3_600.0}
-    return before.at_call(gap, made=made, calls=calls, prices=ANTHROPIC, **told)
+    return before.at_call(gap, calls_made=made, calls=calls, prices=ANTHROPIC, **told)
 
 
 @pytest.mark.req("CE-25")
@@ -73,15 +73,15 @@ class TestLifetime:
 def test_the_gap_is_between_the_answer_and_what_was_said_last() -> None:
     pauses = Pauses()
     assert pauses.gap is None
-    pauses.said(5.0, answer=False)
+    pauses.note(5.0, answer=False)
     assert pauses.gap is None
-    pauses.said(10.0, answer=True)
+    pauses.note(10.0, answer=True)
     assert pauses.assumed == "the request is 5 s older than the answer before it: taken as no pause"
-    pauses.said(400.0, answer=False)
-    pauses.said(None, answer=False)
+    pauses.note(400.0, answer=False)
+    pauses.note(None, answer=False)
     assert pauses.gap == 390.0
     assert not pauses.assumed
-    pauses.said(None, answer=True)
+    pauses.note(None, answer=True)
     assert pauses.gap is None
 
 

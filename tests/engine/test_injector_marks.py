@@ -100,4 +100,4 @@ class TestTiers:
         before = mark(None, CLAUDE, said, tail=True)
         after = mark(before, CLAUDE, [*said, assistant("ok"), user("go on")], tail=False)
         assert (3, 0) in after.places
-        assert (1, 0) in after.marks.known
+        assert (1, 0) in after.marks.entries

@@ -40,7 +40,7 @@ class Talk:
         if not self.turns:
             self.context.append(loop(0)[0])
         window = self.context.window()
-        asked = window.asked
+        asked = window.planned
         self.context.report(usage(asked.tokens, int(share * asked.expected)))
         text = "\n".join(f"line {at} of order {self.turns}" for at in range(240))
         for message in lookup(self.turns, text):
@@ -77,7 +77,7 @@ class TestCache:
         talk = Talk(windlass.Context(prices=DEAR))
         for share in (1.0, 1.0, 1.0, 0.0):
             talk.go_on(share)
-        assert not talk.context.window().asked.goes_on
+        assert not talk.context.window().planned.goes_on
         before = talk.context.window().assumed
         assert len(before) == 1
         talk.go_on(0.0)
@@ -101,7 +101,7 @@ class TestCache:
         context.append({"role": "user", "content": "x " * 4_000, "at": 0})
         context.append({**lookup(1)[0], "at": 5})
         context.append({**lookup(1)[1], "at": 400})
-        assert context.window().asked.expected == 0
+        assert context.window().planned.expected == 0
         context.report(usage(5_000, 0))
         assert context.window().assumed == ()
 
@@ -122,7 +122,7 @@ class TestCache:
             talk.context.report(usage(window.tokens, 0), window)
         (assumed,) = talk.context.window().assumed
         assert assumed.startswith("planned as cold")  # and not without a cache
-        talk.context.report(usage(window.tokens, window.asked.expected), window)
+        talk.context.report(usage(window.tokens, window.planned.expected), window)
         assert talk.context.window().assumed == ()
 
     def test_it_may_be_told_after_the_answer(self) -> None:
@@ -131,8 +131,8 @@ class TestCache:
             talk = Talk(context)
             for _ in range(3):
                 talk.go_on(1.0)
-        asked = one.window().asked
-        assert other.window().asked == asked
+        asked = one.window().planned
+        assert other.window().planned == asked
         said = usage(asked.tokens, 0)
         one.report(said)
         for message in lookup(3):
@@ -152,8 +152,8 @@ class TestCache:
         first = [entry.action for entry in sent.entries]
         now = context.window()
         assert [one.action for one in now.entries[: len(first)]] != first
-        assert now.asked.call == sent.asked.call + 1
-        assert now.asked.expected == 0 or not now.asked.goes_on
+        assert now.planned.call == sent.planned.call + 1
+        assert now.planned.expected == 0 or not now.planned.goes_on
 
 
 class TestTimes:
@@ -163,7 +163,7 @@ class TestTimes:
             talk.go_on(1.0)
         context = talk.context
         window = context.window()
-        context.report(usage(window.tokens, window.asked.expected), at=100.0)
+        context.report(usage(window.tokens, window.planned.expected), at=100.0)
         call, result = lookup(9)
         context.append(call)
         context.append({**result, "at": 500.0})
@@ -178,7 +178,7 @@ class TestTimes:
         for _ in range(4):
             talk.go_on(1.0)
         context, window = talk.context, talk.context.window()
-        said = usage(window.tokens, window.asked.expected)
+        said = usage(window.tokens, window.planned.expected)
         call, result = lookup(9)
         if first:
             context.report(said, at=100.0)

@@ -78,14 +78,14 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
 class Breakpoints:
     """The marks of one request, and what those of the next depend on.
 
-    `places` are the request's marks, in order. `known` are all places where a mark stood in
+    `places` are the request's marks, in order. `entries` are all places where a mark stood in
     this or an earlier request and before which nothing changed since: there may be an entry.
     `count` is how many messages the request had; `long` are those of the places whose entry is
     to be kept for the longer time; `cut_point` is the end of the user context, where one is marked.
     """
 
     places: tuple[Place, ...] = ()
-    known: tuple[Place, ...] = ()
+    entries: tuple[Place, ...] = ()
     count: int = 0
     long: tuple[Place, ...] = ()
     cut_point: Place | None = None
@@ -134,7 +134,7 @@ def marks(
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
-    entries = before.known[: bisect_left(before.known, (shared, 0))]
+    entries = before.entries[: bisect_left(before.entries, (shared, 0))]
     end = _end(messages, rules, tail=tail)
     fresh = list(_before_what_is_shortened(messages, rules))
     later = [_last(messages, at, rules) for at in soon if at < len(messages)]

@@ -40,7 +40,7 @@ class Lifetime:
         self,
         gap: float | None,
         *,
-        made: int,
+        calls_made: int,
         calls: float,
         prices: Prices,
         ttl_s: float | None,
@@ -48,19 +48,19 @@ class Lifetime:
     ) -> Lifetime:
         """The same at the next call.
 
-        `gap` are the seconds since the last call was answered (None: not known), `made` the
+        `gap` are the seconds since the last call was answered (None: not known), `calls_made` the
         calls made, `calls` N; the lifetimes are in seconds (None: there is no such kind).
         """
-        if prices.write_long is None or ttl_s is None or ttl_long_s is None or not made:
+        if prices.write_long is None or ttl_s is None or ttl_long_s is None or not calls_made:
             return self
         if gap is None or gap <= ttl_s:
             return self
         now = replace(self, pauses=self.pauses + 1) if gap <= ttl_long_s else self
         if self.long and gap <= ttl_long_s:
             return now  # it is still there
-        to_come = now.pauses / made * calls
+        to_come = now.pauses / calls_made * calls
         pays = to_come * (prices.write - prices.read) > prices.write_long - prices.write
-        return Lifetime(pays, now.pauses, made, to_come)
+        return Lifetime(pays, now.pauses, calls_made, to_come)
 
 
 @dataclass(slots=True)
@@ -71,14 +71,14 @@ class Pauses:
     """
 
     answered: float | None = None
-    asked: float | None = None
+    called: float | None = None
 
-    def said(self, at: float | None, *, answer: bool) -> None:
+    def note(self, at: float | None, *, answer: bool) -> None:
         """Take the time of the next message (None: it has none)."""
         if answer:
             self.answered = at
         elif at is not None:
-            self.asked = at
+            self.called = at
 
     def gap_at(self, at: float) -> float | None:
         """Seconds from the last answer to `at` (None: not known)."""
@@ -87,9 +87,9 @@ class Pauses:
     @property
     def gap(self) -> float | None:
         """Seconds between the last answer and the next call (None: not known)."""
-        if self.answered is None or self.asked is None:
+        if self.answered is None or self.called is None:
             return None
-        return self.asked - self.answered
+        return self.called - self.answered
 
     @property
     def assumed(self) -> str:

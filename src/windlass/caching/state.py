@@ -103,7 +103,7 @@ class CacheState:
             return self.lifetime
         return self.lifetime.at_call(
             gap,
-            made=self.calls,
+            calls_made=self.calls,
             calls=calls,
             prices=self.prices,
             ttl_s=self._rules.ttl_s,

@@ -23,12 +23,12 @@ GIVEN_UP: Final = 3
 class Trust:
     """What the reports so far say.
 
-    `missed` are the calls in a row whose report fell short; `said` tells of the last of them,
+    `missed` are the calls in a row whose report fell short; `clause` tells of the last of them,
     in one clause (empty: the cache holds).
     """
 
     missed: int = 0
-    said: str = ""
+    clause: str = ""
 
     @property
     def cold(self) -> bool:
@@ -64,12 +64,12 @@ class Trust:
             return Trust()
         if not goes_on:
             return self
-        said = f"call {call} read {cached:,} tokens from the cache where about {should:,.0f} were"
-        return Trust(self.missed + 1, f"{said} expected")
+        clause = f"call {call} read {cached:,} tokens from the cache where about {should:,.0f} were"
+        return Trust(self.missed + 1, f"{clause} expected")
 
     @property
     def assumed(self) -> str:
         """What is assumed for the next call, in one sentence without its end; empty: nothing."""
         if self.absent:
-            return f"no cache is counted on, for {self.missed} calls in a row: {self.said}"
-        return f"planned as cold: {self.said}" if self.cold else ""
+            return f"no cache is counted on, for {self.missed} calls in a row: {self.clause}"
+        return f"planned as cold: {self.clause}" if self.cold else ""

@@ -35,7 +35,7 @@ def take_report(
     """
     cache, driver = run.cache_of(phase_run.info), phase_run.progress.driver
     run.progress.calls += 1
-    cache.pauses.said(at, answer=False)
+    cache.pauses.note(at, answer=False)
     driver.call_made(plan.call)
     trust = cache.trust if driver.planner is not None else None  # else nothing is counted on
     assumed = [cache.assumed, cache.pauses.assumed] if phase_run.rule.policy is not None else []
@@ -50,8 +50,8 @@ def take_report(
     # What should have been read, and what was.
     counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
-    said = counter.reply(reply.message) if isinstance(counter, Reading) else ()
-    billed = cache.meter.bill(sent, at, [(str(token), 1) for token in said])
+    answer = counter.reply(reply.message) if isinstance(counter, Reading) else ()
+    billed = cache.meter.bill(sent, at, [(str(token), 1) for token in answer])
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
     if not wrong:
@@ -65,7 +65,7 @@ def take_report(
         run.net.saved += cache.saved(billed, whole, report)
         run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
 
-    cache.pauses.said(run.record.clock(), answer=True)
+    cache.pauses.note(run.record.clock(), answer=True)
     details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
     if cache.prices.caches:
         reported = reply.usage.tokens_cached
@@ -94,11 +94,11 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    made = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
+    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
-    return whole > min(most) or any(edit.because in leave for edit in made)
+    return whole > min(most) or any(edit.because in leave for edit in edits)
 
 
 def _planned_as(trust: Trust) -> str:
@@ -130,9 +130,9 @@ def _hear(
         return
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
-    told = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, told, kind="cache", turn=phase_run.progress.turn, planned_as=now)
-    run.emit(Noted(name, told))
+    notice = f"phase {name!r}: {phase_run.info.name}: {text}"
+    run.record.decide(name, notice, kind="cache", turn=phase_run.progress.turn, planned_as=now)
+    run.emit(Noted(name, notice))
 
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:

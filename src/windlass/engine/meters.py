@@ -98,11 +98,11 @@ class Net:
 def cache_of_model(info: ModelInfo) -> ModelCache:
     """What is known of the cache of a model before its first call."""
     name = info.name
-    told: list[str] = []
-    found = rate(name)
-    if info.free and found is None and not is_local(name):
+    assumed: list[str] = []
+    billed_rate = rate(name)
+    if info.free and billed_rate is None and not is_local(name):
         prices = UNCACHED  # nobody bills it: fewer tokens are all that counts
     else:
-        prices = prices_of(name, warn=told.append)
-    paid = None if info.free else found
-    return ModelCache(name, prices, told[0] if told else "", paid=paid)
+        prices = prices_of(name, warn=assumed.append)
+    paid = None if info.free else billed_rate
+    return ModelCache(name, prices, assumed[0] if assumed else "", paid=paid)

@@ -83,9 +83,9 @@ def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    brought = phase_run.progress.brought
+    inserted = phase_run.progress.inserted
     entries = tuple(
-        replace(entry, item=brought[entry.item.id]) if entry.item.id in brought else entry
+        replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
         for entry in phase_run.conversation.window().entries
     )
     tools, choice = _tools(run, phase_run, entries)
@@ -144,11 +144,11 @@ def _tools(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
-    said = [entry.message for entry in entries]
+    shown = [entry.message for entry in entries]
     if phase_run.rule.policy is not None:
         # A call that is folded keeps its definition: a list that changes breaks the cache.
-        said = [item.message for item in phase_run.conversation.items]
-    tools = run.definitions(phase_run.allowed, said)
+        shown = [item.message for item in phase_run.conversation.items]
+    tools = run.definitions(phase_run.allowed, shown)
     if not phase_run.progress.tools:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.

@@ -46,7 +46,7 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     driver, conversation = phase_run.progress.driver, phase_run.conversation
     _feed(run, phase_run)
     driver.count_on_cache()
-    driver.count_blocks({ident: item.id for ident, item in phase_run.progress.brought.items()})
+    driver.count_blocks({ident: item.id for ident, item in phase_run.progress.inserted.items()})
     edits = expired(
         [
             one
@@ -108,7 +108,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     run.net.needed = True  # everything is no shorter than what was refused
     name = phase_run.phase.name
     how = "with the oldest turns pruned" if pruned else "with the newest turns"
-    told = (
+    notice = (
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
     )
@@ -116,7 +116,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     left_out = len(plan.entries) - len(shorter.entries)
     run.record.decide(
         name,
-        told,
+        notice,
         kind="replan",
         turn=phase_run.progress.turn,
         tokens_before=plan.sent,
@@ -125,7 +125,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         refused=str(refused),
         **numbers,
     )
-    run.emit(Noted(name, told))
+    run.emit(Noted(name, notice))
     return replace(shorter, details={**shorter.details, "replanned": numbers})
 
 
@@ -167,7 +167,7 @@ def _feed(run: Run, phase_run: PhaseRun) -> None:
 def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
-        if new.item.id not in phase_run.progress.brought:
+        if new.item.id not in phase_run.progress.inserted:
             row = run.record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
@@ -177,7 +177,7 @@ def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
                 parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
-            (phase_run.progress.brought[new.item.id],) = run.record.append([row])
+            (phase_run.progress.inserted[new.item.id],) = run.record.append([row])
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
@@ -187,18 +187,18 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     the window stands without the text.
     """
     for want in phase_run.conversation.window().wants:
-        if want.key in phase_run.progress.asked:
+        if want.key in phase_run.progress.requested:
             continue
-        phase_run.progress.asked.add(want.key)
-        told: dict[str, Any] = {"kind": "summary", "key": want.key}
+        phase_run.progress.requested.add(want.key)
+        metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
             reply = await send(phase_run, _request(phase_run, want), lambda _: None)
         except WindlassError as error:
-            told |= {"text": f"no text for the window: {error}"}
+            metadata |= {"text": f"no text for the window: {error}"}
         else:
             usage = reply.usage
-            told |= {"text": "a text for the window", "answer": reply.message.text}
+            metadata |= {"text": "a text for the window", "answer": reply.message.text}
             phase_run.conversation.supply(want.key, reply.message.text)
         row = run.record.row(
             NodeType.DECISION,
@@ -210,7 +210,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
             tokens_out=usage.tokens_out,
             tokens_cached=usage.tokens_cached,
             cost=run.charge(phase_run.info, usage, saved=0),
-            metadata=told,
+            metadata=metadata,
         )
         run.net.spent += row.cost or 0.0
         run.record.append([row])
@@ -221,10 +221,10 @@ def _request(phase_run: PhaseRun, want: Want) -> Request:
     counter, room = phase_run.info.counter, input_room(phase_run.info, want.max_tokens)
     longest = max((message.chars for message in want.messages), default=0)
     while True:
-        said = "\n\n".join(
+        texts = "\n\n".join(
             f"[{message.role}]\n{cut_text(_words(message), longest)}" for message in want.messages
         )
-        messages = (system(want.purpose), user(said))
+        messages = (system(want.purpose), user(texts))
         if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
             break
         longest //= 2

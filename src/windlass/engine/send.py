@@ -30,8 +30,8 @@ async def send_to(
     except WindlassError:
         raise
     except Exception as bug:  # a provider may come from anywhere and raise anything
-        told = f"{type(bug).__name__}: {bug}".removesuffix(": ")
-        raise ProviderError(f"the provider of {name!r} failed: {told}") from bug
+        problem = f"{type(bug).__name__}: {bug}".removesuffix(": ")
+        raise ProviderError(f"the provider of {name!r} failed: {problem}") from bug
     return with_own_names(reply, request)
 
 

@@ -144,8 +144,8 @@ class Run:
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
     ) -> tuple[ToolSpec, ...]:
         """The tools a request must define: those it allows, and those its messages call."""
-        known = {name: self.registry.get(name).spec for name in self.registry.names()}
-        return tools_needed(allowed, messages, known)
+        registered = {name: self.registry.get(name).spec for name in self.registry.names()}
+        return tools_needed(allowed, messages, registered)
 
     def cache_of(self, info: ModelInfo) -> ModelCache:
         """What the run knows of the prompt cache of a model."""
@@ -191,8 +191,8 @@ class Run:
 
 
 def _cost(model: str, usage: Usage) -> float | None:
-    told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-    return cost(model, *told, tokens_written_long=usage.tokens_written_long)
+    tokens = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+    return cost(model, *tokens, tokens_written_long=usage.tokens_written_long)
 
 
 @dataclass(slots=True)
@@ -219,9 +219,9 @@ class PhaseProgress:
     """Messages that were called out and stay whole, with their tokens."""
     fed: int = 0
     """How many of its own messages the conversation was handed."""
-    asked: set[str] = field(default_factory=set[str])
+    requested: set[str] = field(default_factory=set[str])
     """The texts that a model was asked for, by key."""
-    brought: dict[str, Item] = field(default_factory=dict[str, Item])
+    inserted: dict[str, Item] = field(default_factory=dict[str, Item])
     """What the conversation brought in unasked, as it stands in the record."""
     chosen: dict[str, int] = field(default_factory=dict[str, int])
     """The messages that it chose at its start, with their tokens."""

@@ -63,8 +63,8 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
 
     # The reply with what the call saw and why, in one batch.
-    made = [*edits, *decided(phase_run)]
-    changes = edit_records(made)
+    new_edits = [*edits, *decided(phase_run)]
+    changes = edit_records(new_edits)
     asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
@@ -110,13 +110,13 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
-    said = record.append(rows, calls=[call], edits=changes)
-    phase_run.progress.own += said
-    mark_matches(run, phase_run, said)
-    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, made))
+    items = record.append(rows, calls=[call], edits=changes)
+    phase_run.progress.own += items
+    mark_matches(run, phase_run, items)
+    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
-    told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
-    run.emit(CallEnded(name, phase_run.progress.turn, *told))
+    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
+    run.emit(CallEnded(name, phase_run.progress.turn, *totals))
 
     # Run what it asked for.
     if reply.message.tool_calls:

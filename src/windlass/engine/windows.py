@@ -128,27 +128,27 @@ def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    known = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
+    expected = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
     sent = [one.message for one in conversation.entries[: conversation.sent] if one is not None]
-    return known.cached >= SHARE * sum(map(counter.message, sent))
+    return expected.cached >= SHARE * sum(map(counter.message, sent))
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
-    said = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
-    tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, said)
+    first = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
+    tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
 
 
 def _picture_file(run: Run, item: Item, number: int) -> str | None:
     """The visible file of a message's picture, as tools name it; None: there is none."""
-    wanted = item.message.pictures[number].sha256
+    digest = item.message.pictures[number].sha256
     store, root = run.record.store, run.settings.root.resolve()
     # An injected picture lies with the phase that made it.
     for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
         for sha, file in store.picture_names(run.record.session_id, phase):
-            if sha == wanted:
+            if sha == digest:
                 real = file.resolve()
                 return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
     return None
@@ -200,7 +200,7 @@ def selection_row(
     anchors = [entry.item.id in pinned for entry in entries]
     why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
     used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
-    told = {
+    metadata = {
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
@@ -219,7 +219,7 @@ def selection_row(
         phase=phase_run.phase.name,
         turn=phase_run.progress.turn,
         attempt=phase_run.progress.attempt,
-        metadata=told,
+        metadata=metadata,
         **columns,
     )
 

@@ -54,8 +54,8 @@ def bound(
         "calibration": calibration,
         "supplied": supplied,
     }
-    wanted = list(pins)
-    kept = _MEMO.taken(settings, frozenset(wanted), messages)
+    pin_list = list(pins)
+    kept = _MEMO.taken(settings, frozenset(pin_list), messages)
     if kept is None:
         context = Context(
             model,
@@ -66,16 +66,16 @@ def bound(
             recall=recall,
             calibration=calibration,
             supplied=supplied,
-            pins=wanted,
+            pins=pin_list,
         )
         kept = _Kept(copy.deepcopy(settings), [], context)
     else:
-        kept.context.pins = frozenset(wanted)
+        kept.context.pins = frozenset(pin_list)
         kept.context.now_said(messages)
     try:
-        for message in messages[len(kept.given) :]:
+        for message in messages[len(kept.copies) :]:
             kept.context.append(message)
-            kept.given.append(copied(message))
+            kept.copies.append(copied(message))
         if unknown := kept.context.unknown_pins():
             raise UsageError(
                 f"no message {unknown[0]!r} to pin; there are {len(messages)} messages"
@@ -90,7 +90,7 @@ class _Kept:
     """A context, its settings, and copies of what it was given."""
 
     settings: Mapping[str, Any]
-    given: list[Chat]
+    copies: list[Chat]
     context: Context
 
 
@@ -113,11 +113,11 @@ class _Memo:
         with self._lock:
             candidates = tuple(self._kept)
         for one in candidates:
-            count = len(one.given)
+            count = len(one.copies)
             if (
                 count <= len(messages)
                 and one.settings == settings
-                and one.given == list(messages[:count])
+                and one.copies == list(messages[:count])
                 and one.context.pinned_by(pins)
                 and self._take_out(one, count)
             ):
@@ -127,7 +127,7 @@ class _Memo:
     def _take_out(self, kept: _Kept, count: int) -> bool:
         """Whether it was still there, with `count` messages; another thread may have used it."""
         with self._lock:
-            if kept not in self._kept or len(kept.given) != count:
+            if kept not in self._kept or len(kept.copies) != count:
                 return False
             self._kept.remove(kept)
             return True

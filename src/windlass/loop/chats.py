@@ -34,12 +34,12 @@ class Chats:
 
     Args:
         conversation: What is shown.
-        said: What was appended, the caller's own objects; it grows.
+        appended: What was appended, the caller's own objects; it grows.
     """
 
-    def __init__(self, conversation: Conversation, said: list[Chat]) -> None:
+    def __init__(self, conversation: Conversation, appended: list[Chat]) -> None:
         self._conversation = conversation
-        self._said = said
+        self._appended = appended
         self.own: dict[str, int] = {}
         """Where the object of an occurrence stands that is said as it came, by its id."""
         self._shown: list[dict[str, Any] | None] = []
@@ -65,11 +65,11 @@ class Chats:
             same = False
             for at in [at for at, chat in self._made.items() if chat != self._copies[at]]:
                 self._shown[at] = self._for_good(at, self._conversation.entries[at])
-        if all(map(is_, self._said, messages)):
+        if all(map(is_, self._appended, messages)):
             return not same
-        self._said[:] = messages[: len(self._said)]
+        self._appended[:] = messages[: len(self._appended)]
         for at, place in self._of_caller.items():
-            self._shown[at] = cast("dict[str, Any]", self._said[place])
+            self._shown[at] = cast("dict[str, Any]", self._appended[place])
         return True
 
     def messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -98,8 +98,8 @@ class Chats:
 
     def _for_good(self, at: int, entry: Entry | None) -> dict[str, Any] | None:
         """The entry as a chat dict, until it changes."""
-        for known in (self._of_caller, self._made, self._copies):
-            known.pop(at, None)
+        for chats_by_position in (self._of_caller, self._made, self._copies):
+            chats_by_position.pop(at, None)
         if entry is None:
             return None
         if self._is_own(entry):
@@ -118,7 +118,7 @@ class Chats:
         return _Made(entry, chat, copied(chat))
 
     def _own(self, entry: Entry) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._said[self.own[entry.item.id]])
+        return cast("dict[str, Any]", self._appended[self.own[entry.item.id]])
 
     def _is_own(self, entry: Entry) -> bool:
         return entry.message is entry.item.message and entry.item.id in self.own

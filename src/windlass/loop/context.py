@@ -78,7 +78,7 @@ class Context:
             chosen = replace(chosen, max_input_tokens=max_input_tokens)
         self.policy = chosen
         self.taken: list[Taken] = []
-        self.said: list[Chat] = []
+        self.appended: list[Chat] = []
         """What was appended, the caller's own objects."""
         self.pins = frozenset(map(_as_pin, pins))
         self._reported_at: float | None = None
@@ -90,7 +90,7 @@ class Context:
         """What the next call is told at its end."""
         self.keyed = self.model.startswith("openai/") and model is not None
         """Whether requests share a key for the cache."""
-        self._asked: ChatWindow | None = None
+        self._sent: ChatWindow | None = None
         most = chosen.max_input_tokens
         if most is not None:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
@@ -101,7 +101,7 @@ class Context:
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),
         )
-        self._chats = Chats(self.conversation, self.said)
+        self._chats = Chats(self.conversation, self.appended)
         self._driver = Driver(self.conversation, self._cache)
         self.conversation.supplied.update(supplied or {})
 
@@ -117,7 +117,7 @@ class Context:
         and whose meaning is not clear; it counts as not appended then. The rest is mended
         and told in `entries`.
         """
-        position = len(self.said)
+        position = len(self.appended)
         at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
         before = self._before_answer(message)
         window = self._last  # what the call was sent, where it was asked for
@@ -139,7 +139,7 @@ class Context:
                 self._call_made(window)
                 window = None
                 at = self._reported_at if at is None else at
-            self._cache.pauses.said(at, answer=answer)
+            self._cache.pauses.note(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:
                 self._driver.count_blocks()
@@ -147,7 +147,7 @@ class Context:
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
                 self.conversation.pin(ident)
-        self.said.append(message)
+        self.appended.append(message)
         self._last = None
 
     def window(self, block: str | None = None) -> ChatWindow:
@@ -167,7 +167,7 @@ class Context:
             self._plan_by_reports()
         if self._last is None:
             self._last = self._window()
-        self._asked = self._last
+        self._sent = self._last
         return self._last
 
     def pin(self, which: str | int) -> None:
@@ -179,7 +179,7 @@ class Context:
         ident = self._places.get(_as_pin(which))
         if ident is None:
             raise UsageError(
-                f"no message {which!r} to pin; there are {len(self.said)} messages, and ids"
+                f"no message {which!r} to pin; there are {len(self.appended)} messages, and ids"
                 " stand in the window's entries"
             )
         self.pins |= {which}
@@ -205,16 +205,16 @@ class Context:
             window: The one that was sent (None: the latest that was asked for).
             at: When it was answered, in seconds, where the message does not say it.
         """
-        sent = window or self._asked or self.window()
+        sent = window or self._sent or self.window()
         if at is not None:
             self._reported_at = said_at({"at": at}, "report")
-        heard = self.reports.hear(usage, sent.asked)
-        pending = sent.asked.call > self.conversation.calls
+        heard = self.reports.hear(usage, sent.planned)
+        pending = sent.planned.call > self.conversation.calls
         self._heard = self._heard or heard
         self._last = None
         if not pending:
             self._plan_by_reports()
-            if at is not None and sent.asked.call == self.conversation.calls:
+            if at is not None and sent.planned.call == self.conversation.calls:
                 self._cache.pauses.answered = self._reported_at
                 self.conversation.answered(self._reported_at)
             self._reported_at = None
@@ -245,14 +245,14 @@ class Context:
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
         """The original behind a reference; see `ChatWindow.recall`."""
-        known = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
+        originals = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
         try:
-            original = known[meant(ref, known)]
+            original = originals[meant(ref, originals)]
         except KeyError as error:
-            results = [message for message in known.values() if message.role == "tool"]
-            told = ", ".join(map(reference, results[-10:])) or "none yet"
+            results = [message for message in originals.values() if message.role == "tool"]
+            listed = ", ".join(map(reference, results[-10:])) or "none yet"
             raise UsageError(
-                f"the reference {ref!r} names no message here: {error.args[0]}; known: {told}"
+                f"the reference {ref!r} names no message here: {error.args[0]}; known: {listed}"
             ) from None
         try:
             return part_of(said(original), part, grep=grep, lines=lines, path=path)
@@ -288,8 +288,8 @@ class Context:
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
-        known = self._places.keys()
-        return known & self.pins == known & pins
+        places = self._places.keys()
+        return places & self.pins == places & pins
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""

@@ -46,34 +46,34 @@ class Reports:
         self._latest = 0
         self._before = Trust()
 
-    def hear(self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall) -> bool:
+    def hear(self, usage: Usage | Mapping[str, Any] | object, planned: PlannedCall) -> bool:
         """Take the report of a call. False: it was left aside."""
-        report = self._read(usage, asked)
+        report = self._read(usage, planned)
         if report is None:
             return False
-        if asked.tokens > 0:
-            self.calibration = report.tokens_in / asked.tokens
-        if asked.call < self._latest or report.cached is None:
+        if planned.tokens > 0:
+            self.calibration = report.tokens_in / planned.tokens
+        if planned.call < self._latest or report.cached is None:
             return True  # what the cache did since is known, or nothing is said of one
-        if asked.call > self._latest:  # of one call told twice the last word counts
-            self._latest, self._before = asked.call, self._cache.trust
+        if planned.call > self._latest:  # of one call told twice the last word counts
+            self._latest, self._before = planned.call, self._cache.trust
         self._cache.trust = self._before.heard(
-            asked.call,
-            expected=asked.expected,
-            total=asked.tokens,
+            planned.call,
+            expected=planned.expected,
+            total=planned.tokens,
             cached=report.cached,
             tokens_in=report.tokens_in,
-            goes_on=asked.goes_on,
+            goes_on=planned.goes_on,
         )
         return True
 
     def _read(
-        self, usage: Usage | Mapping[str, Any] | object, asked: PlannedCall
+        self, usage: Usage | Mapping[str, Any] | object, planned: PlannedCall
     ) -> Counted | None:
         try:
             report = counted(usage)
         except ValueError as wrong:
-            self.ignored = f"the usage of call {asked.call} is left aside: {wrong}"
+            self.ignored = f"the usage of call {planned.call} is left aside: {wrong}"
             return None
         self.ignored = ""
         return report

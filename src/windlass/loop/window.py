@@ -149,7 +149,7 @@ class ChatWindow:
         return self._parts.assumed
 
     @cached_property
-    def asked(self) -> PlannedCall:
+    def planned(self) -> PlannedCall:
         """The call that this window is for, as a report of it is compared."""
         parts, counted = self._parts, self._context.counted
         cached = [entry.message for entry in parts.entries[: parts.cached]]
@@ -215,8 +215,8 @@ class ChatWindow:
             raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, _FORMATS)}")
         messages = tuple(entry.message for entry in self._parts.entries)
         # Of all that was said, so that a tool stays defined when its last call is folded.
-        said = [taken.item.message for taken in self._parts.taken]
-        tools = tools_needed(tuple(map(spec, self.tools)), said, {})
+        taken = [taken.item.message for taken in self._parts.taken]
+        tools = tools_needed(tuple(map(spec, self.tools)), taken, {})
         model = self._context.model
         body = cast("Format", import_module(_FORMATS[provider])).body(
             Request(

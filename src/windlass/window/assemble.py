@@ -50,7 +50,7 @@ def says_nothing(message: Message) -> bool:
 
 
 def tools_needed(
-    allowed: Sequence[ToolSpec], messages: Sequence[Message], known: dict[str, ToolSpec]
+    allowed: Sequence[ToolSpec], messages: Sequence[Message], definitions: dict[str, ToolSpec]
 ) -> tuple[ToolSpec, ...]:
     """The tools a request must define: the phase's, then those its messages call.
 
@@ -63,5 +63,5 @@ def tools_needed(
         for call in message.tool_calls:
             if call.name not in named:
                 bare = ToolSpec(call.name, "Used earlier in this session.", {"type": "object"})
-                named[call.name] = known.get(call.name, bare)
+                named[call.name] = definitions.get(call.name, bare)
     return tuple(named.values())

@@ -170,10 +170,10 @@ class Conversation(Transcript):
 
     def settle(self, edit: Edit) -> None:
         """Make an edit that was decided elsewhere, for good: what the user's settings ask for."""
-        wanted = set(targets(edit))
+        edited = set(targets(edit))
         for at, item in enumerate(self.items):
             entry = self.entries[at]
-            if item.id in wanted and entry is not None:
+            if item.id in edited and entry is not None:
                 after = changed(entry, edit)
                 left = self.count(after.message) if after else 0
                 self.saved += self.count(entry.message) - left

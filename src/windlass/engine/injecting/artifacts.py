@@ -26,26 +26,28 @@ def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tup
     if LOOK not in phase_run.progress.tools:
         return ()
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
-    found: dict[str, Artifact] = {}
+    by_name: dict[str, Artifact] = {}
     for item in reversed(run.record.born):
         about = item.message.text.strip().partition("\n")[0][:_SAID]
         for picture in item.message.pictures:
             ref = reference_of(picture)
-            said = run.injected.described.get(ref)
-            found.setdefault(
+            description = run.injected.described.get(ref)
+            by_name.setdefault(
                 ref,
                 Artifact(
                     ref,
                     picture.describe(),
-                    said or about,
-                    described=said is not None,
+                    description or about,
+                    described=description is not None,
                     in_sight=picture.sha256 in in_sight,
                 ),
             )
     for name in reversed(run.injected.files):
-        said = run.injected.described.get(name)
-        found.setdefault(name, Artifact(name, "file", said or "", described=said is not None))
-    return tuple(found.values())
+        description = run.injected.described.get(name)
+        by_name.setdefault(
+            name, Artifact(name, "file", description or "", described=description is not None)
+        )
+    return tuple(by_name.values())
 
 
 def reference_of(picture: Picture) -> str:
@@ -64,9 +66,9 @@ def look_callback(run: Run) -> Callable[[str], ToolOutput]:
             return ToolOutput(f"{name}:\n{text[:_LONGEST]}{left}")
         picture = _pictures(run)[name]
         data = run.record.store.picture(picture.sha256) if picture.sha256 else None
-        said = run.injected.described.get(name, "")
-        told = f"{name}: {picture.describe()}{'. ' if said else ''}{said}"
-        return ToolOutput(told, (replace(picture, data=data),))
+        description = run.injected.described.get(name, "")
+        caption = f"{name}: {picture.describe()}{'. ' if description else ''}{description}"
+        return ToolOutput(caption, (replace(picture, data=data),))
 
     return look
 
@@ -75,29 +77,29 @@ def describe_callback(run: Run, phase: str) -> Callable[[str, str], str]:
     """What the tool `describe_picture` asks: the words are kept, and recorded."""
 
     def describe(ref: str, text: str) -> str:
-        name, said = _known(run, ref), " ".join(text.split())
-        if not said:
+        name, description = _known(run, ref), " ".join(text.split())
+        if not description:
             raise ToolError("say in words what it shows")
-        run.injected.described[name] = said
-        run.record.decide(phase, f"{name}: {said}", kind="described", reference=name)
+        run.injected.described[name] = description
+        run.record.decide(phase, f"{name}: {description}", kind="described", reference=name)
         return f"kept for {name}"
 
     return describe
 
 
 def _pictures(run: Run) -> dict[str, Picture]:
-    said = [one for item in run.record.born for one in item.message.pictures]
-    return {reference_of(one): one for one in said}
+    pictures = [one for item in run.record.born for one in item.message.pictures]
+    return {reference_of(one): one for one in pictures}
 
 
 def _known(run: Run, ref: str) -> str:
     """The reference that is meant: itself, its beginning, or the name of a picture's file."""
-    pictures, wanted = _pictures(run), ref.strip()
+    pictures, target = _pictures(run), ref.strip()
     names = [*pictures, *run.injected.files]
-    found = [name for name in names if name == wanted or (wanted and name.startswith(wanted))]
-    found += [
-        name for name, one in pictures.items() if wanted and one.describe().startswith(wanted)
+    matches = [name for name in names if name == target or (target and name.startswith(target))]
+    matches += [
+        name for name, one in pictures.items() if target and one.describe().startswith(target)
     ]
-    if not found:
+    if not matches:
         raise ToolError(f"there is no picture or file {ref!r} here; {did_you_mean(ref, names)}")
-    return found[0]
+    return matches[0]

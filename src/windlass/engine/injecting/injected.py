@@ -24,7 +24,7 @@ class RecordedBlock:
     def details(self, **place: int | None) -> dict[str, Any]:
         """What a call's record tells of it, with its place in the request."""
         one = self.block
-        told: dict[str, Any] = {
+        details: dict[str, Any] = {
             "injector": one.injector,
             "version": one.version,
             "tier": str(one.tier),
@@ -34,7 +34,7 @@ class RecordedBlock:
             "tokens": one.tokens,
             "cut": list(one.cut),
         }
-        return {**told, "id": self.id, **place}
+        return {**details, "id": self.id, **place}
 
 
 @dataclass(slots=True)
