@@ -55,7 +55,7 @@ class TestLifetime:
 
     def test_where_there_is_no_longer_time_none_is_asked_for(self) -> None:
         short = Prices(0.1, 1.0, 1_024, 128, 300)
-        told: dict[str, Any] = {"made": 2, "calls": 10, "ttl_s": 300.0}
+        told: dict[str, Any] = {"calls_made": 2, "calls": 10, "ttl_s": 300.0}
         assert Lifetime().at_call(400.0, prices=short, ttl_long_s=None, **told) == Lifetime()
         assert Lifetime().at_call(400.0, prices=short, ttl_long_s=3_600.0, **told) == Lifetime()
 
