@@ -243,7 +243,7 @@ class TestHead:
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ran = await self.run(runs, monkeypatch, {2: 900.0})
-        long = [call.details["marks"]["long"] for call in ran.calls()]
+        long: list[Any] = [call.details["marks"]["long"] for call in ran.calls()]
         assert long == [*[[]] * 3, *[[[0, 0]]] * (len(long) - 3)]
         told = ran.calls()[3].details["marks"]["lifetime"]
         assert told == {"long": True, "pauses": 1, "calls": 3, "to_come": pytest.approx(10 / 3)}

@@ -167,7 +167,7 @@ async def test_windows_cost_no_more_than_what_is_injected(
         meter, count = Meter(Prices(0.1, 1.25, 0, 1, None)), FamilyCounter("gpt-4o")
         sent = [weigh(count, one.messages, one.tools) for one in ran.model.requests]
         bills.append(sum(meter.bill(request).units for request in sent))
-        told = [one.details.get("injectors") or {"blocks": []} for one in ran.calls()]
+        told = [one.details["injectors"] for one in ran.calls() if "injectors" in one.details]
         # Sent with everything, a token is written once and read by every call after its own.
         cost = sum(
             (1.25 + 0.1 * (len(told) - number)) * block["tokens"]

@@ -166,7 +166,7 @@ async def test_each_block_is_a_message_of_the_record(house: House, folders: Path
         "todo",
     ]
     rows = {stored.id: stored.row for stored in ran.rows(NodeType.CONTEXT_INJECTION)}
-    for one in told:
+    for one in map(dict[str, Any], told):
         row = rows[one["id"]]
         assert row.message is not None
         about = {key: row.metadata[key] for key in ("injector", "version", "cap", "tier")}

@@ -612,7 +612,7 @@ class TestBudget:
             True
         ] * warned
         budget = ran.calls()[0].details.get("budget")
-        assert (budget or {}).get("exceeded") is exceeded
+        assert (budget["exceeded"] if budget else None) is exceeded
 
     @pytest.mark.req("CA-18", "CA-19")
     async def test_fail_stops_before_anything_is_sent(self, house: House) -> None:

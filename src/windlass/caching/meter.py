@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -65,9 +65,17 @@ def _shared_pieces(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, in
     return count
 
 
+class PrefixDetails(TypedDict):
+    """What a request shares with the one before, and what broke the rest (None: nothing)."""
+
+    shared_tokens: int
+    new_prefix: bool
+    broken_by: str | None
+
+
 def prefix_report(
     before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]
-) -> dict[str, Any]:
+) -> PrefixDetails:
     """How much of the request stands as it stood, in tokens, and what broke it.
 
     `broken_by` is None for a first request and for one that only goes on; else

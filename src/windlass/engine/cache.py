@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 from windlass.caching.meter import Weighed, pieces, weigh
 from windlass.caching.trust import Trust
@@ -18,6 +17,7 @@ from windlass.engine.events import Noted
 from windlass.engine.meters import ModelCache
 from windlass.engine.plan import Plan
 from windlass.engine.state import PhaseRun, Run
+from windlass.history.details import CallDetails, MarkDetails, TierDetails
 from windlass.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.driver import NextCall
@@ -28,7 +28,7 @@ from windlass.wire.usage import contradiction, possible
 
 def take_report(
     run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
-) -> tuple[Reply, Mapping[str, Any]]:
+) -> tuple[Reply, CallDetails]:
     """What the record tells of the cache at a call that was sent at `at` seconds.
 
     Returns the reply, with a usage that is possible, and what to record of the call.
@@ -66,15 +66,16 @@ def take_report(
         run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
 
     cache.pauses.note(run.record.clock(), answer=True)
-    details: dict[str, Any] = {"assumed": [one for one in assumed if one] or None}
+    details: CallDetails = {}
+    if assumed := [sentence for sentence in assumed if sentence]:
+        details["assumed"] = assumed
     if cache.prices.caches:
         reported = reply.usage.tokens_cached
         details["cache"] = {"expected": expected, "reported": reported}
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
-    details["marks"] = _marks(plan.call)
-    if details["marks"] and phase_run.injection is not None:
-        details["marks"]["tiers"] = _tiers(phase_run, plan.call)
+    if marks := _marks(phase_run, plan.call):
+        details["marks"] = marks
     return reply, details
 
 
@@ -152,7 +153,7 @@ def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
 
 
-def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, Any]:
+def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
     marks, count = call.sent.marks, len(phase_run.progress.blocks.system)
     head = next((place for place in marks.places if place[0] < count), None)
@@ -164,9 +165,16 @@ def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, Any]:
     }
 
 
-def _marks(call: NextCall) -> dict[str, Any] | None:
+def _marks(phase_run: PhaseRun, call: NextCall) -> MarkDetails | None:
     """The places of the request's cache marks, and why its head is kept so long."""
     marks = call.sent.marks
     if not marks.places:
         return None
-    return {"places": marks.places, "long": marks.long, "lifetime": asdict(call.lifetime)}
+    details: MarkDetails = {
+        "places": marks.places,
+        "long": marks.long,
+        "lifetime": asdict(call.lifetime),
+    }
+    if phase_run.injection is not None:
+        details["tiers"] = _tiers(phase_run, call)
+    return details

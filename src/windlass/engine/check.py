@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from windlass.engine.events import Noted
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import BudgetExceeded, ContextTooLong
+from windlass.history.details import BudgetDetails
 from windlass.providers.base import ModelInfo
 from windlass.tokens import MARGIN
 from windlass.window.entries import Entry
@@ -45,7 +45,7 @@ def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> No
     )
 
 
-def check_budget(phase_run: PhaseRun, tokens: int) -> dict[str, Any] | None:
+def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
     """Hold the request against `max_input_tokens`; returns what the record says of it.
 
     None: there is no limit, or it is far. Raises BudgetExceeded where the phase says

@@ -11,6 +11,7 @@ from windlass.caching.meter import prefix_report, weigh
 from windlass.engine.check import check_budget, check_fits, input_room
 from windlass.engine.injecting.blocks import as_it_stands, block_details
 from windlass.engine.state import PhaseRun, Run
+from windlass.history.details import CallDetails
 from windlass.messages import Message, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.cut_points import from_user, newest_within
@@ -37,7 +38,7 @@ class Plan:
     sent: int
     saved: int
     snowball: int
-    details: Mapping[str, Any]
+    details: CallDetails
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -68,14 +69,18 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
     check_fits(phase_run, call.entries, sent)
-    details = {
+    details: CallDetails = {
         "tool_choice": choice,
         "prefix": prefix_report(run.progress.previous, weighed),
-        "position": phase_run.progress.position_cost,
-        "budget": check_budget(phase_run, sent),
-        "planner": _decision(phase_run),
-        "injectors": block_details(run, phase_run, call),
     }
+    if phase_run.progress.position_cost is not None:
+        details["position"] = phase_run.progress.position_cost
+    if budget := check_budget(phase_run, sent):
+        details["budget"] = budget
+    if decision := _decision(phase_run):
+        details["planner"] = decision
+    if injectors := block_details(run, phase_run, call):
+        details["injectors"] = injectors
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 

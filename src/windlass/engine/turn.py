@@ -100,10 +100,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         sent_tokens=plan.sent,
         full_tokens=plan.sent + plan.saved,
         bodies=tuple(entry.message for entry in plan.entries if entry.edited),
-        details={
-            **{k: v for k, v in {**plan.details, **reported, **billed}.items() if v is not None},
-            "edits": record.edits + len(changes),
-        },
+        details={**plan.details, **reported, **billed, "edits": record.edits + len(changes)},
     )
     rows = [row]
     if phase_run.rule.policy is not None:
@@ -126,7 +123,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     name = phase_run.phase.name
-    if plan.details["budget"]:
+    if "budget" in plan.details:
         tell_budget(run, phase_run, plan.sent)
     run.emit(
         CallStarted(

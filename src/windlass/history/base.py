@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
+from windlass.history.details import CallDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -113,7 +114,7 @@ class CallRecord:
     sent_tokens: int
     full_tokens: int
     bodies: tuple[Message, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    details: CallDetails = field(default_factory=CallDetails)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, Any]:
-    plan: Mapping[str, Any] = call.details.get("planner", {})
+    plan = call.details.get("planner")
     if not plan:
         return {}
     ids = [decision.message_id for decision in decisions]

@@ -6,9 +6,8 @@ at a message and a character, all behind it is read anew; here stands where, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from windlass.history.base import Store
 from windlass.messages import Message, Text
@@ -48,10 +47,8 @@ def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
 
 
 def _prefix(call: CallView, before: CallView | None) -> Prefix:
-    prefix: Mapping[str, Any] = call.details.get("prefix", {})
-    cache: Mapping[str, Any] = call.details.get("cache", {})
-    broken = _Break()
-    if before is not None and prefix.get("broken_by") is not None:
+    prefix, broken = call.details.get("prefix"), _Break()
+    if before is not None and prefix and prefix["broken_by"] is not None:
         find = _tools_break if prefix["broken_by"] == "tools" else _message_break
         broken = find(call, before)
     return Prefix(
@@ -59,8 +56,8 @@ def _prefix(call: CallView, before: CallView | None) -> Prefix:
         phase=call.phase,
         turn=call.turn,
         sent=call.sent_tokens,
-        shared=int(prefix.get("shared_tokens", 0)),
-        predicted=cache.get("expected"),
+        shared=prefix["shared_tokens"] if prefix else 0,
+        predicted=call.details.get("cache", {}).get("expected"),
         reported=call.tokens_cached,
         message=broken.message,
         character=broken.character,
@@ -124,8 +121,10 @@ def _first_difference(now: Message, was: Message) -> int:
 
 def _injector_at(call: CallView, at: int, message: Message, character: int) -> str | None:
     """The injector whose block holds a character of a message."""
-    blocks: Sequence[Mapping[str, Any]] = (call.details.get("injectors") or {}).get("blocks", ())
-    here = [block for block in blocks if block.get("message") == at]
+    injectors = call.details.get("injectors")
+    here = (
+        [block for block in injectors["blocks"] if block.get("message") == at] if injectors else []
+    )
     start = 0
     for number, part in enumerate(message.parts):
         if not isinstance(part, Text):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from windlass.errors import UsageError
 from windlass.history.base import BORN, CallRecord, Store, StoredRow
 from windlass.history.callouts import Callout, CalloutMark, called_out
+from windlass.history.details import CallDetails
 from windlass.messages import Message
 from windlass.window.entries import INJECT
 
@@ -74,7 +75,7 @@ class CallView:
     seen: tuple[Seen, ...]
     reply: Message
     hidden: Mapping[str, int]
-    details: Mapping[str, Any]
+    details: CallDetails
 
 
 @dataclass(frozen=True, slots=True)

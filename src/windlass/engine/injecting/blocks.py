@@ -7,9 +7,9 @@ which the request differs anyway.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from windlass.caching.meter import Meter, weigh
 from windlass.engine.injecting.artifacts import artifacts
@@ -24,6 +24,7 @@ from windlass.engine.injecting.begin import (
 )
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.state import PhaseRun, Run
+from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of
 from windlass.messages import Message, Text, ToolSpec
@@ -51,13 +52,17 @@ def prepare_blocks(
     _render(run, phase_run, held, shown.entries)
 
 
-def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> dict[str, Any] | None:
+def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDetails | None:
     """What the record says of the blocks of a call (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not run.injected.attached:
         return None
-    old = {"blocks": len(blocks.older), "gone": blocks.gone, "because": call.gone_because}
-    return {"blocks": _told(run, held, call.entries), "old": old}
+    old: OldBlocks = {
+        "blocks": len(blocks.older),
+        "gone": blocks.gone,
+        "because": call.gone_because,
+    }
+    return {"blocks": _details(run, held, call.entries), "old": old}
 
 
 def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
@@ -167,27 +172,26 @@ def _rewrite(
 # ---- what is told -----------------------------------------------------------------------
 
 
-def _told(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[dict[str, Any]]:
+def _details(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[BlockDetails]:
     """The blocks of the call with their places: message and part, from 0."""
     if held is None:
         return []
-    told = []
     texts = [one for one in held.stable if one.block.text and one.block.injector != TOOLS]
     before = len(shown[0].message.parts) - len(texts)  # the role, where it is no block
-    told += [one.details(message=0, part=before + at) for at, one in enumerate(texts)]
-    told += [one.details() for one in held.stable if one not in texts]
+    details = [one.details(0, before + at) for at, one in enumerate(texts)]
+    details += [one.details() for one in held.stable if one not in texts]
     context = run.injected.context
     if context is not None:
         ids = [entry.item.id for entry in shown]
         at = ids.index(context.item.id) if context.item and context.item.id in ids else None
         parts = iter(range(len(context.told)))
-        for one in context.told:
-            has = one.block.text and at is not None
-            told.append(one.details(**({"message": at, "part": next(parts)} if has else {})))
-    last = len(shown) - 1
-    end = {"message": last, "part": len(shown[-1].message.parts) - 1}
-    told += [one.details(**(end if one.block.text else {})) for one in held.now]
-    return told
+        details += [
+            one.details(at, next(parts)) if one.block.text and at is not None else one.details()
+            for one in context.told
+        ]
+    end = len(shown) - 1, len(shown[-1].message.parts) - 1
+    details += [one.details(*end) if one.block.text else one.details() for one in held.now]
+    return details
 
 
 def note_sent(
@@ -198,7 +202,7 @@ def note_sent(
     bare: Sequence[Entry],
     tools: Sequence[ToolSpec],
     at: float,
-) -> Mapping[str, Any]:
+) -> CallDetails:
     """Take note of a request that was sent at `at` seconds; returns the bills for the record.
 
     `bare` are its entries before blocks were added. Both ways are billed at the model's prices, in
@@ -216,13 +220,12 @@ def note_sent(
     if phase_run.injection is None and not state.attached:
         return {}
     prices = run.cache_of(info).prices
-    bills: dict[str, float] = {}
     short = [one.message for one in (entries[0], *bare[1:-1], entries[-1])][-len(bare) :]
-    for name, meters, request in (
-        ("kept", state.kept, messages),
-        ("dropped", state.dropped, short),
-    ):
-        meter = meters.setdefault(info.name, Meter(prices))
+
+    def bill(meters: dict[str, Meter], request: Sequence[Message]) -> float:
         pieces = weigh(info.counter, request, tools, tools_first=info.tools_first)
-        bills[name] = round(meter.bill(pieces, at).units, 1)
-    return {"blocks_bill": bills}
+        return round(meters.setdefault(info.name, Meter(prices)).bill(pieces, at).units, 1)
+
+    return {
+        "blocks_bill": {"kept": bill(state.kept, messages), "dropped": bill(state.dropped, short)}
+    }

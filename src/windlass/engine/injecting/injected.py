@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from windlass.caching.meter import Meter
+from windlass.history.details import BlockDetails
 from windlass.injectors.base import BlockItem, FailedCall
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
@@ -21,20 +21,23 @@ class RecordedBlock:
     block: Block
     id: str | None = None
 
-    def details(self, **place: int | None) -> dict[str, Any]:
-        """What a call's record tells of it, with its place in the request."""
-        one = self.block
-        details: dict[str, Any] = {
-            "injector": one.injector,
-            "version": one.version,
-            "tier": str(one.tier),
-            "priority": one.priority,
-            "cap": one.cap,
-            "full_cap": one.full_cap,
-            "tokens": one.tokens,
-            "cut": list(one.cut),
+    def details(self, message: int | None = None, part: int | None = None) -> BlockDetails:
+        """What a call's record tells of it, with its place in the request (None: it has none)."""
+        block = self.block
+        details: BlockDetails = {
+            "injector": block.injector,
+            "version": block.version,
+            "tier": str(block.tier),
+            "priority": block.priority,
+            "cap": block.cap,
+            "full_cap": block.full_cap,
+            "tokens": block.tokens,
+            "cut": list(block.cut),
+            "id": self.id,
         }
-        return {**details, "id": self.id, **place}
+        if message is not None and part is not None:
+            details["message"], details["part"] = message, part
+        return details
 
 
 @dataclass(slots=True)

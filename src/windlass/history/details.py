@@ -1,0 +1,101 @@
+"""What the record keeps of a call beside what it saw: the shapes of `calls.details_json`.
+
+The engine writes them, reports read them. All is optional: a record of an older version, and a call
+without a cache, injectors or a policy, has less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from windlass.caching.breakpoints import Place
+from windlass.caching.meter import PrefixDetails
+
+
+class CallDetails(TypedDict, total=False):
+    """The details of one call. Tokens by the engine's count, bills in fresh tokens' worth."""
+
+    tool_choice: str
+    prefix: PrefixDetails
+    position: Mapping[str, Any]
+    budget: BudgetDetails
+    planner: Mapping[str, Any]
+    injectors: InjectorDetails
+    replanned: Mapping[str, int | None]
+    assumed: list[str]
+    cache: CacheDetails
+    marks: MarkDetails
+    blocks_bill: BlocksBill
+    edits: int
+    """How many edits the session's record holds once the call is in it."""
+
+
+class BudgetDetails(TypedDict):
+    """A request near `max_input_tokens`, or beyond it."""
+
+    limit: int
+    tokens: int
+    exceeded: bool
+
+
+class CacheDetails(TypedDict, total=False):
+    """The tokens that the cache should have given, and did; what the call was planned as."""
+
+    expected: int
+    reported: int
+    planned_as: str
+
+
+class TierDetails(TypedDict):
+    """How a tier of the injectors is cached (None: not)."""
+
+    place: Place | None
+    kept: str | None
+
+
+class MarkDetails(TypedDict, total=False):
+    """The places of the request's cache marks, and why its head is kept so long."""
+
+    places: Sequence[Place]
+    long: Sequence[Place]
+    lifetime: Mapping[str, Any]
+    tiers: Mapping[str, TierDetails]
+
+
+class BlockDetails(TypedDict, total=False):
+    """A block of an injector: its tokens and cap, what was cut, its row, and its place."""
+
+    injector: str
+    version: str
+    tier: str
+    priority: int
+    cap: int
+    full_cap: int
+    tokens: int
+    cut: list[str]
+    id: str | None
+    message: int | None
+    part: int
+
+
+class OldBlocks(TypedDict):
+    """The blocks of earlier calls: how many stand, how many were taken away, and why."""
+
+    blocks: int
+    gone: int
+    because: str | None
+
+
+class InjectorDetails(TypedDict):
+    """The blocks of a call, and what became of older ones."""
+
+    blocks: list[BlockDetails]
+    old: OldBlocks
+
+
+class BlocksBill(TypedDict):
+    """The input's bill as sent, and with each older block gone."""
+
+    kept: float
+    dropped: float
