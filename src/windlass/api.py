@@ -28,10 +28,10 @@ from windlass.trust import is_trusted
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
+    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
-    from windlass.engine.state import Run
     from windlass.history.base import Store
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
@@ -465,14 +465,15 @@ def prepare(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     resumed: bool = False,
-) -> Run:
+) -> CascadeRun:
     """A run of a checked cascade with everything in its hands, and nothing done yet.
 
     `resumed`: the session is there already and is taken up again.
     """
     from windlass.cascade.source import TOO_DEEP, is_too_deep
+    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.record import Recorder
-    from windlass.engine.state import Run, RunProgress
+    from windlass.engine.state import RunProgress
     from windlass.history.base import BANK
     from windlass.history.packing import path_part
 
@@ -496,7 +497,7 @@ def prepare(
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
-    return Run(
+    return CascadeRun(
         cascade=cascade,
         search=web_search_of(cascade, settings, resolve),
         record=record,

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
-from windlass.engine.state import Run
 from windlass.history.base import SAVINGS, NodeType, Outcome
 
 LEAST: Final = 3
@@ -74,7 +74,7 @@ def _net(told: Mapping[str, Any]) -> float:
     return max(0.0, net) if told.get("needed") else net
 
 
-def check_breaker(run: Run) -> Run:
+def check_breaker(run: CascadeRun) -> CascadeRun:
     """The run, with its windows off where those of the last sessions lost money, which is said."""
     sessions = run.settings.breaker_sessions
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
@@ -91,12 +91,12 @@ def check_breaker(run: Run) -> Run:
     return replace(run, settings=run.settings.after_losses())
 
 
-def _has_window(run: Run, phase: Phase) -> bool:
+def _has_window(run: CascadeRun, phase: Phase) -> bool:
     rule = compile_rule(run.cascade, phase, run.settings)
     return rule.mode == "auto" or (rule.policy is not None and rule.policy.enabled)
 
 
-def told_of_windows(run: Run) -> dict[str, object]:
+def told_of_windows(run: CascadeRun) -> dict[str, object]:
     """What a session's outcome says of its windows; nothing where none had a price."""
     net = run.net
     if not net.calls:

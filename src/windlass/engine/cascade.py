@@ -9,12 +9,12 @@ from windlass.cascade.layers import selectors
 from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.card_indexer.indexer import models_beside, start_cards
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseStarted, SessionStarted
-from windlass.engine.phase import generation_of, run_phase
+from windlass.engine.phase import run_phase
 from windlass.engine.record import Recorder
 from windlass.engine.result import Result
 from windlass.engine.sources import last_said
-from windlass.engine.state import Run
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
 from windlass.messages import Message
@@ -23,7 +23,7 @@ from windlass.tools.mcp import Servers
 from windlass.window.originals import meant, reference
 
 
-async def run_cascade(run: Run) -> Result:
+async def run_cascade(run: CascadeRun) -> Result:
     """Run every phase in order and record how the session ended.
 
     A failure of a phase, a provider or a limit ends the session and is answered in
@@ -38,7 +38,7 @@ async def run_cascade(run: Run) -> Result:
         return await _run_phases(run, servers, closing)
 
 
-async def _run_phases(run: Run, servers: Servers, closing: AsyncExitStack) -> Result:
+async def _run_phases(run: CascadeRun, servers: Servers, closing: AsyncExitStack) -> Result:
     record, cascade = run.record, run.cascade
     models = start_session(run)
     run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
@@ -93,7 +93,7 @@ async def _run_phases(run: Run, servers: Servers, closing: AsyncExitStack) -> Re
     )
 
 
-def needed_servers(run: Run) -> Servers:
+def needed_servers(run: CascadeRun) -> Servers:
     """The MCP servers whose tools the cascade names, not started. Raises UsageError.
 
     One that the cascade declares goes before one of the same name in the settings.
@@ -106,28 +106,28 @@ def needed_servers(run: Run) -> Servers:
     return Servers({name: declared[name] for name in named})
 
 
-async def add_server_tools(run: Run, servers: Servers) -> None:
+async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
     """Start the servers and make their tools known to the run. Raises ServerError."""
     for tool in await servers.start():
         run.registry.register(tool)
 
 
-def interrupted(run: Run) -> Outcome:
+def interrupted(run: CascadeRun) -> Outcome:
     """How a session ends that somebody has stopped."""
     told = "the run was interrupted"
     return Outcome("interrupted", run.record.clock(), error=told, details=told_of_windows(run))
 
 
-def _stop(run: Run, failure: Exception) -> None:
+def _stop(run: CascadeRun, failure: Exception) -> None:
     told = f"{type(failure).__name__}: {failure}".removesuffix(": ")
     failed = Outcome("failed", run.record.clock(), error=told, details=told_of_windows(run))
     run.record.append([run.record.failure(None, failure)], outcomes=[failed])
 
 
-def start_session(run: Run) -> tuple[str, ...]:
+def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade = run.cascade
-    seeing = [generation_of(run, phase).model for phase in cascade.phases]
+    seeing = [run.generation_of(phase).model for phase in cascade.phases]
     seeing += [run.search.model] if run.search else []  # it sees what is searched for
     seeing += models_beside(cascade, run.settings)
     seeing += selectors(cascade, run.settings)  # they see what is chosen from

@@ -9,12 +9,12 @@ from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.blocks import prepare_blocks
-from windlass.engine.phase import begin, generation_of
+from windlass.engine.phase import begin
 from windlass.engine.plan import next_call
-from windlass.engine.state import Run
 from windlass.messages import Message
 from windlass.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble
@@ -45,7 +45,7 @@ class Forecast:
     search: str | None = None
 
 
-async def forecast_cost(run: Run, price_as: str) -> Forecast:
+async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     """Prepare the first phase as a run would, send nothing, and bound the whole.
 
     Models that cost nothing are told at the prices of `price_as`.
@@ -80,7 +80,7 @@ async def forecast_cost(run: Run, price_as: str) -> Forecast:
     calls = 0
     most: float | None = 0.0
     for phase in phases:
-        generation = generation_of(run, phase)
+        generation = run.generation_of(phase)
         _, info = run.resolve(generation.model)
         name = names[info.name] = priced_as(info.name, price_as, free=info.free)
         repairs = generation.output_schema is not None

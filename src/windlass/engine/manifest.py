@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 
-from windlass.cascade.model import memory_of, without_bank
+from windlass.cascade.model import Phase, memory_of, without_bank
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.send import send
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.state import PhaseRun
 from windlass.history.base import NodeType
 from windlass.messages import ToolSpec, system, user
 from windlass.prompts import MANIFEST_SYSTEM, manifest_text
@@ -21,14 +22,16 @@ MOST = 8
 _WORD = re.compile(r"[a-z]{3,}")
 
 
-async def choose_tools(run: Run, phase_run: PhaseRun, instructions: str) -> tuple[str, ...]:
+async def choose_tools(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
+) -> tuple[str, ...]:
     """At most 8 tools for the phase, recorded, constant from then on.
 
     The phase's own model is asked; where its answer names no known tool, those whose
     descriptions share most words with the instructions are taken, and the record
     says so.
     """
-    banks = memory_of(run.cascade, phase_run.phase)
+    banks = memory_of(run.cascade, phase)
     known = [name for name in run.registry.names() if without_bank(banks, name) is None]
     specs = [run.registry.get(name).spec for name in known]
     menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)

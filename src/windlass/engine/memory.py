@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.cascade.model import MemoryBanks, Phase, memory_of
-from windlass.engine.state import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory
@@ -22,7 +22,7 @@ _LISTED: Final = 20
 """Keys that are named where a search finds nothing."""
 
 
-def memory_callbacks(run: Run, phase: Phase) -> MemoryCallbacks | None:
+def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
     """The memory that the tools of a phase have; None: it names no bank."""
     declared = memory_of(run.cascade, phase)
     if declared is None:

@@ -15,17 +15,19 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import OutputExtraction, Phase
 from windlass.engine.callouts import call_out, refresh
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
-from windlass.engine.injecting.begin import moments_of, open_context, open_head, skill_callback
+from windlass.engine.injecting.begin import open_context, open_head, skill_callback
+from windlass.engine.injecting.context import moments_of
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import memory_callbacks
 from windlass.engine.sources import gather, last_said, output_only
-from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
+from windlass.engine.state import Generation, PhaseProgress, PhaseRun, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
 from windlass.engine.windows import open_driver
@@ -38,7 +40,7 @@ from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
 from windlass.searching import search
 from windlass.templates import holds, render
-from windlass.tools.base import Tool, ToolContext
+from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.conversation import Conversation
 from windlass.window.cut_points import last_turns
@@ -53,7 +55,7 @@ def _nothing(output: Item | None) -> Mapping[str, Any]:
     return {}
 
 
-async def run_phase(run: Run, phase: Phase) -> Status:
+async def run_phase(run: CascadeRun, phase: Phase) -> Status:
     """Run one phase to its end and record its outcome.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
@@ -61,12 +63,12 @@ async def run_phase(run: Run, phase: Phase) -> Status:
     what a call raised; the outcome is in the record then, too.
     """
     await fair()
-    return (await carry_out(run, phase.name, begin(run, phase)))[0]
+    return (await carry_out(run, phase, begin(run, phase)))[0]
 
 
 async def carry_out(
-    run: Run,
-    name: str,
+    run: CascadeRun,
+    phase: Phase,
     beginning: Awaitable[PhaseRun],
     told: Callable[[Item | None], Mapping[str, Any]] = _nothing,
 ) -> tuple[Status, Item | None]:
@@ -74,10 +76,11 @@ async def carry_out(
 
     `told` gives what its outcome says beside, from its output.
     """
+    name = phase.name
     try:
         phase_run = await beginning
-        status, output = await _attempts(run, phase_run)
-        changes = await _extracted(run, phase_run, output)
+        status, output = await _attempts(run, phase, phase_run)
+        changes = await _extracted(run, phase, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except WindlassError as error:
@@ -101,10 +104,10 @@ async def carry_out(
     return status, output
 
 
-async def begin(run: Run, phase: Phase) -> PhaseRun:
+async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
     record, rule = run.record, compile_rule(run.cascade, phase, run.settings)
-    _, info = run.resolve(generation_of(run, phase).model)
+    _, info = run.resolve(run.generation_of(phase).model)
     values: dict[str, Any] = {
         "input": run.input,
         "state": run.progress.state,
@@ -171,7 +174,7 @@ async def begin(run: Run, phase: Phase) -> PhaseRun:
 
 
 async def open_phase(
-    run: Run,
+    run: CascadeRun,
     phase: Phase,
     rule: Rule,
     blocks: Blocks,
@@ -187,7 +190,7 @@ async def open_phase(
     its sources brought (None: those of its blocks). `before` is done once its tools are known,
     before its windows are decided.
     """
-    record, state, generation = run.record, StateCopy(run.progress.state), generation_of(run, phase)
+    record, state, generation = run.record, StateCopy(run.progress.state), run.generation_of(phase)
     provider, info = run.resolve(generation.model)
     row = record.row(NodeType.USER, instructions, phase=phase.name, turn=0, attempt=1)
     own = record.append([row])
@@ -243,7 +246,7 @@ async def open_phase(
         if rule.choosing is not None:
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
-    phase_run.progress.tools = await _tools(run, phase_run, instructions.text)
+    phase_run.progress.tools = await _tools(run, phase, phase_run, instructions.text)
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
@@ -251,17 +254,19 @@ async def open_phase(
     return phase_run
 
 
-async def _attempts(run: Run, phase_run: PhaseRun) -> tuple[Status, Item | None]:
+async def _attempts(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun
+) -> tuple[Status, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
-    rules, name = phase_run.phase.rules, phase_run.phase.name
+    rules, name = phase.rules, phase.name
     while True:
-        finished = await _turns(run, phase_run)
+        finished = await _turns(run, phase_run, rules.max_turns)
         output = last_said(phase_run.progress.own)
         said = last_said(
             [item for item in phase_run.progress.own if item.attempt == phase_run.progress.attempt]
         )
         text = said.message.text if said else ""
-        verdict = await judge(run, phase_run, text)
+        verdict = await judge(run, phase_run, text, rules.loop_until)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output
         repairs = verdict.by_schema and finished and not phase_run.progress.repaired
@@ -292,7 +297,7 @@ async def _attempts(run: Run, phase_run: PhaseRun) -> tuple[Status, Item | None]
 
 
 def _record_verdict(
-    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+    run: CascadeRun, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
     told = {
         "attempt": phase_run.progress.attempt,
@@ -306,7 +311,7 @@ def _record_verdict(
     )
 
 
-def _tell(run: Run, phase_run: PhaseRun, text: str) -> None:
+def _tell(run: CascadeRun, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
     phase_run.progress.own += run.record.append(
         [run.record.row(NodeType.USER, user(text), **_place(phase_run))]
@@ -322,14 +327,13 @@ def _place(phase_run: PhaseRun) -> dict[str, Any]:
     return {**place, "parent_id": phase_run.trace_id}
 
 
-async def _turns(run: Run, phase_run: PhaseRun) -> bool:
-    """Turns until a reply asks for no tool; False where `max_turns` ended them.
+async def _turns(run: CascadeRun, phase_run: PhaseRun, most: int) -> bool:
+    """Turns until a reply asks for no tool; False where `most` of them have not.
 
     To mend its output an attempt has one turn.
     """
     if phase_run.progress.repaired:
         return not (await take_turn(run, phase_run)).message.tool_calls
-    most = phase_run.phase.rules.max_turns
     for _ in range(most):
         reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
@@ -340,42 +344,25 @@ async def _turns(run: Run, phase_run: PhaseRun) -> bool:
     return False
 
 
-async def _extracted(run: Run, phase_run: PhaseRun, output: Item | None) -> list[StateChange]:
-    wanted = phase_run.phase.output_extraction
+async def _extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
+    wanted = phase.output_extraction
     if wanted is None:
         return []
     text = output.message.text if output else ""
     try:
         found, why = await asyncio.to_thread(extract, wanted, text)
     except TimeoutError as error:
-        raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_extraction: {error}") from error
+        raise PhaseFailed(f"phase {phase.name!r}: output_extraction: {error}") from error
     if why is None:
-        return [StateChange(phase_run.phase.name, wanted.store_as, found)]
+        return [StateChange(phase.name, wanted.store_as, found)]
     if wanted.required:
-        raise PhaseFailed(f"phase {phase_run.phase.name!r}: {why}")
-    run.record.decide(phase_run.phase.name, why, kind="extraction")
-    run.emit(Noted(phase_run.phase.name, why))
+        raise PhaseFailed(f"phase {phase.name!r}: {why}")
+    run.record.decide(phase.name, why, kind="extraction")
+    run.emit(Noted(phase.name, why))
     return []
 
 
-def generation_of(run: Run, phase: Phase) -> Generation:
-    """The phase's generation settings: the run's flag, the phase's, the cascade's, the default."""
-    said = run.cascade.settings_for(phase)
-    model = run.settings.model_for(said.model)
-    _, info = run.resolve(model)
-    written = {"max_output_tokens": said.max_output_tokens}
-    limits = run.settings.with_cascade(written, run.cascade.cascade_id)
-    return Generation(
-        model=model,
-        max_output_tokens=limits.max_output_tokens or info.max_output_tokens,
-        tool_choice=said.tool_choice or "auto",
-        temperature=said.temperature,
-        reasoning_effort=said.reasoning_effort,
-        output_schema=said.output_schema,
-    )
-
-
-def _snowball(run: Run) -> tuple[Entry, ...]:
+def _snowball(run: CascadeRun) -> tuple[Entry, ...]:
     """All that was said in earlier phases, less what their retention hides."""
     hidden = {o.phase for o in run.record.store.outcomes(run.record.session_id) if o.hidden}
     entries: list[Entry] = []
@@ -388,7 +375,7 @@ def _snowball(run: Run) -> tuple[Entry, ...]:
     return apply(entries, run.progress.edits)
 
 
-def _tell_switched_off(run: Run, phase: str, setting: str, what: str) -> None:
+def _tell_switched_off(run: CascadeRun, phase: str, setting: str, what: str) -> None:
     origin = run.settings[setting].origin
     text = f"phase {phase!r}: {what}, because {origin} switches it off"
     run.record.decide(phase, text, kind="switched_off", setting=setting, origin=origin)
@@ -404,16 +391,22 @@ def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:
     return min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
 
 
-async def _tools(run: Run, phase_run: PhaseRun, instructions: str) -> Mapping[str, Tool]:
-    tackle = phase_run.phase.tackle
+async def _tools(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
+) -> Mapping[str, Tool]:
+    tackle = phase.tackle
     if tackle == "manifest":
-        tackle = await choose_tools(run, phase_run, instructions)
+        tackle = await choose_tools(run, phase, phase_run, instructions)
     policy = phase_run.rule.policy
     finds = SEARCH in tackle  # what it finds, recall brings
     shortens = policy is not None and policy.enabled
     if tackle and (shortens or finds) and RECALL.name not in tackle:
         tackle = (*tackle, RECALL.name)  # from the start: a list that changes breaks the cache
-    return {tool.spec.name: run.with_timeout(tool) for tool in run.registry.of_tackle(tackle)}
+    timeout = run.settings.tool_timeout_s
+    return {
+        tool.spec.name: replace(tool, timeout_s=timeout) if tool.timeout_s == TIMEOUT_S else tool
+        for tool in run.registry.of_tackle(tackle)
+    }
 
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
@@ -444,7 +437,7 @@ def extract(wanted: OutputExtraction, text: str) -> tuple[Any, str | None]:
                 return None, f"what {wanted.pattern!r} found is not JSON: {error}"
 
 
-def position_report(run: Run, phase_run: PhaseRun) -> dict[str, Any]:
+def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
     """What it costs that injected sources stand where they stand, beside the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold

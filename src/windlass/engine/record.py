@@ -8,7 +8,7 @@ snowball would have sent is told at every call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.history.base import BORN, Batch, NodeType, Row, Store
@@ -76,14 +76,19 @@ class Recorder:
             self.said()
         return items
 
+    def add(self, node: NodeType, message: Message, **columns: Any) -> Item:
+        """Append one message and return its occurrence; `columns` are those of its row."""
+        (item,) = self.append([self.row(node, message, **columns)])
+        return item
+
     def decide(self, phase: str, text: str, **metadata: Any) -> None:
         """Record a decision that is no message: what was decided, and why."""
         self.append([self.row(NodeType.DECISION, phase=phase, metadata={"text": text, **metadata})])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:
         """A row that tells of a failure, with its type and text."""
-        told: Mapping[str, Any] = {"error": type(error).__name__, "text": str(error)}
-        return self.row(NodeType.ERROR, phase=phase, metadata=told)
+        metadata = {"error": type(error).__name__, "text": str(error)}
+        return self.row(NodeType.ERROR, phase=phase, metadata=metadata)
 
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""

@@ -9,12 +9,11 @@ import copy
 import json
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from windlass.caching.rates import cost, search_fee
-from windlass.cascade.model import Cascade, Phase
 from windlass.engine.events import Event
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
@@ -25,9 +24,8 @@ from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.rules import Rule
-from windlass.settings import Settings
 from windlass.templates import PhaseOutput
-from windlass.tools.base import TIMEOUT_S, Spent, Tool, ToolContext, WebSearch
+from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.conversation import Conversation
@@ -61,6 +59,38 @@ class StateCopy(UserDict[str, Any]):
         inside = [key for key, value in self._before.items() if self.data.get(key) != value]
         keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
         return tuple(StateChange(phase, key, self.data[key]) for key in keys)
+
+
+class CallPhase(Protocol):
+    """What a call needs of what its phase says."""
+
+    @property
+    def name(self) -> str:
+        """What the phase is called."""
+
+    @property
+    def callouts(self) -> Mapping[str, str]:
+        """Patterns of messages that are called out, by the name that these get."""
+
+
+class CallPhases(Protocol):
+    """What a call needs of its cascade."""
+
+    @property
+    def phases(self) -> Sequence[CallPhase]:
+        """Its phases, in order."""
+
+
+class CallSettings(Protocol):
+    """What a call needs of the user's settings."""
+
+    @property
+    def root(self) -> Path:
+        """The folder that tools work in."""
+
+    @property
+    def tripped(self) -> bool:
+        """Whether windows are off because they lost money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +141,7 @@ class RunProgress:
 class Run:
     """One session: what it was set up with, and its progress."""
 
-    cascade: Cascade
+    cascade: CallPhases
     """The cascade that runs."""
     record: Recorder
     """Where rows go."""
@@ -123,7 +153,7 @@ class Run:
     """The tools by name."""
     emit: Callable[[Event], None]
     """Where events go."""
-    settings: Settings
+    settings: CallSettings
     """The user's settings."""
     results: Path = Path()
     """The folder with the originals of shortened tool results."""
@@ -156,12 +186,6 @@ class Run:
     def recall(self, ref: str) -> str:
         """The original text behind a reference of this session. Raises KeyError."""
         return recall_original(self.record, ref)
-
-    def with_timeout(self, tool: Tool) -> Tool:
-        """The tool under the user's time limit, where it has none of its own."""
-        if tool.timeout_s != TIMEOUT_S:
-            return tool  # it says its own
-        return replace(tool, timeout_s=self.settings.tool_timeout_s)
 
     def let_read(self, file: Path) -> None:
         """Let the tools of this phase and of later ones read a file outside their folder."""
@@ -247,7 +271,7 @@ class PhaseProgress:
 class PhaseRun:
     """One phase of a run: what it was set up with, and its progress."""
 
-    phase: Phase
+    phase: CallPhase
     """The phase as the cascade declares it."""
     rule: Rule
     """What it may see, compiled."""

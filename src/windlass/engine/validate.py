@@ -27,8 +27,12 @@ class Verdict:
     by_schema: bool = False
 
 
-async def judge(run: Run, phase_run: PhaseRun, output: str) -> Verdict | None:
+async def judge(
+    run: Run, phase_run: PhaseRun, output: str, validator: str | None
+) -> Verdict | None:
     """The verdict on an attempt's output, or None where the phase asks for none.
+
+    `validator` is what it says under `loop_until`.
 
     Raises PhaseFailed when the validator itself fails: trying again would spend
     money on a question that cannot be answered.
@@ -41,7 +45,6 @@ async def judge(run: Run, phase_run: PhaseRun, output: str) -> Verdict | None:
             raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_schema: {error}") from error
         if not verdict.valid:
             return verdict
-    validator = phase_run.phase.rules.loop_until
     if validator is None:
         return None if schema is None else Verdict(valid=True)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)

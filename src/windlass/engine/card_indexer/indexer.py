@@ -26,7 +26,7 @@ from windlass.tokens import FamilyCounter
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
-    from windlass.engine.state import Run
+    from windlass.engine.cascade_run import CascadeRun
     from windlass.providers.base import ModelInfo, Provider
     from windlass.selection.embeddings import Embedder
 
@@ -156,7 +156,7 @@ def queue_of(store: Store, session_id: str) -> Queue:
 class CardIndexer:
     """The cards of a run, made while it waits: `start`, `wake`, `drain`, `stop`."""
 
-    def __init__(self, run: Run, maker: CardMaker) -> None:
+    def __init__(self, run: CascadeRun, maker: CardMaker) -> None:
         record = run.record
         self._run = run
         self._maker = maker
@@ -331,7 +331,7 @@ def _nothing() -> None:
     """Nobody is to be woken."""
 
 
-def start_cards(run: Run) -> CardIndexer | None:
+def start_cards(run: CascadeRun) -> CardIndexer | None:
     """Make cards beside the run from now on, where it wants them; a switch is told."""
     cascade = _as_json(run.cascade)
     if not wants_cards(cascade, run.settings):

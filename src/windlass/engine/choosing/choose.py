@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
 from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_beside, known_of
@@ -29,7 +30,7 @@ from windlass.engine.choosing.record import record_choice
 from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.sources import Gathered, output_only
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.state import PhaseRun
 from windlass.errors import WindlassError
 from windlass.fair import beside
 from windlass.history.base import NodeType
@@ -61,7 +62,7 @@ class _Scene:
     `snowball` is all that was said before, `base` what the phase can go on from.
     """
 
-    run: Run
+    run: CascadeRun
     phase_run: PhaseRun
     made: Choosing
     ground: Ground
@@ -75,7 +76,7 @@ class _Scene:
 
 
 async def choose(
-    run: Run,
+    run: CascadeRun,
     phase_run: PhaseRun,
     instructions: str,
     brought: Gathered,
@@ -155,7 +156,7 @@ async def _by_score(
     return wanted, picked
 
 
-def _ground(run: Run, phase_run: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
+def _ground(run: CascadeRun, phase_run: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
     record, known = run.record, known_of(run, phase_run.info)
     ran = dict.fromkeys(item.phase or "" for item in known.index.items)
     outcomes = {one.phase: one for one in record.store.outcomes(record.session_id) if one.phase}
@@ -400,7 +401,7 @@ class Base:
         return frozenset(shown.union(*({one.id for one in e.covers} for e in self.entries)))
 
 
-def base_of(run: Run, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
+def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
     """What a phase can go on from."""
     last = run.progress.last
     if last is None or not last.progress.chose or last.info.name != phase_run.info.name:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from windlass.engine.card_indexer.indexer import embedder_of
-from windlass.engine.state import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.history.cards import cards_of
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
@@ -84,14 +84,14 @@ class ChoosingMemory:
     """What makes its vectors (None: not asked for yet, or none)."""
 
 
-def _memory(run: Run) -> ChoosingMemory:
+def _memory(run: CascadeRun) -> ChoosingMemory:
     memory = run.progress.choosing
     if not isinstance(memory, ChoosingMemory):
         run.progress.choosing = memory = ChoosingMemory()
     return memory
 
 
-async def known_beside(run: Run, info: ModelInfo) -> Known:
+async def known_beside(run: CascadeRun, info: ModelInfo) -> Known:
     """The same as `known_of`; long messages are taken in beside the event loop."""
     known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
     record = run.record
@@ -102,7 +102,7 @@ async def known_beside(run: Run, info: ModelInfo) -> Known:
     return known_of(run, info)
 
 
-def known_of(run: Run, info: ModelInfo) -> Known:
+def known_of(run: CascadeRun, info: ModelInfo) -> Known:
     """The run's session as far as it was said, with tokens as the model counts them."""
     known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
     record = run.record
@@ -110,7 +110,7 @@ def known_of(run: Run, info: ModelInfo) -> Known:
     return known
 
 
-def embedder_for(run: Run) -> Embedder | None:
+def embedder_for(run: CascadeRun) -> Embedder | None:
     """The embedding model that the user's cards have their vectors of; None: they have none.
 
     Raises UsageError for one that is not there.

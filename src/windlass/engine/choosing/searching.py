@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_of
 from windlass.engine.choosing.picking import by_score, output_alone
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.state import PhaseRun
 from windlass.errors import ToolError
 from windlass.selection.index import Query
 from windlass.selection.options import Selection
@@ -43,7 +44,7 @@ def search_context(query: str, context: ToolContext, max_results: int = 5) -> st
     return context.search_session(query, max_results)
 
 
-def search_session(run: Run, phase_run: PhaseRun, query: str, most: int) -> str:
+def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) -> str:
     """The messages of the session that say most of a query: reference, place, summary.
 
     Calls and their results are named together. Phases whose rule excludes others, and what a

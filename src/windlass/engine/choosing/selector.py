@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.send import send_to
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.state import PhaseRun
 from windlass.errors import WindlassError
 from windlass.messages import user
 from windlass.providers.base import ModelInfo, Provider
@@ -45,7 +46,9 @@ class SelectorReply:
     columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def selector_of(run: Run, phase_run: PhaseRun, made: Choosing) -> tuple[Selector | None, str]:
+def selector_of(
+    run: CascadeRun, phase_run: PhaseRun, made: Choosing
+) -> tuple[Selector | None, str]:
     """The model that the phase's strategy asks (None: nobody), and why not where it would."""
     strategy = made.selection.strategy
     if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and made.selector is None):
@@ -58,7 +61,7 @@ def selector_of(run: Run, phase_run: PhaseRun, made: Choosing) -> tuple[Selector
     return Selector(*run.resolve(made.selector)), ""
 
 
-async def ask_selector(run: Run, selector: Selector, question: str) -> SelectorReply:
+async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> SelectorReply:
     """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
     info = selector.info
     request = Request(

@@ -18,7 +18,8 @@ from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.state import PhaseRun
 from windlass.history.base import BORN, NodeType
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
@@ -94,10 +95,13 @@ class Ways:
     whole: Sequence[Message]
 
 
-def worth_of(run: Run, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
+def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
     cache = run.cache_of(phase_run.info)
-    calls, later = calls_expected(run, phase_run.phase), _later_calls(run, phase_run)
+    phases = list(run.cascade.phases)
+    at = [phase.name for phase in phases].index(phase_run.phase.name)
+    calls = calls_expected(run, phases[at])
+    later = _later_calls(run, phase_run, phases[at + 1 :])
 
     def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> Bill:
         tools = run.definitions(phase_run.allowed, messages)
@@ -123,7 +127,7 @@ def worth_of(run: Run, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> 
     )
 
 
-def calls_expected(run: Run, phase: Phase) -> int:
+def calls_expected(run: CascadeRun, phase: Phase) -> int:
     """How many calls a phase will make, as far as can be known.
 
     One where it has no tools; else as many as the earlier phase with the fewest made, because
@@ -141,10 +145,8 @@ def calls_expected(run: Run, phase: Phase) -> int:
     return max(1, min(phase.rules.max_turns, min(with_tools, default=usual)))
 
 
-def _later_calls(run: Run, phase_run: PhaseRun) -> int:
+def _later_calls(run: CascadeRun, phase_run: PhaseRun, later: Sequence[Phase]) -> int:
     """The calls of later phases that may go on from what this one sees."""
-    phases = list(run.cascade.phases)
-    later = phases[phases.index(phase_run.phase) + 1 :] if phase_run.phase in phases else []
     calls = 0
     for phase in later:
         model = run.settings.model_for(run.cascade.settings_for(phase).model)

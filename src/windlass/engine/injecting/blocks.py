@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.caching.meter import Meter, weigh
 from windlass.engine.injecting.artifacts import artifacts
-from windlass.engine.injecting.begin import (
+from windlass.engine.injecting.context import (
     ROLE,
     new_context,
     record_blocks,

@@ -1,13 +1,13 @@
-"""What a run and a phase hold of injectors; `begin.py` and `blocks.py` fill it."""
+"""What a run and a phase hold of injectors; `begin.py`, `context.py` and `blocks.py` fill it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from windlass.caching.meter import Meter
 from windlass.history.details import BlockDetails
-from windlass.injectors.base import BlockItem, FailedCall
+from windlass.injectors.base import BlockItem, FailedCall, Situation
 from windlass.injectors.orchestrate import Block, Placed
 from windlass.messages import Message
 from windlass.window.blocks import Attached
@@ -88,16 +88,16 @@ class Injected:
 class PhaseInjected:
     """What lasts for a phase.
 
-    `task` are its instructions. `role` is the template of its system prompt and `where` its
-    place; `moved` are the expressions of values that were moved out of it, by name; with
-    `in_place` its values are made anew at each call. `stable` are the blocks of the head.
-    `changes` is what must be told of the user context at the next call. `turn` is the call for
-    which the DYNAMIC blocks `now` were made; `text` is what they say and `lasting` the changes
-    told with them.
+    `look` gives what its injectors may look at, but for what its calls bring about. `role` is the
+    template of its system prompt and `where` its place; `moved` are the expressions of values that
+    were moved out of it, by name; with `in_place` its values are made anew at each call. `stable`
+    are the blocks of the head. `changes` is what must be told of the user context at the next
+    call. `turn` is the call for which the DYNAMIC blocks `now` were made; `text` is what they say
+    and `lasting` the changes told with them.
     """
 
     placed: tuple[Placed, ...]
-    task: str
+    look: Callable[[], Situation]
     role: str = ""
     where: str = ""
     vary: bool = False

@@ -21,7 +21,7 @@ from windlass.engine.operators.frame import (
 )
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job
-from windlass.engine.phase import carry_out, generation_of, open_phase
+from windlass.engine.phase import carry_out, open_phase
 from windlass.engine.state import PhaseRun
 from windlass.errors import NoContext
 from windlass.fair import fair
@@ -82,7 +82,7 @@ async def run_atomic(
 
     around = Frame(parent.whole, previous)
     beginning = _begin(job, task, phase, around, item=item, worked_on=worked_on)
-    status, _ = await carry_out(job.run, path, beginning, told)
+    status, _ = await carry_out(job.run, phase, beginning, told)
     return replace(done[-1], status=status)
 
 
@@ -102,7 +102,7 @@ async def _begin(
     """
     run = job.run
     rule = job.program.rule(task, run.settings)
-    generation = generation_of(run, phase)
+    generation = run.generation_of(phase)
     info = run.resolve(generation.model)[1]
     text = described(job, task)
     given = _inputs(job, task, item)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from windlass.engine.state import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import MatchingFailed
 from windlass.memory.association import (
     HEADINGS,
@@ -76,7 +76,7 @@ class Found:
 class Material:
     """What tasks are given their context from: the memory, and sections made so far."""
 
-    run: Run
+    run: CascadeRun
     looks: dict[tuple[tuple[str, ...], tuple[str, ...]], Associations] = field(
         default_factory=dict[tuple[tuple[str, ...], tuple[str, ...]], Associations]
     )

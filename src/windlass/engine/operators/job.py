@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import ContextPiece, Material
 from windlass.engine.record import Recorder
-from windlass.engine.state import Run
 from windlass.history.base import Status
 from windlass.messages import Message, assistant
 from windlass.operators.compile import Program
@@ -64,31 +64,29 @@ class Job:
     """
 
     program: Program
-    run: Run
+    run: CascadeRun
     material: Material
     finished: dict[str, Done] = field(default_factory=dict[str, Done])
     spread: Callable[..., Awaitable[Done]] | None = None
     summaries: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, program: Program, run: Run, **others: Any) -> Self:
+    def of(cls, program: Program, run: CascadeRun, **others: Any) -> Self:
         """A job of a program on a run."""
         return cls(program, run, Material(run), **others)
 
     def info(self, task: Task) -> tuple[ModelInfo, int]:
         """The model of the first atomic task in `task`, and the most tokens of its replies."""
-        from windlass.engine.phase import generation_of
-
         leaf = task.first_leaf.leaf
         assert leaf is not None
-        generation = generation_of(self.run, self.program.cascade.phases[leaf])
+        generation = self.run.generation_of(self.program.cascade.phases[leaf])
         return self.run.resolve(generation.model)[1], generation.max_output_tokens
 
     def text(self, done: Done) -> str:
         """The whole output of a finished task."""
         return self.run.record.store.message(done.key).text if done.key else ""
 
-    def under(self, run: Run, *, aside: bool = False, **changes: Any) -> Job:
+    def under(self, run: CascadeRun, *, aside: bool = False, **changes: Any) -> Job:
         """The same job with a run of its own: what one task says is no burden to the next.
 
         `aside`: it runs beside others, so that it has its own state and knows its own part of
@@ -119,7 +117,7 @@ class Job:
         return replace(self, run=fresh)
 
 
-def add_up(run: Run, part: Run) -> None:
+def add_up(run: CascadeRun, part: CascadeRun) -> None:
     """Add what a part of the session used to the whole."""
     whole, used = run.progress, part.progress
     whole.usage = whole.usage.plus(used.usage)

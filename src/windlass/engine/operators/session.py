@@ -14,7 +14,6 @@ from windlass.engine.operators.frame import ContextPiece, Frame
 from windlass.engine.operators.job import Done, Job
 from windlass.engine.operators.notes import helper_of
 from windlass.engine.operators.tasks import output_of, run_task
-from windlass.engine.phase import generation_of
 from windlass.engine.result import Result
 from windlass.errors import StoreError, TaskError, UsageError, WindlassError
 from windlass.history.base import NodeType, Outcome, SessionStart, Status, Store
@@ -111,7 +110,7 @@ def _restore(job: Job) -> None:
 
 def _models(job: Job) -> tuple[str, ...]:
     run = job.run
-    seeing = [generation_of(run, phase).model for phase in run.cascade.phases]
+    seeing = [run.generation_of(phase).model for phase in run.cascade.phases]
     seeing += [run.search.model] if run.search else []
     seeing += [helper] if (helper := helper_of(job)) else []
     return tuple(dict.fromkeys(seeing))
