@@ -19,6 +19,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
+from windlass.engine.conversation import open_driver
 from windlass.engine.events import Noted, PhaseEnded, Validated
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
@@ -30,7 +31,6 @@ from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
-from windlass.engine.windows import open_driver
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.fair import fair
 from windlass.history.base import NodeType, Outcome, StateChange, Status

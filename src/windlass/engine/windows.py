@@ -1,38 +1,25 @@
-"""A phase's windows under a policy: the conversation it feeds, what was decided, and its record.
+"""A phase's windows under a policy: the room they have, what was decided, and its record.
 
-The deciding is `window/conversation.py`'s. This module hands it the phase's messages in order,
-asks a model for the texts it wants, and turns what it decided into records.
+The deciding is `window/conversation.py`'s. This module turns what it decided into records.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from operator import not_
 from typing import Any, Final
 
-from windlass.caching.meter import pieces, weigh
-from windlass.caching.prices import Prices
-from windlass.caching.trust import SHARE
-from windlass.engine.check import input_room
-from windlass.engine.events import Noted
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import EditRecord, NodeType, Row
-from windlass.messages import Message, ToolSpec
+from windlass.messages import ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.assemble import assemble
-from windlass.window.conversation import Conversation
-from windlass.window.driver import Driver
-from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Item, Replace, show, targets
+from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
 from windlass.window.options import Policy
-from windlass.window.originals import file_name, reference
-from windlass.window.proposals import Facts
-from windlass.window.steps import planner_of, steps
-
-READ: Final = "read_file"
-"""The tool that opens the files of shortened results."""
+from windlass.window.originals import file_name
 
 FOLDED: Final = "told in message"
 """In the reason of an edit: the message is folded into the one whose id follows."""
@@ -56,102 +43,12 @@ STRATEGIES: Final[Mapping[str, str]] = {
 """What an edit is an instance of, in the words of a `context_selection` record."""
 
 
-def open_driver(run: Run, phase_run: PhaseRun) -> Driver:
-    """What drives the phase's conversation: what it begins with, and who decides on it."""
-    cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
-    counter = phase_run.info.counter
-    if policy is None:
-        conversation = Conversation(count=counter.message, uses_names=False)
-    else:
-        conversation = _shortened(run, phase_run, policy)
-    for entry in assemble(phase_run.progress.blocks, ()):
-        conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
-    if policy is not None and not _goes_on(run, phase_run, conversation):
-        conversation.cool()
-    return Driver(conversation, cache, run.injected.attached)
-
-
-def _shortened(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
-    """An empty conversation that the policy decides on."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
-    limit = min(room, policy.max_input_tokens or room)
-    can_read = READ in phase_run.progress.tools
-    prices = _prices(run, phase_run)
-
-    def recall_hint(message: Message) -> str:
-        if message.role == "tool" and can_read:
-            return str(run.results / f"{file_name(message)}.json")
-        return reference(message)
-
-    return Conversation(
-        policies=steps(
-            policy,
-            caches=prices.caches,
-            window_tokens=phase_run.info.window,
-            limit=room_for_messages(run, phase_run, limit),
-            on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
-            where=lambda item, number: _picture_file(run, item, number),
-        ),
-        count=phase_run.info.counter.message,
-        kept=ChainMap(
-            phase_run.progress.kept, phase_run.progress.chosen
-        ),  # what was chosen stands for the phase
-        facts={
-            name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
-            for name, tool in phase_run.progress.tools.items()
-        },
-        recall_hint=recall_hint,
-        planner=planner_of(policy, prices, tells=True),
-    )
-
-
-def _prices(run: Run, phase_run: PhaseRun) -> Prices:
-    """What the cache of the phase's model charges; what is assumed of it is told once a run."""
-    name, cache = phase_run.info.name, run.cache_of(phase_run.info)
-    if cache.assumed and name not in run.progress.assumed:
-        run.progress.assumed.add(name)
-        run.emit(Noted(phase_run.phase.name, cache.assumed))
-    return cache.prices
-
-
-def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
-    """Whether the model was sent most of what counts as sent, so that it is cached.
-
-    It was not where the phase begins with other tools, another system prompt or another
-    model, or with a context that is no continuation of what was sent before.
-    """
-    messages = [
-        entry.message
-        for entry in assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
-    ]
-    tools = run.definitions(phase_run.allowed, messages)
-    counter, first = phase_run.info.counter, phase_run.info.tools_first
-    request = weigh(counter, messages, tools, tools_first=first)
-    request = pieces(counter, messages, tools, request)
-    expected = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
-    sent = [one.message for one in conversation.entries[: conversation.sent] if one is not None]
-    return expected.cached >= SHARE * sum(map(counter.message, sent))
-
-
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
     first = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
-
-
-def _picture_file(run: Run, item: Item, number: int) -> str | None:
-    """The visible file of a message's picture, as tools name it; None: there is none."""
-    digest = item.message.pictures[number].sha256
-    store, root = run.record.store, run.settings.root.resolve()
-    # An injected picture lies with the phase that made it.
-    for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
-        for sha, file in store.picture_names(run.record.session_id, phase):
-            if sha == digest:
-                real = file.resolve()
-                return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
-    return None
 
 
 def decided(phase_run: PhaseRun) -> list[Edit]:

@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from windlass.errors import ToolError
-from windlass.injectors.base import Artifact, BlockItem, Injector, Rendered, Situation, Tier, option
+from windlass.injectors.base import (
+    LOOK,
+    Artifact,
+    BlockItem,
+    Injector,
+    Rendered,
+    Situation,
+    Tier,
+    option,
+)
 from windlass.tools.base import ToolContext, ToolOutput
 
-LOOK: Final = "look_again"
 _HEAD: Final = "[Out of sight; look_again(reference) shows it]"
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError, did_you_mean
-from windlass.injectors.base import Artifact
-from windlass.injectors.scratchpad import LOOK
+from windlass.injectors.base import LOOK, Artifact
 from windlass.messages import Picture
 from windlass.tools.base import ToolOutput
 from windlass.window.entries import Entry
