@@ -33,8 +33,8 @@ from bench.windows.recordings import data_folder
 
 from windlass.errors import UsageError
 from windlass.messages import assistant, user
-from windlass.selection.card import card_of
 from windlass.selection.index import Index, Query
+from windlass.selection.making import card_of
 from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest
 from windlass.selection.strategies import selecting

@@ -605,7 +605,7 @@ class TestTrouble:
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from windlass.history.sqlite import SqliteStore
-        from windlass.selection.card import card_of
+        from windlass.selection.making import card_of
         from windlass.window.entries import Item
 
         def cards(store: SqliteStore, session: str) -> list[Any]:

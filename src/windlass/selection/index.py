@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.messages import Message
-from windlass.selection.card import BY_RULE, Card, card_of, chunks, indexed, searched_text
+from windlass.selection.card import BY_RULE, Card
 from windlass.selection.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
+from windlass.selection.making import card_of, chunks, indexed, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
 from windlass.selection.words import SHORTEST_KEYWORD, counted, surfaces
 from windlass.window.entries import Item

@@ -18,11 +18,11 @@ from windlass.fair import fair
 from windlass.history.cards import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.selection.card import Card, card_of
+from windlass.selection.card import Card
 from windlass.selection.embeddings import Embedder, Vectors, checked, is_remote
 from windlass.selection.index import embeddable
 from windlass.selection.kept import CardOptions
-from windlass.selection.making import mean_of, question, shared, summary_in, wants_model
+from windlass.selection.making import card_of, mean_of, question, shared, summary_in, wants_model
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage

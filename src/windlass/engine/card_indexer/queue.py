@@ -16,7 +16,8 @@ from windlass.engine.card_indexer.maker import CardBatch, CardMaker, Failure
 from windlass.history.base import NodeType, Row, Store, StoredRow
 from windlass.history.cards import FAILED, CardMarks, item_of
 from windlass.messages import Message
-from windlass.selection.card import BY_RULE, Card, wants_card
+from windlass.selection.card import BY_RULE, Card
+from windlass.selection.making import wants_card
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 

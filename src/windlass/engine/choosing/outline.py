@@ -14,7 +14,7 @@ from typing import Final
 from windlass.engine.choosing.anchors import Ground, Piece
 from windlass.messages import Message, Role, Text
 from windlass.prompts import outline_header
-from windlass.selection.card import searched_text
+from windlass.selection.making import searched_text
 from windlass.window.digest import chars_of, digest
 from windlass.window.names import names_said
 from windlass.window.originals import reference
