@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
+from windlass.engine.record import usage_columns
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
 from windlass.injectors.base import FailedCall
@@ -18,45 +19,32 @@ from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tools
 
 
-async def answer_calls(run: Run, phase_run: PhaseRun, asked: Message, parent: str) -> None:
-    """Run the calls of `asked` together and record their results as one batch.
+async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+    """Run the calls of `reply` together and record their results as one batch.
 
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
     call is recorded as interrupted first: a call without a result would make the
     history unusable for every provider.
     """
     name = phase_run.phase.name
-    for call in asked.tool_calls:
+    for call in reply.tool_calls:
         run.emit(ToolStarted(name, call.name, call.arguments))
     started = run.record.clock()
     try:
         outputs = await run_tools(
-            asked.tool_calls, phase_run.progress.tools, phase_run.progress.context
+            reply.tool_calls, phase_run.progress.tools, phase_run.progress.context
         )
     except asyncio.CancelledError:
         stopped = ToolOutput("[no result: the run was interrupted]", error=True)
-        _record(run, phase_run, parent, [(call, stopped) for call in asked.tool_calls], started)
+        _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
         raise
-    _record(run, phase_run, parent, list(zip(asked.tool_calls, outputs, strict=True)), started)
-    note_results(run, phase_run, list(zip(asked.tool_calls, outputs, strict=True)))
-    for call, output in zip(asked.tool_calls, outputs, strict=True):
+    answered = list(zip(reply.tool_calls, outputs, strict=True))
+    _record(run, phase_run, parent, answered, started)
+    note_results(run, phase_run, answered)
+    for call, output in answered:
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
-
-
-def _spent(run: Run, output: ToolOutput) -> dict[str, Any]:
-    """The columns that say what a model took for the tool, which is added to the session's."""
-    spent = output.spent
-    if spent is None:
-        return {}
-    return {
-        "model": spent.model,
-        "tokens_in": spent.usage.tokens_in,
-        "tokens_out": spent.usage.tokens_out,
-        "tokens_cached": spent.usage.tokens_cached,
-        "cost": run.charge_tool(spent),
-    }
 
 
 def _record(
@@ -67,6 +55,7 @@ def _record(
     started: float,
 ) -> None:
     milliseconds = (run.record.clock() - started) * 1_000
+    tools = phase_run.progress.tools
     rows = [
         run.record.row(
             NodeType.TOOL_RESULT,
@@ -80,10 +69,15 @@ def _record(
             metadata={
                 "error": output.error,
                 "tool": call.name,
-                **({} if output.error else touched(phase_run.progress.tools.get(call.name), call)),
+                **({} if output.error else names_touched(tools.get(call.name), call)),
                 **({"searches": output.spent.searches} if output.spent else {}),
             },
-            **_spent(run, output),
+            # What a model took for the tool is added to the session's.
+            **(
+                usage_columns(spent.model, spent.usage, run.charge_tool(spent))
+                if (spent := output.spent)
+                else {}
+            ),
         )
         for call, output in answered
     ]
@@ -103,16 +97,16 @@ def note_results(
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
     for call, output in answered:
-        names = touched(phase_run.progress.tools.get(call.name), call)
-        about = frozenset(f"{call.name} {name}" for said in names.values() for name in said)
-        now = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
+        names = names_touched(phase_run.progress.tools.get(call.name), call)
+        about = frozenset(f"{call.name} {name}" for group in names.values() for name in group)
+        result = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
+        mended: list[FailedCall] = []
         if output.error:
-            state.touched[now] = about
-            mended: list[FailedCall] = []
+            state.touched[result] = about
         else:
-            mended = [one for one in state.failures if state.touched.get(one, about) & about]
-            state.files += [one for one in names.get("writes", ()) if one not in state.files]
-        state.failures = with_result(state.failures, now, failed=output.error, mended=mended)
+            mended = [each for each in state.failures if state.touched.get(each, about) & about]
+            state.files += [name for name in names.get("writes", ()) if name not in state.files]
+        state.failures = with_result(state.failures, result, failed=output.error, mended=mended)
     if any(call.name in _PLANNING and not output.error for call, output in answered):
         _tell_plan(run, phase_run)
 
@@ -122,7 +116,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     plan = plan_in(phase_run.progress.state)
     if plan is None:
         return
-    steps = tuple((one.status, one.text, one.conclusion) for one in plan.steps)
+    steps = tuple((step.status, step.text, step.conclusion) for step in plan.steps)
     run.emit(
         PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
     )
@@ -139,7 +133,7 @@ LONGEST_NAME: Final = 500
 """Characters of an argument that is taken for the name of what was read or written."""
 
 
-def touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
+def names_touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
     """The names under `reads` and `writes`, as far as the tool declares any.
 
     An argument that was left out counts with its default; long text is no name of
@@ -151,11 +145,13 @@ def touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
         given = call.parsed()
     except ValueError:
         return {}
-    known = tool.spec.parameters["properties"]
-    found: dict[str, list[str]] = {}
+    properties = tool.spec.parameters["properties"]
+    touched: dict[str, list[str]] = {}
     for key, names in (("reads", tool.reads), ("writes", tool.writes)):
-        said = [given.get(name, known[name].get("default")) for name in names]
-        values = [each for one in said for each in (one if isinstance(one, list) else [one])]
-        if named := [v for v in values if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
-            found[key] = named
-    return found
+        values = [given.get(name, properties[name].get("default")) for name in names]
+        flat = [
+            each for value in values for each in (value if isinstance(value, list) else [value])
+        ]
+        if named := [v for v in flat if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
+            touched[key] = named
+    return touched

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.card_indexer.indexer import models_beside, start_cards
+from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.phase import run_phase
 from windlass.engine.record import Recorder
 from windlass.engine.result import Result
 from windlass.engine.sources import last_said
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import StoreError, TaskError, WindlassError
 from windlass.history.base import Outcome, SessionStart, Status
 from windlass.messages import Message
 from windlass.templates import PhaseOutput
@@ -26,38 +27,47 @@ from windlass.window.originals import meant, reference
 async def run_cascade(run: CascadeRun) -> Result:
     """Run every phase in order and record how the session ended.
 
-    A failure of a phase, a provider or a limit ends the session and is answered in
-    the result's `error`; what was recorded before stays. A store that cannot be
-    written raises StoreError. A cancelled run is recorded as interrupted and the
-    cancellation goes on. MCP servers live from the first phase to the last, and are
-    stopped however the run ends.
+    MCP servers live from the first phase to the last, and are stopped however the run ends.
     """
-    servers = needed_servers(run)
+    record, cascade, servers = run.record, run.cascade, needed_servers(run)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
-        return await _run_phases(run, servers, closing)
+        models = start_session(run)
+        run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
+        run = check_breaker(run)
+        cards = start_cards(run)
+        if cards is not None:
+            closing.push_async_callback(cards.stop)
 
-
-async def _run_phases(run: CascadeRun, servers: Servers, closing: AsyncExitStack) -> Result:
-    record, cascade = run.record, run.cascade
-    models = start_session(run)
-    run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
-    run = check_breaker(run)
-    cards = start_cards(run)
-    if cards is not None:
-        closing.push_async_callback(cards.stop)
-
-    error: WindlassError | None = None
-    status: Status = "completed"
-    try:
-        try:
+        async def phases() -> Status:
+            status: Status = "completed"
             await add_server_tools(run, servers)
             for index, phase in enumerate(cascade.phases, start=1):
-                told = in_words(compile_rule(cascade, phase, run.settings))
-                run.emit(PhaseStarted(phase.name, index, len(cascade.phases), told))
+                context = in_words(compile_rule(cascade, phase, run.settings))
+                run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 if await run_phase(run, phase) == "incomplete":
                     status = "incomplete"
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
+            return status
+
+        return await run_session(run, phases(), cards)
+
+
+async def run_session(
+    run: CascadeRun, work: Awaitable[Status], cards: CardIndexer | None = None
+) -> Result:
+    """Do the work of a session that began, and record how it ended.
+
+    A failure of a phase, a task, a provider or a limit ends the session and is answered in
+    the result's `error`; what was recorded before stays. A store that cannot be
+    written raises StoreError. A cancelled run is recorded as interrupted and the
+    cancellation goes on. The last of its `cards` are waited for.
+    """
+    record, progress = run.record, run.progress
+    error: WindlassError | None = None
+    try:
+        try:
+            status = await work
         except StoreError:
             raise
         except WindlassError as failure:
@@ -74,23 +84,32 @@ async def _run_phases(run: CascadeRun, servers: Servers, closing: AsyncExitStack
         _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
     except BaseException:  # cancelled, or whoever runs this process ends it
-        record.append(outcomes=[interrupted(run)])
+        record.append(outcomes=[_outcome(run, "interrupted", "the run was interrupted")])
         raise
-    told_error = str(error) if error else None
-    details = told_of_windows(run)
-    record.append(outcomes=[Outcome(status, record.clock(), error=told_error, details=details)])
-    outputs = {name: str(output) for name, output in run.progress.outputs.items()}
+    record.append(outcomes=[_outcome(run, status, str(error) if error else None)])
+    outputs = {name: str(output) for name, output in progress.outputs.items()}
     return Result(
         status=status,
         output=next(reversed(outputs.values()), ""),
         outputs=outputs,
-        state=dict(run.progress.state),
+        state=dict(progress.state),
         session_id=record.session_id,
-        usage=run.progress.usage,
-        cost=run.progress.cost,
-        saved=run.progress.saved_tokens,
+        usage=progress.usage,
+        cost=progress.cost,
+        saved=progress.saved_tokens,
         error=error,
+        notes=dict(error.notes) if isinstance(error, TaskError) else {},
     )
+
+
+def _stop(run: CascadeRun, failure: Exception) -> None:
+    text = f"{type(failure).__name__}: {failure}".removesuffix(": ")
+    failed = _outcome(run, "failed", text)
+    run.record.append([run.record.failure(None, failure)], outcomes=[failed])
+
+
+def _outcome(run: CascadeRun, status: Status, error: str | None) -> Outcome:
+    return Outcome(status, run.record.clock(), error=error, details=told_of_windows(run))
 
 
 def needed_servers(run: CascadeRun) -> Servers:
@@ -112,35 +131,28 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
         run.registry.register(tool)
 
 
-def interrupted(run: CascadeRun) -> Outcome:
-    """How a session ends that somebody has stopped."""
-    told = "the run was interrupted"
-    return Outcome("interrupted", run.record.clock(), error=told, details=told_of_windows(run))
-
-
-def _stop(run: CascadeRun, failure: Exception) -> None:
-    told = f"{type(failure).__name__}: {failure}".removesuffix(": ")
-    failed = Outcome("failed", run.record.clock(), error=told, details=told_of_windows(run))
-    run.record.append([run.record.failure(None, failure)], outcomes=[failed])
+def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
+    """The models that will see content: those of the phases, the one that searches, others."""
+    models = [run.generation_of(phase).model for phase in run.cascade.phases]
+    models += [run.search.model] if run.search else []  # it sees what is searched for
+    return tuple(dict.fromkeys([*models, *others]))
 
 
 def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
-    cascade = run.cascade
-    seeing = [run.generation_of(phase).model for phase in cascade.phases]
-    seeing += [run.search.model] if run.search else []  # it sees what is searched for
-    seeing += models_beside(cascade, run.settings)
-    seeing += selectors(cascade, run.settings)  # they see what is chosen from
-    models = tuple(dict.fromkeys(seeing))
-    told = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    cascade, settings = run.cascade, run.settings
+    # Selectors see what is chosen from.
+    choosing = selectors(cascade, settings)
+    models = models_seeing(run, *models_beside(cascade, settings), *choosing)
+    data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
-        told["mcp_servers"] = {name: server.shown() for name, server in servers}
+        data["mcp_servers"] = {name: server.shown() for name, server in servers}
     start = SessionStart(
         cascade_id=cascade.cascade_id,
         model=", ".join(models),
         input=run.input,
-        cascade=told,
+        cascade=data,
         timestamp=run.record.clock(),
     )
     run.record.append(start=start)
@@ -155,8 +167,8 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
     """
 
     def text() -> str:
-        said = last_said(record.items(phase))
-        return said.message.text if said else ""
+        output = last_said(record.items(phase))
+        return output.message.text if output else ""
 
     def state() -> dict[str, object]:
         changes = record.store.state(record.session_id)
@@ -167,19 +179,19 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
         return [picture.describe() for item in items for picture in item.message.pictures]
 
     def results() -> dict[str, Message]:
-        found: dict[str, Message] = {}
+        named: dict[str, Message] = {}
         for item in record.items(phase):
             if item.message.role == "tool":
-                found[reference(item.message)] = item.message
+                named[reference(item.message)] = item.message
                 if item.message.name:
-                    found[item.message.name] = item.message
-        return found
+                    named[item.message.name] = item.message
+        return named
 
     def result(name: str) -> str:
-        known = results()
-        if name in known:
-            return known[name].text
-        by_hash = {message.content_hash: message for message in known.values()}
+        named = results()
+        if name in named:
+            return named[name].text
+        by_hash = {message.content_hash: message for message in named.values()}
         return by_hash[meant(name, by_hash)].text
 
     return PhaseOutput(

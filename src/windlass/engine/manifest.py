@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from windlass.cascade.model import Phase, memory_of, without_bank
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
+from windlass.engine.record import usage_columns
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun
 from windlass.history.base import NodeType
@@ -32,8 +33,8 @@ async def choose_tools(
     says so.
     """
     banks = memory_of(run.cascade, phase)
-    known = [name for name in run.registry.names() if without_bank(banks, name) is None]
-    specs = [run.registry.get(name).spec for name in known]
+    usable = [name for name in run.registry.names() if without_bank(banks, name) is None]
+    specs = [run.registry.get(name).spec for name in usable]
     menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)
     names = [spec.name for spec in specs]
     schema = {
@@ -42,12 +43,12 @@ async def choose_tools(
         "required": ["tools"],
         "additionalProperties": False,
     }
-    asked = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
+    question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
     reply = await send(
         phase_run,
         Request(
             model=phase_run.info.name.partition("/")[2],
-            messages=asked,
+            messages=question,
             tool_choice="none",
             max_output_tokens=256,
             temperature=0.0,
@@ -56,34 +57,30 @@ async def choose_tools(
         lambda _: None,
     )
     price = run.charge(phase_run.info, reply.usage, saved=0)
-    chosen = _known(reply.message.text, names)
-    by = "model"
+    chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"
+    text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
     name = phase_run.phase.name
     row = run.record.row(
         NodeType.DECISION,
         phase=name,
         turn=0,
-        model=phase_run.info.name,
-        tokens_in=reply.usage.tokens_in,
-        tokens_out=reply.usage.tokens_out,
-        tokens_cached=reply.usage.tokens_cached,
-        cost=price,
         metadata={
             "kind": "manifest",
-            "text": f"tools chosen by {by}: {', '.join(chosen) or 'none'}",
+            "text": text,
             "chosen": chosen,
-            "asked": [message.text for message in asked],
+            "asked": [message.text for message in question],
             "answer": reply.message.text,
         },
+        **usage_columns(phase_run.info.name, reply.usage, price),
     )
     run.record.append([row])
-    run.emit(Noted(name, f"tools chosen by {by}: {', '.join(chosen) or 'none'}"))
+    run.emit(Noted(name, text))
     return tuple(chosen)
 
 
-def _known(answer: str, names: Sequence[str]) -> list[str]:
+def _chosen(answer: str, names: Sequence[str]) -> list[str]:
     try:
         value = json.loads(answer)
     except ValueError:

@@ -20,7 +20,7 @@ from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.conversation import open_driver
-from windlass.engine.events import Noted, PhaseEnded, Validated
+from windlass.engine.events import PhaseEnded, Validated
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.context import moments_of
@@ -28,7 +28,7 @@ from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import memory_callbacks
 from windlass.engine.sources import gather, last_said, output_only
-from windlass.engine.state import Generation, PhaseProgress, PhaseRun, StateCopy
+from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.engine.validate import Verdict, judge
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
@@ -50,11 +50,6 @@ from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
 
 
-def _nothing(output: Item | None) -> Mapping[str, Any]:
-    del output
-    return {}
-
-
 async def run_phase(run: CascadeRun, phase: Phase) -> Status:
     """Run one phase to its end and record its outcome.
 
@@ -70,11 +65,11 @@ async def carry_out(
     run: CascadeRun,
     phase: Phase,
     beginning: Awaitable[PhaseRun],
-    told: Callable[[Item | None], Mapping[str, Any]] = _nothing,
+    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
 ) -> tuple[Status, Item | None]:
     """The same for a phase that begins in another way; returns its output, too.
 
-    `told` gives what its outcome says beside, from its output.
+    `details` gives what its outcome says beside, from its output.
     """
     name = phase.name
     try:
@@ -96,7 +91,7 @@ async def carry_out(
         name,
         output_trace=run.record.traces[output.id] if output else None,
         hidden=phase_run.rule.output_only,
-        details=told(output),
+        details=details(output),
     )
     run.record.append(outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *changes])
     run.progress.state.update({change.key: change.value for change in changes})
@@ -106,14 +101,9 @@ async def carry_out(
 
 async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
-    record, rule = run.record, compile_rule(run.cascade, phase, run.settings)
+    rule = compile_rule(run.cascade, phase, run.settings)
     _, info = run.resolve(run.generation_of(phase).model)
-    values: dict[str, Any] = {
-        "input": run.input,
-        "state": run.progress.state,
-        "outputs": run.progress.outputs,
-    }
-
+    values = run.template_values()
     place = f"phases[{list(run.cascade.phases).index(phase)}]"
     where = run.cascade.where
     wanted = [
@@ -121,41 +111,38 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         or holds(source.condition, **values, where=f"{where(source.place)}, its condition")
         for source in rule.sources
     ]
-    asked = where(f"{place}.instructions")
-    instructions = render(phase.instructions, **values, where=asked, moments=moments_of(run))
+    at = where(f"{place}.instructions")
+    instructions = render(phase.instructions, **values, where=at, moments=moments_of(run))
     if not instructions.strip():
-        raise ContextError(f"{asked}: the template renders to nothing, so nothing would be asked")
-    said_at = where(f"{place}.system" if phase.system else "system")
-    text, injection = open_head(run, phase, info, values, where=said_at, task=instructions)
-    said: tuple[Entry, ...] = ()
+        raise ContextError(f"{at}: the template renders to nothing, so nothing would be asked")
+    at = where(f"{place}.system" if phase.system else "system")
+    text, injection = open_head(run, phase, info, where=at, task=instructions)
+    system: tuple[Entry, ...] = ()
     if text is not None:
-        told = {"new_prefix": bool(phase.system)}
-        row = record.row(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=told)
-        said = show(record.append([row]), "the system prompt")
+        metadata = {"new_prefix": bool(phase.system)}
+        item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
+        system = show([item], "the system prompt")
     snowball = _snowball(run) if rule.mode != "selective" else ()
     if rule.newest_turns is not None:
         snowball = last_turns(snowball, rule.newest_turns)
     # What stands first is shown; its repetition is told.
     first = rule.position == "start" or rule.mode == "auto"
-    brought = gather(
-        record,
+    gathered = gather(
+        run,
         rule,
         phase=phase.name,
-        input=run.input,
         wanted=wanted,
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
     )
-    if first and brought.sources and rule.mode != "auto":
-        snowball = without_repeats(snowball, *held_by(brought.sources))
-    for _, why in brought.skipped:
-        run.emit(Noted(phase.name, why))
-    blocks = Blocks(said, brought.input, brought.sources, snowball, rule.position)
+    if first and gathered.sources and rule.mode != "auto":
+        snowball = without_repeats(snowball, *held_by(gathered.sources))
+    blocks = Blocks(system, gathered.input, gathered.sources, snowball, rule.position)
     if rule.mode == "auto":
-        blocks = Blocks(said)  # until it has chosen
+        blocks = Blocks(system)  # until it has chosen
 
     async def chooses(phase_run: PhaseRun) -> None:
-        await choose(run, phase_run, instructions, brought, snowball)
+        await choose(run, phase_run, instructions, gathered, snowball)
         refresh(run, phase_run)  # what was called out is kept where it is shown
 
     phase_run = await open_phase(
@@ -165,10 +152,10 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         blocks,
         user(instructions),
         injection=injection,
-        injected=_own_injections(brought.input + brought.sources, phase.name),
+        injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
     )
-    if rule.mode == "snowball" and brought.sources:
+    if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
     return phase_run
 
@@ -180,15 +167,14 @@ async def open_phase(
     blocks: Blocks,
     instructions: Message,
     *,
-    injection: PhaseInjected | None = None,
-    injected: tuple[Item, ...] | None = None,
+    injected: tuple[Entry, ...],
+    injection: PhaseInjected | None,
     before: Callable[[PhaseRun], Awaitable[None]] | None = None,
 ) -> PhaseRun:
     """The phase in hand: what it sees is fixed, and its instructions are said.
 
-    `injection` is what it has of injectors (None: it has none), `injected` are the messages that
-    its sources brought (None: those of its blocks). `before` is done once its tools are known,
-    before its windows are decided.
+    `injected` are the messages that its sources brought, `injection` is what it has of injectors
+    (None: it has none). `before` is done once its tools are known, before its windows are decided.
     """
     record, state, generation = run.record, StateCopy(run.progress.state), run.generation_of(phase)
     provider, info = run.resolve(generation.model)
@@ -214,9 +200,7 @@ async def open_phase(
         generation=generation,
         provider=provider,
         info=info,
-        injected=_own_injections(blocks.input + blocks.sources, phase.name)
-        if injected is None
-        else injected,
+        injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
         trace_id=row.trace_id,
         progress=PhaseProgress(
             blocks=blocks,
@@ -258,26 +242,24 @@ async def _attempts(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun
 ) -> tuple[Status, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
-    rules, name = phase.rules, phase.name
+    rules, name, progress = phase.rules, phase.name, phase_run.progress
     while True:
         finished = await _turns(run, phase_run, rules.max_turns)
-        output = last_said(phase_run.progress.own)
-        said = last_said(
-            [item for item in phase_run.progress.own if item.attempt == phase_run.progress.attempt]
-        )
-        text = said.message.text if said else ""
+        output = last_said(progress.own)
+        last = last_said([item for item in progress.own if item.attempt == progress.attempt])
+        text = last.message.text if last else ""
         verdict = await judge(run, phase_run, text, rules.loop_until)
         if verdict is None:
             return ("completed" if finished else "incomplete"), output
-        repairs = verdict.by_schema and finished and not phase_run.progress.repaired
+        repairs = verdict.by_schema and finished and not progress.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
             return "completed", output
         if repairs:
-            phase_run.progress.repaired = True
-            _tell(run, phase_run, repair_text(verdict.reason))
+            progress.repaired = True
+            _say(run, phase_run, repair_text(verdict.reason))
             continue
-        if phase_run.progress.attempt >= rules.max_attempts:
+        if progress.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
                 return "incomplete", output
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
@@ -285,80 +267,68 @@ async def _attempts(
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
                 f" the last was refused: {verdict.reason or 'no reason given'}"
             )
-        phase_run.progress.attempt += 1
+        progress.attempt += 1
         # A failed attempt leaves no trace in the state.
-        phase_run.progress.state = StateCopy(run.progress.state)
-        phase_run.progress.context = replace(
-            phase_run.progress.context, state=phase_run.progress.state
-        )
-        phase_run.progress.forced_done = False
-        phase_run.progress.repaired = False
-        _tell(run, phase_run, retry_text(verdict.reason, phase_run.progress.attempt))
+        progress.state = StateCopy(run.progress.state)
+        progress.context = replace(progress.context, state=progress.state)
+        progress.forced_done = progress.repaired = False
+        _say(run, phase_run, retry_text(verdict.reason, progress.attempt))
 
 
 def _record_verdict(
-    run: CascadeRun, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
-    told = {
-        "attempt": phase_run.progress.attempt,
-        "output": text,
-        "validation_reason": verdict.reason,
-    }
-    metadata = {**told, "valid": verdict.valid, **({"repair": True} if repairs else {})}
+    attempt, reason = phase_run.progress.attempt, verdict.reason
+    metadata = {"attempt": attempt, "output": text, "validation_reason": reason}
+    metadata |= {"valid": verdict.valid, **({"repair": True} if repairs else {})}
     run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
-    run.emit(
-        Validated(phase_run.phase.name, phase_run.progress.attempt, verdict.valid, verdict.reason)
-    )
+    run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
-def _tell(run: CascadeRun, phase_run: PhaseRun, text: str) -> None:
+def _say(run: Run, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    phase_run.progress.own += run.record.append(
-        [run.record.row(NodeType.USER, user(text), **_place(phase_run))]
-    )
+    phase_run.progress.own.append(run.record.add(NodeType.USER, user(text), **_place(phase_run)))
 
 
 def _place(phase_run: PhaseRun) -> dict[str, Any]:
-    place = {
+    return {
         "phase": phase_run.phase.name,
         "turn": phase_run.progress.turn,
         "attempt": phase_run.progress.attempt,
+        "parent_id": phase_run.trace_id,
     }
-    return {**place, "parent_id": phase_run.trace_id}
 
 
-async def _turns(run: CascadeRun, phase_run: PhaseRun, most: int) -> bool:
+async def _turns(run: Run, phase_run: PhaseRun, most: int) -> bool:
     """Turns until a reply asks for no tool; False where `most` of them have not.
 
     To mend its output an attempt has one turn.
     """
-    if phase_run.progress.repaired:
-        return not (await take_turn(run, phase_run)).message.tool_calls
-    for _ in range(most):
+    repairs = phase_run.progress.repaired
+    for _ in range(1 if repairs else most):
         reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
             return True
-    text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
-    run.record.decide(phase_run.phase.name, text, kind="limit", max_turns=most)
-    run.emit(Noted(phase_run.phase.name, text))
+    if not repairs:
+        text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
+        run.tell(phase_run.phase.name, text, kind="limit", max_turns=most)
     return False
 
 
 async def _extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
-    wanted = phase.output_extraction
-    if wanted is None:
+    extraction = phase.output_extraction
+    if extraction is None:
         return []
     text = output.message.text if output else ""
     try:
-        found, why = await asyncio.to_thread(extract, wanted, text)
+        value, why = await asyncio.to_thread(extract, extraction, text)
     except TimeoutError as error:
         raise PhaseFailed(f"phase {phase.name!r}: output_extraction: {error}") from error
     if why is None:
-        return [StateChange(phase.name, wanted.store_as, found)]
-    if wanted.required:
+        return [StateChange(phase.name, extraction.store_as, value)]
+    if extraction.required:
         raise PhaseFailed(f"phase {phase.name!r}: {why}")
-    run.record.decide(phase.name, why, kind="extraction")
-    run.emit(Noted(phase.name, why))
+    run.tell(phase.name, why, kind="extraction")
     return []
 
 
@@ -378,12 +348,7 @@ def _snowball(run: CascadeRun) -> tuple[Entry, ...]:
 def _tell_switched_off(run: CascadeRun, phase: str, setting: str, what: str) -> None:
     origin = run.settings[setting].origin
     text = f"phase {phase!r}: {what}, because {origin} switches it off"
-    run.record.decide(phase, text, kind="switched_off", setting=setting, origin=origin)
-    run.emit(Noted(phase, text))
-
-
-def _own_injections(entries: tuple[Entry, ...], phase: str) -> tuple[Item, ...]:
-    return tuple(entry.item for entry in entries if entry.item.phase == phase)
+    run.tell(phase, text, kind="switched_off", setting=setting, origin=origin)
 
 
 def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:
@@ -412,19 +377,23 @@ async def _tools(
 _FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
-def extract(wanted: OutputExtraction, text: str) -> tuple[Any, str | None]:
+def extract(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
     """The value found, and None; or None, and why there is none.
 
     `format: json` parses what the pattern's group holds, `code` takes away a fence. Raises
     TimeoutError with a sentence where the search was stopped.
     """
-    found = search(wanted.pattern, text, re.DOTALL)
-    if found is None:
-        return None, f"the output has no match for the pattern {wanted.pattern!r}"
-    value = found[1]
+    pattern = extraction.pattern
+    hit = search(pattern, text, re.DOTALL)
+    if hit is None:
+        return None, f"the output has no match for the pattern {pattern!r}"
+    value = hit[1]
     if value is None:
-        return None, f"the group of the pattern {wanted.pattern!r} matches nothing in the output"
-    match wanted.format:
+        return (
+            None,
+            f"the group of the pattern {pattern!r} matches nothing in the output",
+        )
+    match extraction.format:
         case "text":
             return value.strip(), None
         case "code":
@@ -434,7 +403,7 @@ def extract(wanted: OutputExtraction, text: str) -> tuple[Any, str | None]:
             try:
                 return json.loads(value), None
             except (ValueError, RecursionError) as error:
-                return None, f"what {wanted.pattern!r} found is not JSON: {error}"
+                return None, f"what {pattern!r} found is not JSON: {error}"
 
 
 def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
@@ -444,7 +413,7 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
     info = phase_run.info
-    told: dict[str, Any] = {"chosen": phase_run.progress.blocks.position}
+    report: dict[str, Any] = {"chosen": phase_run.progress.blocks.position}
     for place in ("start", "end"):
         entries = assemble(
             replace(phase_run.progress.blocks, position=place), show(phase_run.progress.own, "")
@@ -464,5 +433,5 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
             if price is None
             else (shared * price.cache_read + (total - shared) * price.cache_write) / 1e6
         )
-        told[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
-    return told
+        report[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
+    return report

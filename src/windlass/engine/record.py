@@ -14,6 +14,7 @@ from typing import Any
 from windlass.history.base import BORN, Batch, NodeType, Row, Store
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
+from windlass.wire.base import Usage
 
 
 class Recorder:
@@ -106,6 +107,17 @@ class Recorder:
             and stored.row.message is not None
             and stored.id is not None
         ]
+
+
+def usage_columns(model: str, usage: Usage, cost: float | None) -> dict[str, Any]:
+    """The columns of a row that say what a call of a model took; `cost` in US dollars."""
+    return {
+        "model": model,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "tokens_cached": usage.tokens_cached,
+        "cost": cost,
+    }
 
 
 def _nobody() -> None:

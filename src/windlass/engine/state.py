@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from windlass.caching.rates import cost, search_fee
-from windlass.engine.events import Event
+from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
 from windlass.engine.recall import recall_original
@@ -186,6 +186,16 @@ class Run:
     def recall(self, ref: str) -> str:
         """The original text behind a reference of this session. Raises KeyError."""
         return recall_original(self.record, ref)
+
+    def template_values(self) -> dict[str, Any]:
+        """What templates see: the input, the state, the outputs of earlier phases."""
+        progress = self.progress
+        return {"input": self.input, "state": progress.state, "outputs": progress.outputs}
+
+    def tell(self, phase: str, text: str, **metadata: Any) -> None:
+        """Record a decision, and tell it to who watches."""
+        self.record.decide(phase, text, **metadata)
+        self.emit(Noted(phase, text))
 
     def let_read(self, file: Path) -> None:
         """Let the tools of this phase and of later ones read a file outside their folder."""

@@ -22,8 +22,8 @@ from windlass.engine.choosing.picking import (
     Choice,
     answered,
     by_score,
+    request_of,
     shortened_places,
-    wanted_of,
     with_picked,
 )
 from windlass.engine.choosing.record import record_choice
@@ -64,88 +64,81 @@ class _Scene:
 
     run: CascadeRun
     phase_run: PhaseRun
-    made: Choosing
+    rule: Choosing
     ground: Ground
-    brought: Gathered
+    gathered: Gathered
     snowball: tuple[Entry, ...]
     base: Base
-
-    @property
-    def can_recall(self) -> bool:
-        return RECALL.name in self.phase_run.progress.tools
 
 
 async def choose(
     run: CascadeRun,
     phase_run: PhaseRun,
     instructions: str,
-    brought: Gathered,
+    gathered: Gathered,
     snowball: tuple[Entry, ...],
 ) -> None:
     """Fix what the phase sees of what was said before, and record why.
 
-    `brought` are its sources, which are in besides; `snowball` is all that was said before.
+    `gathered` are its sources, which are in besides; `snowball` is all that was said before.
     """
-    made = phase_run.rule.choosing
-    assert made is not None
+    rule = phase_run.rule.choosing
+    assert rule is not None
     phase_run.progress.whole = snowball
     await known_beside(run, phase_run.info)
-    ground, onward = _ground(run, phase_run, made, brought), base_of(run, phase_run, snowball)
-    scene = _Scene(run, phase_run, made, ground, brought, snowball, onward)
+    ground, onward = _ground(run, phase_run, rule, gathered), base_of(run, phase_run, snowball)
+    scene = _Scene(run, phase_run, rule, ground, gathered, snowball, onward)
     longest = max((item.message.chars for item in run.record.born), default=0)
     base = await beside(longest, partial(_anchored, scene))
-    embedder = embedder_for(run)
-    wanted = wanted_of(made, scene.ground, base, Query.of(instructions), embedder)
-    selector, base.note = _selector(scene, base)
+    request = request_of(rule, ground, base, Query.of(instructions), embedder_for(run))
+    selector, why_not = selector_of(run, phase_run, rule)
+    base.note = "; ".join(note for note in (base.note, why_not) if note)
 
     # What it would come to without asking anybody, and what that is worth.
     choice = base
-    if wanted is not None:
-        wanted, picked = await _by_score(scene, base, wanted)
-        choice = with_picked(base, scene.ground, wanted, picked)
+    if request is not None:
+        request, picked = await _by_score(scene, base, request)
+        choice = with_picked(base, ground, request, picked)
     choice.outline = await beside(longest, partial(_outline, scene, choice))
-    asks, question = _question(made, wanted) if selector and wanted else (None, "")
+    asks, question = _question(rule, request) if selector and request else (None, "")
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
 
-    asked: SelectorReply | None = None
-    if selector is not None and asks is not None and wanted is not None and not why_kept:
-        asked = await ask_selector(run, selector, question)
-        if asked.failure:
-            choice.note = f"{asked.failure}; chosen by score alone"
+    reply: SelectorReply | None = None
+    if selector is not None and asks is not None and request is not None and not why_kept:
+        reply = await ask_selector(run, selector, question)
+        if reply.failure:
+            choice.note = f"{reply.failure}; chosen by score alone"
         else:
-            picked = answered(asks, asked.text)
-            choice = with_picked(base, scene.ground, wanted, picked)
+            choice = with_picked(base, ground, request, answered(asks, reply.text))
             choice.outline = await beside(longest, partial(_outline, scene, choice))
     if why_kept:
         _go_on(scene, choice)
     else:
         _see_chosen(scene, choice)
-    record_choice(run, phase_run, choice, worth, why_kept=why_kept, asked=asked)
+    record_choice(run, phase_run, choice, worth, why_kept=why_kept, reply=reply)
 
 
 async def _by_score(
-    scene: _Scene, base: Choice, wanted: SelectionRequest
+    scene: _Scene, base: Choice, request: SelectionRequest
 ) -> tuple[SelectionRequest, Picked]:
     """What score alone picks, and by what; a server that makes the vectors may fail."""
-    embedder = wanted.embedder
+    embedder, run = request.embedder, scene.run
     if not isinstance(embedder, Remembering):
-        return wanted, by_score(wanted)
-    run, phase_run = scene.run, scene.phase_run
+        return request, by_score(request)
     try:
-        picked = await asyncio.to_thread(by_score, wanted)
+        picked = await asyncio.to_thread(by_score, request)
     except WindlassError as error:
         base.note = f"by keywords alone: {embedder.name} gave no vectors: {error}"
-        wanted = replace(
-            wanted, embedder=None, options=replace(wanted.options, strategy="heuristic")
-        )
-        picked = by_score(wanted)
+        options = replace(request.options, strategy="heuristic")
+        request = replace(request, embedder=None, options=options)
+        picked = by_score(request)
     if tokens := embedder.take_tokens():
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
         row = run.record.row(
             NodeType.DECISION,
-            phase=phase_run.phase.name,
+            phase=scene.phase_run.phase.name,
             turn=0,
             model=embedder.name,
             tokens_in=tokens,
@@ -153,36 +146,35 @@ async def _by_score(
             metadata={"kind": "vectors", "text": text},
         )
         run.record.append([row])
-    return wanted, picked
+    return request, picked
 
 
-def _ground(run: CascadeRun, phase_run: PhaseRun, made: Choosing, brought: Gathered) -> Ground:
+def _ground(run: CascadeRun, phase_run: PhaseRun, rule: Choosing, gathered: Gathered) -> Ground:
     record, known = run.record, known_of(run, phase_run.info)
     ran = dict.fromkeys(item.phase or "" for item in known.index.items)
-    outcomes = {one.phase: one for one in record.store.outcomes(record.session_id) if one.phase}
+    outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
     return Ground(
         known=known,
-        phases=[name for name in ran if name != phase_run.phase.name and name not in made.exclude],
+        phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
         rows=list(record.store.rows(record.session_id)),
         callouts=run.progress.callouts,
-        held={entry.item.id for entry in brought.sources},
+        held={entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,
     )
 
 
 def _anchored(scene: _Scene) -> Choice:
     """The anchors, within the cap as far as digests bring them."""
-    run, phase_run, ground, said = scene.run, scene.phase_run, scene.ground, scene.made.anchors
-    role: Role = said.as_role if phase_run.info.system_anywhere else "user"
-    choice = Choice(_cap(phase_run, scene.made))
-    if "input" in said.include and run.input:
+    run, phase_run, ground, anchors = scene.run, scene.phase_run, scene.ground, scene.rule.anchors
+    choice = Choice(_cap(phase_run, scene.rule))
+    if "input" in anchors.include and run.input:
         message = Message("user", (Text(input_text(run.input)),))
         choice.input = Piece(-1, message, "input", "anchor: the cascade's input", what="input")
-    fixed = sum(ground.count(entry.message) for entry in scene.brought.sources)
+    fixed = sum(ground.count(entry.message) for entry in scene.gathered.sources)
     fixed += ground.count(choice.input.message) if choice.input else 0
-    told = {source.phase for source in phase_run.rule.sources if "output" in source.include}
-    pieces = gather_anchors(ground, said, role, told)
+    outputs = {source.phase for source in phase_run.rule.sources if "output" in source.include}
+    pieces = gather_anchors(ground, anchors, _role(scene), outputs)
     before = fixed + sum(ground.count(piece.message) for piece in pieces)
     room = choice.cap - fixed
     choice.anchors = shortened(ground, pieces, room)
@@ -197,43 +189,41 @@ def _anchored(scene: _Scene) -> Choice:
 
 def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     """What tells of the messages that are not shown whole, within its share of the room."""
-    phase_run, ground = scene.phase_run, scene.ground
+    ground, progress = scene.ground, scene.phase_run.progress
     chosen = sum(ground.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
-    told = sum(ground.known.index.tokens_at(place) for place in places)
-    most = max(LEAST_OUTLINE, int(scene.made.outline * told))
+    tokens = sum(ground.known.index.tokens_at(place) for place in places)
+    most = max(LEAST_OUTLINE, int(scene.rule.outline * tokens))
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
-    if not scene.made.outline or not places:
+    if not scene.rule.outline or not places:
         return None
-    shown = [entry.message for entry in (*phase_run.progress.blocks.system, *scene.brought.sources)]
-    shown += [item.message for item in phase_run.progress.own]
+    shown = [entry.message for entry in (*progress.blocks.system, *scene.gathered.sources)]
+    shown += [item.message for item in progress.own]
     shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
-    role: Role = scene.made.anchors.as_role if phase_run.info.system_anywhere else "user"
-    recall = scene.can_recall
-    return outline_of(ground, places, shown, room, role, can_recall=recall)
+    recall = RECALL.name in progress.tools
+    return outline_of(ground, places, shown, room, _role(scene), can_recall=recall)
 
 
-def _cap(phase_run: PhaseRun, made: Choosing) -> int:
+def _role(scene: _Scene) -> Role:
+    """The role of messages of ours."""
+    return scene.rule.anchors.as_role if scene.phase_run.info.system_anywhere else "user"
+
+
+def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
     limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
-    return min(made.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
+    return min(rule.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
 
 
 # ---- who is asked, and what it is worth ----------------------------------------------------
 
 
-def _selector(scene: _Scene, base: Choice) -> tuple[Selector | None, str]:
-    """The model that is asked, and the note of why none is, where one would be."""
-    selector, why_not = selector_of(scene.run, scene.phase_run, scene.made)
-    return selector, "; ".join(one for one in (base.note, why_not) if one)
-
-
-def _question(made: Choosing, wanted: SelectionRequest) -> tuple[Selecting | None, str]:
+def _question(rule: Choosing, request: SelectionRequest) -> tuple[Selecting | None, str]:
     """The strategy that waits for an answer, and its question (None: it has nothing to ask)."""
-    options = replace(wanted.options, strategy=made.selection.strategy)
-    asks = selecting(replace(wanted, helper=True, options=options))
+    options = replace(request.options, strategy=rule.selection.strategy)
+    asks = selecting(replace(request, helper=True, options=options))
     try:
         return asks, next(asks)
     except StopIteration:
@@ -244,18 +234,19 @@ def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: s
     """What choosing costs beside going on; the question to a selector included."""
     phase_run, system = scene.phase_run, scene.phase_run.progress.blocks.system
     own = show(phase_run.progress.own, "")
-    told = () if choice.input is None else (_trial(choice.input),)
+    given = () if choice.input is None else (_trial(choice.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
-    select = assemble(Blocks(system, told, scene.brought.sources, middle), own)
-    whole = assemble(Blocks(system, (), scene.brought.sources, scene.snowball, "end"), own)
+    select = assemble(Blocks(system, given, scene.gathered.sources, middle), own)
+    whole = assemble(Blocks(system, (), scene.gathered.sources, scene.snowball, "end"), own)
     base = scene.base.entries
     more = tuple(_trial(piece) for piece in _missing(scene, choice))
-    sources = (*without_repeats(scene.brought.sources, *held_by(base)), *more)
+    sources = (*without_repeats(scene.gathered.sources, *held_by(base)), *more)
     go_on = assemble(Blocks(system, (), sources, base, "end"), own)
     asking = 0.0
     if selector is not None and question:
-        tokens = request_tokens(selector.info.counter, [user(question)])
-        asking = asking_costs(phase_run.info, selector.info, tokens)
+        _, info = selector
+        tokens = request_tokens(info.counter, [user(question)])
+        asking = asking_costs(phase_run.info, info, tokens)
     ways = Ways(
         [entry.message for entry in go_on],
         [entry.message for entry in select],
@@ -291,15 +282,14 @@ def _trial(piece: Piece) -> Entry:
 
 def _why_kept(scene: _Scene, worth: Worth) -> str:
     """Why the phase sees all that was said before instead of choosing; empty: it chooses."""
-    made, phase_run = scene.made, scene.phase_run
-    base = scene.base
-    excluded = any(entry.item.phase in made.exclude for entry in base.entries)
-    if (made.at_once and not made.only_to_fit) or excluded or not base.entries:
+    rule, phase_run, base = scene.rule, scene.phase_run, scene.base
+    excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
+    if (rule.at_once and not rule.only_to_fit) or excluded or not base.entries:
         return ""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     if worth.go_on.tokens > min(room, phase_run.rule.budget.limit or room):
         return ""
-    if made.only_to_fit:
+    if rule.only_to_fit:
         return (
             "the breaker (breaker_sessions) lets a phase choose only where all of it does not fit"
         )
@@ -322,13 +312,11 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
 
 def _go_on(scene: _Scene, choice: Choice) -> None:
     """What the phase before saw, with the sources behind it, and what is missing there."""
-    phase_run, base = scene.phase_run, scene.base
+    progress, base = scene.phase_run.progress, scene.base
     more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
-    sources = (*without_repeats(scene.brought.sources, *held_by(base.entries)), *more)
-    phase_run.progress.blocks = Blocks(
-        phase_run.progress.blocks.system, (), sources, base.entries, "end"
-    )
-    phase_run.progress.chose = base.chosen
+    sources = (*without_repeats(scene.gathered.sources, *held_by(base.entries)), *more)
+    progress.blocks = Blocks(progress.blocks.system, (), sources, base.entries, "end")
+    progress.chose = base.chosen
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
@@ -350,37 +338,32 @@ def _leaves(value: Any) -> list[str]:
 
 def _see_chosen(scene: _Scene, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
-    phase_run, sources = scene.phase_run, scene.brought.sources
-    told = () if choice.input is None else (_entry(scene, choice.input),)
+    progress, sources = scene.phase_run.progress, scene.gathered.sources
+    given = () if choice.input is None else (_entry(scene, choice.input),)
     entries = tuple(_entry(scene, piece) for piece in choice.in_order())
     entries = without_repeats(entries, *held_by(sources))
-    first = next(iter((*told, *sources, *entries)), None)
+    first = next(iter((*given, *sources, *entries)), None)
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
         entries = (_entry(scene, _header()), *entries)
-    phase_run.progress.blocks = Blocks(phase_run.progress.blocks.system, told, sources, entries)
-    phase_run.progress.chose = True
+    progress.blocks = Blocks(progress.blocks.system, given, sources, entries)
+    progress.chose = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    count = phase_run.info.counter.message
-    phase_run.progress.chosen = {
-        e.item.id: count(e.message) for e in entries if e.item.id in picked
-    }
+    count = scene.phase_run.info.counter.message
+    progress.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
 def _entry(scene: _Scene, piece: Piece) -> Entry:
     """A piece as an entry; a message of ours goes into the record first."""
-    item, record = piece.item, scene.run.record
-    if item is None:
-        row = record.row(
-            NodeType.CONTEXT_INJECTION,
-            piece.message,
-            phase=scene.phase_run.phase.name,
-            turn=0,
-            parent_id=scene.phase_run.trace_id,
-            metadata={"source": piece.source or piece.what, "what": piece.what},
-        )
-        (item,) = record.append([row])
+    item = piece.item or scene.run.record.add(
+        NodeType.CONTEXT_INJECTION,
+        piece.message,
+        phase=scene.phase_run.phase.name,
+        turn=0,
+        parent_id=scene.phase_run.trace_id,
+        metadata={"source": piece.source or piece.what, "what": piece.what},
+    )
     return Entry(item, piece.message, piece.reason, piece.because)
 
 

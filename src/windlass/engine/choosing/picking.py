@@ -68,8 +68,8 @@ class Choice:
         return pieces
 
 
-def wanted_of(
-    made: Choosing, ground: Ground, choice: Choice, task: Query, embedder: Embedder | None
+def request_of(
+    rule: Choosing, ground: Ground, choice: Choice, task: Query, embedder: Embedder | None
 ) -> SelectionRequest | None:
     """What the strategy is asked; None: nothing is left to choose from, or no room.
 
@@ -82,18 +82,18 @@ def wanted_of(
     choice.candidate_tokens = sum(index.tokens_at(place) for place, may in enumerate(among) if may)
     left = choice.cap - choice.anchor_tokens
     # Where the cap holds less than both shares, chosen messages and names have it in proportion.
-    room = int(left * made.share / (made.share + made.outline))
-    room = min(left, max(LEAST_CHOSEN, min(room, int(made.share * choice.candidate_tokens))))
+    room = int(left * rule.share / (rule.share + rule.outline))
+    room = min(left, max(LEAST_CHOSEN, min(room, int(rule.share * choice.candidate_tokens))))
     if not choice.candidates or room <= 0:
         return None
-    options = replace(made.selection, max_tokens=room)
+    options = replace(rule.selection, max_tokens=room)
     if options.strategy == "llm":
         options = replace(options, strategy="hybrid")
     embedder = embedder if options.strategy != "heuristic" else None
     if options.strategy == "semantic" and embedder is None:
         options = replace(options, strategy="heuristic")
         choice.note = f"by keywords alone: {MISSING}"
-    marked = [known.places[one] for one in ground.callouts if one in known.places]
+    marked = [known.places[ident] for ident in ground.callouts if ident in known.places]
     return SelectionRequest(index, task, options, embedder, among=among, callouts=marked)
 
 
@@ -123,9 +123,9 @@ def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
     return [item for item in spoken[-1:] if not item.message.tool_calls]
 
 
-def by_score(wanted: SelectionRequest) -> Picked:
+def by_score(request: SelectionRequest) -> Picked:
     """What the strategy picks without asking anybody."""
-    return _ended(selecting(replace(wanted, helper=False)), None)
+    return _ended(selecting(replace(request, helper=False)), None)
 
 
 def answered(asks: Selecting, answer: str) -> Picked:
@@ -145,25 +145,25 @@ def _ended(asks: Selecting, answer: str | None) -> Picked:
     raise AssertionError("a strategy asks at most once")
 
 
-def with_picked(base: Choice, ground: Ground, wanted: SelectionRequest, picked: Picked) -> Choice:
+def with_picked(base: Choice, ground: Ground, request: SelectionRequest, picked: Picked) -> Choice:
     """The choice with what was picked; what is too long for the rest of the room, as a digest."""
-    made = _with_pieces(base, ground, wanted, picked)
-    made.order = _places_left(made, wanted, picked)
-    return made
+    choice = _with_pieces(base, ground, request, picked)
+    choice.order = _places_left(choice, request, picked)
+    return choice
 
 
-def shortened_places(made: Choice, ground: Ground) -> list[int]:
+def shortened_places(choice: Choice, ground: Ground) -> list[int]:
     """The messages that are shown as digests, which leave names out: the chosen ones first."""
     places = ground.known.places
-    short_ones = [piece for piece in (*made.chosen, *made.anchors) if piece.because == "digest"]
-    told = (piece.covers if piece.item is None else (piece.item.id,) for piece in short_ones)
-    return list(dict.fromkeys(places[ident] for idents in told for ident in idents))
+    short_ones = [piece for piece in (*choice.chosen, *choice.anchors) if piece.because == "digest"]
+    idents = (piece.covers if piece.item is None else (piece.item.id,) for piece in short_ones)
+    return list(dict.fromkeys(places[ident] for group in idents for ident in group))
 
 
-def _places_left(made: Choice, wanted: SelectionRequest, picked: Picked) -> list[int]:
+def _places_left(choice: Choice, request: SelectionRequest, picked: Picked) -> list[int]:
     """The messages that could be chosen and were not, the best first."""
-    taken = {piece.place for piece in made.chosen}
-    units, among = wanted.index.units, wanted.among
+    taken = {piece.place for piece in choice.chosen}
+    units, among = request.index.units, request.among
     left = [
         place
         for at in picked.scored.order()
@@ -171,25 +171,25 @@ def _places_left(made: Choice, wanted: SelectionRequest, picked: Picked) -> list
         if place not in taken
     ]
     met = set(left)
-    rest = [p for p in range(len(wanted.index)) if among is None or among[p]]
+    rest = [p for p in range(len(request.index)) if among is None or among[p]]
     return left + [p for p in reversed(rest) if p not in taken and p not in met]
 
 
-def _with_pieces(base: Choice, ground: Ground, wanted: SelectionRequest, picked: Picked) -> Choice:
+def _with_pieces(base: Choice, ground: Ground, request: SelectionRequest, picked: Picked) -> Choice:
     index, items = ground.known.index, ground.known.index.items
-    made = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
-    made.note = picked.note or base.note
-    made.reasoning, made.refused = picked.reasoning, picked.refused
+    choice = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
+    choice.note = picked.note or base.note
+    choice.reasoning, choice.refused = picked.reasoning, picked.refused
     units = index.units
     places = [
         place for at in picked.choice.chosen for place in range(units[at].first, units[at].last + 1)
     ]
     for place, why in zip(places, reasons(picked), strict=True):
         piece = Piece(place, items[place].message, "selected", f"chosen: {why}", items[place])
-        made.chosen.append(piece)
-        made.told.append(_told(picked, ground, place, why))
-    left = wanted.options.max_tokens - picked.choice.tokens
-    most = (wanted.options.max_messages or len(items)) - len(made.chosen)
+        choice.chosen.append(piece)
+        choice.told.append(_told(picked, ground, place, why))
+    left = request.options.max_tokens - picked.choice.tokens
+    most = (request.options.max_messages or len(items)) - len(choice.chosen)
     why = "too long for what was left of the budget: its digest"
     for at in picked.choice.left_out:
         unit = range(units[at].first, units[at].last + 1)
@@ -201,19 +201,19 @@ def _with_pieces(base: Choice, ground: Ground, wanted: SelectionRequest, picked:
         tokens = sum(ground.count(piece.message) for piece in pieces)
         if tokens <= left and len(pieces) <= most:
             left, most = left - tokens, most - len(pieces)
-            made.chosen += pieces
-            made.told += [_told(picked, ground, place, why) for place in unit]
+            choice.chosen += pieces
+            choice.told += [_told(picked, ground, place, why) for place in unit]
         else:
-            made.left_out += [_told(picked, ground, place) for place in unit]
-    made.chosen.sort(key=lambda piece: piece.place)
-    made.told.sort(key=lambda one: ground.known.places[one["id"]])
-    return made
+            choice.left_out += [_told(picked, ground, place) for place in unit]
+    choice.chosen.sort(key=lambda piece: piece.place)
+    choice.told.sort(key=lambda row: ground.known.places[row["id"]])
+    return choice
 
 
 def _told(picked: Picked, ground: Ground, place: int, why: str = "") -> Mapping[str, Any]:
     """A message of a choice for the record: which, its score, its rank by each signal."""
     item = ground.known.index.items[place]
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "id": item.id,
         "hash": item.message.content_hash,
         "phase": item.phase,
@@ -221,4 +221,4 @@ def _told(picked: Picked, ground: Ground, place: int, why: str = "") -> Mapping[
         "score": round(float(picked.scored.total[place]), 4),
         "ranks": picked.scored.ranks(place),
     }
-    return {**told, "reason": why} if why else told
+    return {**row, "reason": why} if why else row

@@ -25,36 +25,31 @@ def record_choice(
     worth: Worth,
     *,
     why_kept: str,
-    asked: SelectorReply | None,
+    reply: SelectorReply | None,
 ) -> None:
     """Record what the phase sees and why, with the tokens and money of the choosing.
 
     `why_kept` says why it sees all that was said before (empty: it sees its choice).
     """
-    made = phase_run.rule.choosing
-    assert made is not None
+    rule, progress = phase_run.rule.choosing, phase_run.progress
+    assert rule is not None
     anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
-    shown = assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    shown = assemble(progress.blocks, show(progress.own, ""))
     count = phase_run.info.counter.message
-    full = (
-        len(phase_run.progress.whole or ())
-        + len(phase_run.progress.blocks.system)
-        + len(phase_run.progress.own)
-    )
+    full = len(progress.whole or ()) + len(progress.blocks.system) + len(progress.own)
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
     text = _sentence(phase_run, choice, worth, why_kept)
-    told = {
+    strategy = choice.strategy
+    if why_kept:
+        strategy = "go_on" if progress.chose else "snowball"
+    metadata = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
         "text": text,
-        "strategy": choice.strategy
-        if not why_kept
-        else "go_on"
-        if phase_run.progress.chose
-        else "snowball",
-        "strategy_asked": made.selection.strategy,
+        "strategy": strategy,
+        "strategy_asked": rule.selection.strategy,
         "note": choice.note,
         "kept": why_kept,
         "warning": choice.warning,
@@ -65,43 +60,43 @@ def record_choice(
         "candidates": choice.candidates,
         "candidate_tokens": choice.candidate_tokens,
         "budget": {
-            "max_tokens": made.selection.max_tokens,
+            "max_tokens": rule.selection.max_tokens,
             "cap": choice.cap,
             "anchors": choice.anchor_tokens,
             "selected": chosen_tokens,
         },
         "anchor_hashes": [piece.message.content_hash for piece in anchors],
         "anchors": [_anchor_told(piece, count(piece.message)) for piece in anchors],
-        "selected_hashes": [one["hash"] for one in choice.told],
+        "selected_hashes": [row["hash"] for row in choice.told],
         "selected": choice.told,
         "left_out": choice.left_out,
         "reasoning": choice.reasoning,
         "refused": list(choice.refused),
-        "worth": {**asdict(worth), "commit": "at_once" if made.at_once else "priced"},
+        "worth": {**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
         "outline": None
         if choice.outline is None
         else _anchor_told(choice.outline, count(choice.outline.message)),
         "config": {
-            **asdict(made.selection),
-            "share": made.share,
-            "outline": made.outline,
-            "selector_model": made.selector,
-            "anchors": made.anchors.model_dump(),
+            **asdict(rule.selection),
+            "share": rule.share,
+            "outline": rule.outline,
+            "selector_model": rule.selector,
+            "anchors": rule.anchors.model_dump(),
         },
     }
     columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
     if phase_run.rule.policy is None:
         columns["tokens_saved"] = saved  # else each call tells what it saved
-    if asked is not None:
-        columns |= asked.columns
-        told |= {"asked": asked.question, "answer": asked.text}
+    if reply is not None:
+        columns |= reply.columns
+        metadata |= {"asked": reply.question, "answer": reply.text}
     row = run.record.row(
         NodeType.CONTEXT_SELECTION,
         phase=phase_run.phase.name,
         turn=0,
         attempt=1,
         parent_id=phase_run.trace_id,
-        metadata=told,
+        metadata=metadata,
         **columns,
     )
     run.record.append([row])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.record import usage_columns
 from windlass.engine.send import send_to
 from windlass.engine.state import PhaseRun
 from windlass.errors import WindlassError
@@ -25,12 +26,8 @@ MOST_ANSWERED: Final = 1_024
 """Tokens of an answer: a hundred names and a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """The model that is asked."""
-
-    provider: Provider
-    info: ModelInfo
+Selector: TypeAlias = tuple[Provider, ModelInfo]
+"""The model that is asked, and who has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +54,13 @@ def selector_of(
         origin = run.settings["auto_context_llm_selection_enabled"].origin
         return None, f"no model is asked: {origin} switches it off"
     if made.selector is None:
-        return Selector(phase_run.provider, phase_run.info), ""
-    return Selector(*run.resolve(made.selector)), ""
+        return (phase_run.provider, phase_run.info), ""
+    return run.resolve(made.selector), ""
 
 
 async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> SelectorReply:
     """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
-    info = selector.info
+    provider, info = selector
     request = Request(
         model=info.name.partition("/")[2],
         messages=(user(question),),
@@ -72,18 +69,11 @@ async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> Se
         temperature=0.0,
     )
     try:
-        reply = await send_to(selector.provider, info.name, request, lambda _: None)
+        reply = await send_to(provider, info.name, request, lambda _: None)
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
         return SelectorReply(question, failure=failed, columns={"model": info.name})
-    usage = reply.usage
-    price = run.charge(info, usage, saved=0)
+    price = run.charge(info, reply.usage, saved=0)
     run.net.spent += price or 0.0
-    columns = {
-        "model": info.name,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "tokens_cached": usage.tokens_cached,
-        "cost": price,
-    }
+    columns = usage_columns(info.name, reply.usage, price)
     return SelectorReply(question, reply.message.text, columns=columns)

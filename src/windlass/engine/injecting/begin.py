@@ -7,7 +7,7 @@ call adds is `blocks.py`'s.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Noted
 from windlass.engine.injecting.context import (
     ROLE,
     moments_of,
@@ -48,13 +47,7 @@ VALUES = "values"
 
 
 def open_head(
-    run: CascadeRun,
-    phase: Phase,
-    info: ModelInfo,
-    values: Mapping[str, Any],
-    *,
-    where: str,
-    task: str,
+    run: CascadeRun, phase: Phase, info: ModelInfo, *, where: str, task: str
 ) -> tuple[Message | None, PhaseInjected | None]:
     """The system prompt of a phase with its STABLE blocks, and what it has of injectors.
 
@@ -62,7 +55,8 @@ def open_head(
     there is nothing to say first; the phase has no injectors.
     """
     prompt = phase.system or run.cascade.system or ""
-    injectors, moments = injectors_of(run.cascade, phase), moments_of(run)
+    injectors = injectors_of(run.cascade, phase)
+    values = {**run.template_values(), "moments": moments_of(run), "where": where}
     if injectors is None:
         if volatile := move(prompt, state=False).values:
             text = (
@@ -70,7 +64,7 @@ def open_head(
                 " behind them is lost; with 'injectors' they are moved to the end of each call"
             )
             _warn(run, phase.name, text)
-        system = render(prompt, **values, where=where, moments=moments)
+        system = render(prompt, **values)
         return (Message("system", (Text(system),)) if system.strip() else None), None
 
     # Values that change by themselves leave the stable part.
@@ -82,7 +76,7 @@ def open_head(
     elif VALUES not in injectors.specs:
         moved = Moved(prompt, {})  # nobody would tell them: they stay as they are when it begins
     held.moved = moved.values
-    system = render(moved.template, **values, where=where, moments=moments)
+    system = render(moved.template, **values)
     _tell_volatile(run, phase.name, moved, where)
     _tell_written(run, phase.name, info, system, where)
 
@@ -227,5 +221,4 @@ def _warn(run: Run, phase: str, text: str, **more: Any) -> None:
     if text in run.injected.warned:
         return
     run.injected.warned.add(text)
-    run.record.decide(phase, text, kind="injector", **more)
-    run.emit(Noted(phase, text))
+    run.tell(phase, text, kind="injector", **more)

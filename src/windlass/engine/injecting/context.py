@@ -54,11 +54,7 @@ def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
 def _render_now(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
 ) -> list[str]:
-    values: dict[str, Any] = {
-        "input": run.input,
-        "state": phase_run.progress.state,
-        "outputs": run.progress.outputs,
-    }
+    values = {**run.template_values(), "state": phase_run.progress.state}
     moments = moments_of(run)
     return [render(each, **values, where=held.where, moments=moments) for each in templates]
 

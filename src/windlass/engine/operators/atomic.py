@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from windlass.cascade.model import Phase
 from windlass.engine.check import input_room
-from windlass.engine.events import Noted
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.operators.frame import (
@@ -40,16 +39,10 @@ MATCHED_CHARS: Final = 4_000
 def described(job: Job, task: Task) -> str:
     """What a task asks for: its description, rendered. Raises NoContext where that is nothing."""
     where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
-    text = render(task.description, **values_of(job), where=where).strip()
+    text = render(task.description, **job.run.template_values(), where=where).strip()
     if not text:
         raise NoContext(f"{where}: the template renders to nothing, so nothing would be asked")
     return text
-
-
-def values_of(job: Job) -> dict[str, Any]:
-    """What templates and expressions see."""
-    run = job.run
-    return {"input": run.input, "state": run.progress.state, "outputs": run.progress.outputs}
 
 
 async def run_atomic(
@@ -127,12 +120,14 @@ async def _begin(
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
     blocks = Blocks(system=said, sources=sections)
-    return await open_phase(run, phase, rule, blocks, user(*parts), injection=injection)
+    return await open_phase(
+        run, phase, rule, blocks, user(*parts), injected=sections, injection=injection
+    )
 
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
     root, file = job.run.settings.root, job.program.source.file
-    own = given_by(task.inputs, root, values=values_of(job), file=file, apart=False)
+    own = given_by(task.inputs, root, values=job.run.template_values(), file=file, apart=False)
     both = [*([item] if item is not None else []), *own]
     return [(one.name, one.read()) for one in both]
 
@@ -154,8 +149,7 @@ def tell_fresh(job: Job, name: str, found: Found) -> None:
         " that share most with the task and fit"
     )
     text += f"; not looked at: {'; '.join(found.unread)}" if found.unread else ""
-    job.run.record.decide(name, text, kind="fresh_context", matches=found.matches)
-    job.run.emit(Noted(name, text))
+    job.run.tell(name, text, kind="fresh_context", matches=found.matches)
 
 
 def _system(
@@ -163,10 +157,10 @@ def _system(
 ) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
     """The system prompt with the STABLE blocks, and what the task has of injectors."""
     where = f"{job.program.source.file}, the system prompt of {phase.name!r}"
-    said, injection = open_head(job.run, phase, info, values_of(job), where=where, task=task)
-    if said is None:
+    message, injection = open_head(job.run, phase, info, where=where, task=task)
+    if message is None:
         return (), injection
-    row = job.run.record.row(NodeType.SYSTEM, said, phase=phase.name, turn=0)
+    row = job.run.record.row(NodeType.SYSTEM, message, phase=phase.name, turn=0)
     return _once(job, row, "the system prompt"), injection
 
 

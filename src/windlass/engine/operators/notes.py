@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.engine.card_indexer.indexer import options_of
 from windlass.engine.card_indexer.maker import Summariser
 from windlass.engine.operators.job import Done, Job, declared_notes
+from windlass.engine.record import usage_columns
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import assistant
@@ -21,8 +22,8 @@ def helper_of(job: Job) -> str | None:
 
 def _hands_on(task: Task) -> bool:
     """Whether steps of a task see notes on those before them."""
-    told = task.context
-    return told.accumulates and told.accumulation_format == "notes_only" and len(task.steps) > 1
+    context = task.context
+    return context.accumulation_format == "notes_only" and len(task.steps) > 1
 
 
 async def write_notes(job: Job, done: Done) -> None:
@@ -38,11 +39,11 @@ async def write_notes(job: Job, done: Done) -> None:
         return
     run, options = job.run, options_of(job.run.settings, {})
     provider, info = run.resolve(name)
-    told = {"kind": "notes", "step": done.path}
+    metadata = {"kind": "notes", "step": done.path}
     try:
         answer, usage = await Summariser(name, provider, info).ask(assistant(text), options)
     except WindlassError as error:
-        run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **told)
+        run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **metadata)
         return
     summary = summary_in(answer, options)
     if summary is not None:
@@ -51,11 +52,7 @@ async def write_notes(job: Job, done: Done) -> None:
         NodeType.DECISION,
         phase=done.path,
         turn=0,
-        model=name,
-        tokens_in=usage.tokens_in,
-        tokens_out=usage.tokens_out,
-        tokens_cached=usage.tokens_cached,
-        cost=run.charge(info, usage, saved=0),
-        metadata={**told, "text": f"notes on {done.path} by {name}", "answer": answer},
+        metadata={**metadata, "text": f"notes on {done.path} by {name}", "answer": answer},
+        **usage_columns(name, usage, run.charge(info, usage, saved=0)),
     )
     run.record.append([row])

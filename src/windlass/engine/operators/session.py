@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.cascade import add_server_tools, interrupted, needed_servers
+from windlass.engine.breaker import check_breaker
+from windlass.engine.cascade import (
+    add_server_tools,
+    models_seeing,
+    needed_servers,
+    run_session,
+)
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.operators.frame import ContextPiece, Frame
 from windlass.engine.operators.job import Done, Job
 from windlass.engine.operators.notes import helper_of
 from windlass.engine.operators.tasks import output_of, run_task
 from windlass.engine.result import Result
-from windlass.errors import StoreError, TaskError, UsageError, WindlassError
-from windlass.history.base import NodeType, Outcome, SessionStart, Status, Store
+from windlass.errors import StoreError, UsageError, WindlassError
+from windlass.history.base import NodeType, SessionStart, Status, Store
 from windlass.operators.model import OPERATORS
+from windlass.tools.mcp import Servers
 
 _FORM: Final = 1
 """The form in which a session keeps its task file."""
 
 
 async def run_program(job: Job, context: str = "", *, resumed: bool = False) -> Result:
-    """Run a task file and record how the session ended.
+    """Run a task file and record how the session ended, as `run_session` does.
 
-    `context` is the context of the root's parent, in words of the caller's. A failure of a
-    task, a provider or a limit is in the result's `error`; a StoreError is raised. A cancelled
-    run is recorded as interrupted and the cancellation goes on.
+    `context` is the context of the root's parent, in words of the caller's.
     """
     servers = needed_servers(job.run)
     try:
@@ -38,63 +41,39 @@ async def run_program(job: Job, context: str = "", *, resumed: bool = False) -> 
         await servers.stop()
 
 
-async def _run(job: Job, context: str, servers: Any, *, resumed: bool) -> Result:
-    run, program = job.run, job.program
-    record = run.record
-    models = _models(job)
+async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Result:
+    run, task, record = job.run, job.program.task, job.run.record
+    models = models_seeing(run, *filter(None, [helper_of(job)]))
     if not resumed:
         record.append(start=_start(job, models, context))
-    run.emit(SessionStarted(record.session_id, program.cascade.cascade_id, models))
+    run.emit(SessionStarted(record.session_id, run.cascade.cascade_id, models))
     if resumed:
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
-        record.decide("", text, kind="resume", finished=len(job.finished))
-        run.emit(Noted("", text))
+        run.tell("", text, kind="resume", finished=len(job.finished))
         _restore(job)
-    for warning in program.warnings:
+    for warning in job.program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
     run = check_breaker(run)
-    job = replace(job, run=run)
-    error: WindlassError | None = None
-    status: Status = "completed"
-    done: Done | None = None
-    try:
-        await add_server_tools(run, servers)
-        task = program.task
-        done = await run_task(job, task, _parent(job, context), path=task.path)
-        status = done.status
-    except StoreError as failure:
-        failure.session_id = record.session_id
-        with suppress(StoreError):
-            _stop(job, failure)
-        raise
-    except WindlassError as failure:
-        status, error = "failed", failure
-        error.session_id = record.session_id
-        told = {"kind": "failed", "error": type(failure).__name__, "text": str(failure)}
-        record.append([record.row(NodeType.ERROR, metadata=told)])
-    except Exception as bug:
-        _stop(job, bug)
-        raise
-    except BaseException:
-        record.append(outcomes=[interrupted(run)])
-        raise
-    said = str(error) if error else None
-    details = told_of_windows(run)
-    record.append(outcomes=[Outcome(status, record.clock(), error=said, details=details)])
-    outputs = {name: str(output) for name, output in run.progress.outputs.items()}
-    output = job.text(done) if done is not None else ""
-    return Result(
-        status=status,
-        output=output,
-        outputs=outputs or ({program.task.path: output} if done is not None else {}),
-        state=dict(run.progress.state),
-        session_id=record.session_id,
-        usage=run.progress.usage,
-        cost=run.progress.cost,
-        saved=run.progress.saved_tokens,
-        error=error,
-        notes=dict(error.notes) if isinstance(error, TaskError) else {},
-    )
+    done: list[Done] = []
+
+    async def work() -> Status:
+        try:
+            await add_server_tools(run, servers)
+            own = replace(job, run=run)
+            done.append(await run_task(own, task, _parent(job, context), path=task.path))
+        except StoreError:
+            raise
+        except WindlassError as error:
+            metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
+            record.append([record.row(NodeType.ERROR, metadata=metadata)])
+            raise
+        return done[0].status
+
+    result = await run_session(run, work())
+    if not done:
+        return replace(result, output="")
+    output = job.text(done[0])
+    return replace(result, output=output, outputs=result.outputs or {task.path: output})
 
 
 def _restore(job: Job) -> None:
@@ -108,17 +87,9 @@ def _restore(job: Job) -> None:
             job.run.progress.state[change.key] = change.value
 
 
-def _models(job: Job) -> tuple[str, ...]:
-    run = job.run
-    seeing = [run.generation_of(phase).model for phase in run.cascade.phases]
-    seeing += [run.search.model] if run.search else []
-    seeing += [helper] if (helper := helper_of(job)) else []
-    return tuple(dict.fromkeys(seeing))
-
-
 def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
     source = job.program.source
-    told = {
+    data = {
         OPERATORS: _FORM,
         "file": source.file,
         "xml": source.raw.decode("utf-8", "surrogateescape"),
@@ -127,7 +98,7 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "model": flag.value if (flag := job.run.settings.layers["flags"].get("model")) else None,
     }
     name = job.program.cascade.cascade_id
-    return SessionStart(name, ", ".join(models), job.run.input, told, job.run.record.clock())
+    return SessionStart(name, ", ".join(models), job.run.input, data, job.run.record.clock())
 
 
 def _parent(job: Job, context: str) -> Frame:
@@ -137,13 +108,6 @@ def _parent(job: Job, context: str) -> Frame:
         text = json.dumps(job.run.input, indent=2, ensure_ascii=False)
         pieces.append(ContextPiece("the input", text))
     return Frame(inherited=tuple(pieces))
-
-
-def _stop(job: Job, failure: Exception) -> None:
-    record = job.run.record
-    told = f"{type(failure).__name__}: {failure}".removesuffix(": ")
-    failed = Outcome("failed", record.clock(), error=told, details=told_of_windows(job.run))
-    record.append([record.failure(None, failure)], outcomes=[failed])
 
 
 def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[str, Done]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from windlass.engine.check import input_room
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
-from windlass.engine.operators.atomic import described, run_atomic, tell_fresh, values_of
+from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
 from windlass.engine.operators.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job, add_up, carried
@@ -69,8 +69,7 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
     if known is None or item is None or known.input == digest(item.read()):
         return known
     text = f"{path}: its input has changed since; it is run again"
-    job.run.record.decide(path, text, kind="resume")
-    job.run.emit(Noted(path, text))
+    job.run.tell(path, text, kind="resume")
     return None
 
 
@@ -195,7 +194,7 @@ async def run_reduce(
     assert task.reduction is not None
     root = task is job.program.task
     frame = framed(job, task, parent, previous)
-    values = values_of(job)
+    values = job.run.template_values()
     file = job.program.source.file
     given = given_by(task.inputs, job.run.settings.root, values=values, file=file, apart=True)
     names = [one.name for one in given]
@@ -334,8 +333,7 @@ async def _reduced(
                 " answer shorter, or take a model with a larger window"
             )
         text = f"{of_it}: {len(level):,} results exceed the window; reduced in {len(groups)} groups"
-        job.run.record.decide(of_it, text, kind="tree", level=depth, groups=len(groups), room=room)
-        job.run.emit(Noted(of_it, text))
+        job.run.tell(of_it, text, kind="tree", level=depth, groups=len(groups), room=room)
         parts = [
             partial(_pieces, job, level[first:last], called[first:last], first)
             for first, last in groups
