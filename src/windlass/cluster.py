@@ -159,11 +159,8 @@ class Cluster:
             item=item.whole(),
         )
         reply = await self._send(order, path)
-        progress = run.progress
-        progress.usage = progress.usage.plus(reply.usage)
-        unknown = progress.cost is None or reply.cost is None
-        progress.cost = None if unknown else (progress.cost or 0.0) + (reply.cost or 0.0)
-        progress.saved_tokens += reply.saved
+        run.add_up(reply.usage, reply.cost)
+        run.progress.saved_tokens += reply.saved
         if reply.failure is not None:
             raise reply.failure
         assert reply.done is not None

@@ -205,7 +205,7 @@ class Run:
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
         self.progress.saved_tokens += saved
-        return self._add(usage, 0.0 if info.free else _cost(info.name, usage))
+        return self.add_up(usage, 0.0 if info.free else _cost(info.name, usage))
 
     def charge_tool(self, spent: Spent) -> float | None:
         """The same for what a tool's own call of a model used."""
@@ -213,9 +213,10 @@ class Run:
         if price is None:
             tokens, fee = _cost(spent.model, spent.usage), search_fee(spent.model, spent.searches)
             price = None if tokens is None or fee is None else tokens + fee
-        return self._add(spent.usage, price)
+        return self.add_up(spent.usage, price)
 
-    def _add(self, usage: Usage, price: float | None) -> float | None:
+    def add_up(self, usage: Usage, price: float | None) -> float | None:
+        """Add tokens and US dollars to the session's totals; returns the dollars."""
         self.progress.usage = self.progress.usage.plus(usage)
         # One call without a price makes the sum unknown; it is never counted as zero.
         self.progress.cost = (

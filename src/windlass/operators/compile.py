@@ -20,7 +20,7 @@ from windlass.cascade.needed import Needed, needed
 from windlass.cascade.source import ParsedText
 from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
-from windlass.operators.model import OF_INNER, Task, TaskFile, TaskFinding
+from windlass.operators.model import OF_INNER, Task, TaskFile
 from windlass.settings import Settings
 
 
@@ -132,11 +132,6 @@ def _handed(task: Task, previous: str | None) -> Iterator[tuple[str, str | None]
         yield from _handed(task.inner, None)
     if task.reduction is not None:
         yield from _handed(task.reduction, "full_output")
-
-
-def warnings_of(source: TaskFile) -> tuple[TaskFinding, ...]:
-    """What is odd in a file, and runs."""
-    return tuple(finding for finding in source.findings if not finding.error)
 
 
 # ---- the same for people -------------------------------------------------------------

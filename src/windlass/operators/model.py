@@ -47,8 +47,9 @@ class TaskFinding:
 class ContextManagement:
     """What a task has of the context around it: the three dimensions.
 
-    `accumulate_data` and `accumulation_format` are None where the operator has none (atomic,
-    reduce). `origins` says of each setting where its value comes from.
+    `accumulate_data` is None where the operator has none (atomic, reduce); `accumulation_format`
+    says what steps see of what earlier steps left (None: nothing). `origins` says of each
+    setting where its value comes from.
     """
 
     inherit_context: Inherit
@@ -56,11 +57,6 @@ class ContextManagement:
     accumulate_data: bool | None = None
     accumulation_format: Format | None = None
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def accumulates(self) -> bool:
-        """Whether steps see what earlier steps left."""
-        return bool(self.accumulate_data)
 
 
 @dataclass(frozen=True, slots=True)

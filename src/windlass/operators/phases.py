@@ -6,7 +6,7 @@ So the checks of cascades (templates, tools, forms) hold for tasks and name thei
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,9 +37,14 @@ class TaskBuilder:
     lines: dict[Path, int] = field(default_factory=dict[Path, int])
     uses_input: bool = False
 
-    def wrong(self, line: int, text: str) -> None:
-        """Tell a mistake."""
-        self.findings.append(TaskFinding(line, text))
+    def wrong(self, line: int, text: str, *, error: bool = True, lacking: bool = False) -> None:
+        """Tell a mistake, or with `error` false what is odd."""
+        self.findings.append(TaskFinding(line, text, error, lacking))
+
+    def unknown(self, holder: Element, child: Element, tags: Collection[str]) -> None:
+        """Tell that an element cannot hold what it holds."""
+        text = f"<{holder.tag}> has no <{child.tag}>; {did_you_mean(child.tag, tags)}"
+        self.wrong(child.line, text)
 
 
 def add_phase(
@@ -149,8 +154,7 @@ def _rules(builder: TaskBuilder, element: Element, place: Path) -> Any:
     rules: dict[str, Any] = {}
     for child in element.children:
         if child.tag not in RULES:
-            text = f"<rules> has no <{child.tag}>; {did_you_mean(child.tag, RULES)}"
-            builder.wrong(child.line, text)
+            builder.unknown(element, child, RULES)
             continue
         counted = child.tag.startswith("max_")
         value = _number(builder, child) if counted else child.text.strip()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
-from windlass.operators.defaults import BLOCK, context_of, no_context
+from windlass.operators.defaults import BLOCK, context_of
 from windlass.operators.model import (
     KINDS,
     PARALLEL,
@@ -23,11 +23,10 @@ from windlass.operators.model import (
     Role,
     Task,
     TaskFile,
-    TaskFinding,
 )
 from windlass.operators.phases import NUMBERS, OBJECTS, TEXTS, TaskBuilder, add_phase, json_of
 from windlass.operators.xml import Element, read_xml
-from windlass.templates import NAMES, TemplateError, find_names
+from windlass.templates import NAMES, TemplateError, Used, find_names
 
 PASSED_ON: Final = (
     "system",
@@ -126,13 +125,15 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
     _known_children(builder, element, kind, root=around.root)
     name = _name(builder, element, name)
     path = ".".join(filter(None, (around.path, name)))
-    context = context_of(element.first(BLOCK), kind, role, builder.findings)
-    if no_context(context, handed=around.handed):
+    context = context_of(builder, element.first(BLOCK), kind, role)
+    accumulates = context.accumulation_format is not None
+    nothing = context.inherit_context == "none" and not context.fresh_context
+    if nothing and not accumulates and not around.handed:
         text = (
             f"task {path!r} has no context: it inherits, accumulates and fetches nothing, and sees"
             " its own description and inputs only"
         )
-        builder.findings.append(TaskFinding(element.line, text, error=False))
+        builder.wrong(element.line, text, error=False)
     passed = {tag: child for tag in PASSED_ON if (child := element.first(tag)) is not None}
     inherited = {**around.inherited, **passed}
     description = _description(builder, element, kind)
@@ -147,7 +148,7 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
         if len(path) > _LONGEST:
             builder.wrong(element.line, f"the path {path!r} has more than {_LONGEST} characters")
     elif kind == "sequential":
-        parts["steps"] = tuple(_steps(builder, element, context.accumulates, inside, inherited))
+        parts["steps"] = tuple(_steps(builder, element, accumulates, inside, inherited))
     else:
         if not inputs:
             builder.wrong(element.line, "a reduce task needs <inputs> to work on")
@@ -243,20 +244,25 @@ def _description(builder: TaskBuilder, element: Element, kind: Kind) -> str:
         builder.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
         return "-"
     text = description.text.strip()
+    is_checked = kind == "atomic"  # the check of phases tells what is wrong
     try:
-        used = find_names(text)
+        names = find_names(text)
     except TemplateError as error:
-        if kind != "atomic":  # of atomic tasks the check of phases tells it
+        if not is_checked:
             builder.wrong(description.line, f"<description>: bad template: {error.text}")
         return text
-    builder.uses_input |= any(name.name == "input" and not name.of for name in used)
-    for name in used:
-        if kind != "atomic" and not name.of and name.name not in NAMES:
-            near = did_you_mean(name.name, NAMES)
-            builder.wrong(
-                description.line, f"<description>: a template knows no {name.name!r}; {near}"
-            )
+    what = "" if is_checked else "<description>: a template"
+    _note_names(builder, description.line, names, what)
     return text
+
+
+def _note_names(builder: TaskBuilder, line: int, names: list[Used], what: str) -> None:
+    """Tell which names `what` (empty: it is checked elsewhere) cannot know; note the input."""
+    for used in names:
+        if what and not used.of and used.name not in NAMES:
+            near = did_you_mean(used.name, NAMES)
+            builder.wrong(line, f"{what} knows no {used.name!r}; {near}")
+        builder.uses_input |= used.name == "input" and not used.of
 
 
 def _steps(
@@ -303,8 +309,7 @@ def _memory(
     places: dict[str, list[str]] = {"bank": [], "folder": []}
     for child in element.children:
         if child.tag not in places:
-            text = f"<memory> has no <{child.tag}>; {did_you_mean(child.tag, places)}"
-            builder.wrong(child.line, text)
+            builder.unknown(element, child, places)
         elif not child.text.strip():
             builder.wrong(child.line, f"<{child.tag}> is empty; name a {child.tag}")
         else:
@@ -349,11 +354,7 @@ def _input(builder: TaskBuilder, element: Element) -> Input | None:
         builder.wrong(element.text_line, f"<{tag}>: {error.text}")
         return declared
     what = "an expression" if form == "expression" else "a template"
-    for used in names:
-        if not used.of and used.name not in NAMES:
-            near = did_you_mean(used.name, NAMES)
-            builder.wrong(element.text_line, f"{what} knows no {used.name!r}; {near}")
-        builder.uses_input |= used.name == "input" and not used.of
+    _note_names(builder, element.text_line, names, what)
     return declared
 
 

@@ -73,8 +73,7 @@ async def run_atomic(
         done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
         return done[-1].details
 
-    around = Frame(parent.whole, previous)
-    beginning = _begin(job, task, phase, around, item=item, worked_on=worked_on)
+    beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
     status, _ = await carry_out(job.run, phase, beginning, told)
     return replace(done[-1], status=status)
 
@@ -83,15 +82,16 @@ async def _begin(
     job: Job,
     task: Task,
     phase: Phase,
-    around: Frame,
+    parent: Frame,
+    previous: tuple[ContextPiece, ...],
     *,
     item: Given | None,
     worked_on: list[str],
 ) -> PhaseRun:
     """Fix what the task sees: its sections, its description, its inputs.
 
-    `around` is its parent's context, as inherited, and what earlier steps left. The texts of
-    its inputs are put into `worked_on`.
+    `parent` is its parent's context, `previous` what earlier steps left. The texts of its inputs
+    are put into `worked_on`.
     """
     run = job.run
     rule = job.program.rule(task, run.settings)
@@ -102,17 +102,17 @@ async def _begin(
     worked_on += [said for _, said in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
     room = input_room(info, generation.max_output_tokens)
-    frame, found = assemble(
+    frame, fresh = assemble(
         job.material,
         task,
         about,
-        Frame(around.inherited),
-        around.previous,
+        parent,
+        previous,
         counter=info.counter,
         room=room,
     )
     frame = _without(frame, worked_on)
-    tell_fresh(job, phase.name, found)
+    tell_fresh(job, phase.name, fresh)
     said, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -86,18 +87,18 @@ class Job:
         """The whole output of a finished task."""
         return self.run.record.store.message(done.key).text if done.key else ""
 
-    def under(self, run: CascadeRun, *, aside: bool = False, **changes: Any) -> Job:
+    @contextmanager
+    def apart(self, *, aside: bool = False, **changes: Any) -> Iterator[Job]:
         """The same job with a run of its own: what one task says is no burden to the next.
 
-        `aside`: it runs beside others, so that it has its own state and knows its own part of
-        the models' caches only.
+        What it used is added to the whole. `aside`: it runs beside others, so that it has its own
+        state and knows its own part of the models' caches only.
         """
-        record, part = run.record, run.progress
-        own = Recorder(record.store, record.session_id, record.clock, record.new_id)
+        run, whole = self.run, self.run.progress
         progress = replace(
-            part,
-            state=dict(part.state) if aside else part.state,
-            outputs=dict(part.outputs) if aside else part.outputs,
+            whole,
+            state=dict(whole.state) if aside else whole.state,
+            outputs=dict(whole.outputs) if aside else whole.outputs,
             edits={},
             callouts={},
             previous=[],
@@ -107,22 +108,19 @@ class Job:
         )
         if aside:
             changes["caches"] = dict[str, ModelCache]()
-        fresh = replace(
+        record = run.record
+        own = replace(
             run,
-            record=own,
+            record=Recorder(record.store, record.session_id, record.clock, record.new_id),
             injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
             progress=progress,
             **changes,
         )
-        return replace(self, run=fresh)
-
-
-def add_up(run: CascadeRun, part: CascadeRun) -> None:
-    """Add what a part of the session used to the whole."""
-    whole, used = run.progress, part.progress
-    whole.usage = whole.usage.plus(used.usage)
-    whole.cost = None if whole.cost is None or used.cost is None else whole.cost + used.cost
-    whole.saved_tokens += used.saved_tokens
+        try:
+            yield replace(self, run=own)
+        finally:
+            run.add_up(progress.usage, progress.cost)
+            whole.saved_tokens += progress.saved_tokens
 
 
 def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:

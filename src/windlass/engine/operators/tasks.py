@@ -13,7 +13,7 @@ from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiti
 from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
 from windlass.engine.operators.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.operators.inputs import Given, digest, given_by
-from windlass.engine.operators.job import Done, Job, add_up, carried
+from windlass.engine.operators.job import Done, Job, carried
 from windlass.engine.operators.notes import write_notes
 from windlass.errors import (
     ContextTooLong,
@@ -43,15 +43,12 @@ async def run_task(
     `previous` is what earlier steps left for it, `path` its name with the numbers of inner tasks,
     `item` its input where it is the inner task of a reduce. Raises WindlassError.
     """
-    known = finished_before(job, path, item)
-    if known is not None:
-        return known
+    finished = finished_before(job, path, item)
+    if finished is not None:
+        return finished
     if task.kind == "atomic":
-        own = job.under(job.run)
-        try:
+        with job.apart() as own:
             return await run_atomic(own, task, parent, previous, path=path, item=item)
-        finally:
-            add_up(job.run, own.run)
     if task.kind == "sequential":
         done = await _run_steps(job, task, parent, previous, path=path, item=item)
     else:
@@ -65,9 +62,9 @@ async def run_task(
 
 def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
     """The task as a resumed session had finished it; None: it is to run."""
-    known = job.finished.get(path)
-    if known is None or item is None or known.input == digest(item.read()):
-        return known
+    finished = job.finished.get(path)
+    if finished is None or item is None or finished.input == digest(item.read()):
+        return finished
     text = f"{path}: its input has changed since; it is run again"
     job.run.tell(path, text, kind="resume")
     return None
@@ -84,19 +81,14 @@ def framed(
     info, reply = job.info(task)
     text = described(job, task)
     room = input_room(info, reply)
-    frame, found = assemble(
+    frame, fresh = assemble(
         job.material, task, text, parent, previous, counter=info.counter, room=room
     )
-    tell_fresh(job, task.path, found)
+    tell_fresh(job, task.path, fresh)
     if item is None:
         return frame
-    return Frame(
-        (*frame.inherited, ContextPiece(f"input: {item.name}", item.read())), *_rest(frame)
-    )
-
-
-def _rest(frame: Frame) -> tuple[tuple[ContextPiece, ...], tuple[ContextPiece, ...]]:
-    return frame.previous, frame.fresh
+    piece = ContextPiece(f"input: {item.name}", item.read())
+    return replace(frame, inherited=(*frame.inherited, piece))
 
 
 def joined(path: str, name: str, *, root: bool) -> str:
@@ -116,7 +108,7 @@ async def _run_steps(
     """The steps in their order. Raises StepFailed, which keeps the outputs of finished steps."""
     frame = framed(job, task, parent, previous, item)
     root = task is job.program.task
-    how = task.context.accumulation_format if task.context.accumulates else None
+    how = task.context.accumulation_format
     done: list[Done] = []
     for index, step in enumerate(task.steps):
         handed: tuple[ContextPiece, ...] = ()
@@ -274,12 +266,9 @@ async def run_one(inner: Inner, index: int, item: Given) -> Done:
     job = inner.job
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
-    own = job.under(job.run, aside=True, input=values, emit=partial(_quiet, job.run.emit))
-    try:
-        of_it = f"{inner.path}[{index}]"
-        return await run_task(own, inner.task, inner.frame, path=of_it, item=item)
-    finally:
-        add_up(job.run, own.run)
+    with job.apart(aside=True, input=values, emit=partial(_quiet, job.run.emit)) as own:
+        path = f"{inner.path}[{index}]"
+        return await run_task(own, inner.task, inner.frame, path=path, item=item)
 
 
 def _quiet(emit: Callable[[Event], None], event: Event) -> None:
@@ -351,12 +340,9 @@ async def _level(
     job = inner.job
 
     async def one(index: int, _: Given) -> Done:
-        own = job.under(job.run, aside=True, emit=partial(_quiet, job.run.emit))
-        try:
-            of_it = f"{inner.path}-{index}]"
-            return await run_task(own, inner.task, inner.frame, groups[index](), path=of_it)
-        finally:
-            add_up(job.run, own.run)
+        with job.apart(aside=True, emit=partial(_quiet, job.run.emit)) as own:
+            path = f"{inner.path}-{index}]"
+            return await run_task(own, inner.task, inner.frame, groups[index](), path=path)
 
     given = [Given(f"group {number}", "") for number in range(len(groups))]
     results, failed = await side_by_side(given, one, parallel, lambda _: None)
