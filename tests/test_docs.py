@@ -26,7 +26,6 @@ from tests.cli.conftest import windlass as command_line
 from windlass.api import make_registry
 from windlass.cascade.model import (
     Cascade,
-    ContextSource,
     ContextTtl,
     OutputExtraction,
     Phase,
@@ -36,6 +35,7 @@ from windlass.cascade.model import (
 from windlass.cli.app import app
 from windlass.history.base import NodeType
 from windlass.modules import Modules
+from windlass.rules import ContextSource
 from windlass.settings import Settings
 
 __all__ = ["command_line"]

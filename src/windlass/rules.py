@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, AliasChoices, Field, Strict
 
-from windlass.parts import ONCE, Part, Text, without_repeats
+from windlass.parts import ONCE, Count, Part, Text, without_repeats
 from windlass.selection.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
@@ -34,17 +34,44 @@ OUTLINE: Final = 0.25
 """How much is chosen, and told in outline, by default; measured: `design/choosing.md`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSource:
-    """What is taken from one earlier phase. `place` is its path in the file, for the record."""
+class ContextSource(Part):
+    """What is taken from one earlier phase."""
 
-    phase: str
-    include: tuple[Include, ...] = ("images", "output")
+    phase: Text
+    """The earlier phase, or one of the words previous, first, all."""
+
+    include: Annotated[
+        Sequence[Include],
+        Field(min_length=1, json_schema_extra=ONCE),
+        AfterValidator(without_repeats),
+    ] = (
+        "images",
+        "output",
+    )
+    """What is taken from it, in this order: images, output, messages, state."""
+
     images_filter: ImagesFilter = "all"
-    images_count: int = 1
-    messages_filter: MessagesFilter = "all"
+    """Which of its pictures: all, the last one, or the last `images_count`."""
+
+    images_count: Count = 1
+    """How many pictures `images_filter: last_n` takes."""
+
+    messages_filter: MessagesFilter = Field(
+        default="all", validation_alias=AliasChoices("messages_filter", "filter")
+    )
+    """Which of its messages: all, assistant_only, or last_turn. May be spelled `filter`."""
+
     as_role: Literal["user", "system"] = "user"
-    condition: str | None = None
+    """The role in which its text is shown."""
+
+    condition: Text | None = Field(default=None, validation_alias=AliasChoices("condition", "if"))
+    """A template over input, state and outputs: the source is taken when it renders to
+    anything but nothing, false, 0, no or none. May be spelled `if`."""
+
+
+class PhaseSource(ContextSource):
+    """The same of one phase by its name. `place` is its path in the file, for the record."""
+
     place: str = ""
 
 

@@ -60,14 +60,14 @@ class TestModes:
             "snowball",
             (
                 PhaseSource(
-                    "a",
-                    ("messages", "images"),
-                    "last_n",
-                    2,
-                    "last_turn",
-                    "system",
-                    "{{ state.x }}",
-                    "phases[1].inject_from[0]",
+                    phase="a",
+                    include=("messages", "images"),
+                    images_filter="last_n",
+                    images_count=2,
+                    messages_filter="last_turn",
+                    as_role="system",
+                    condition="{{ state.x }}",
+                    place="phases[1].inject_from[0]",
                 ),
             ),
             position="end",
@@ -95,7 +95,7 @@ class TestStrategies:
 
     @pytest.mark.req("CA-10")
     def test_minimal_is_the_last_output_only(self) -> None:
-        source = PhaseSource("b", ("output",), place="phases[2].context_strategy")
+        source = PhaseSource(phase="b", include=("output",), place="phases[2].context_strategy")
         made = rule(A, B, {"name": "c", "context_strategy": "minimal"})
         assert made == Rule("selective", (source,), include_input=False)
         assert rule({**A, "context_strategy": "minimal"}).sources == ()

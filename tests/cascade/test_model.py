@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from tests.cascade.making import cascade
 from windlass.cascade.model import (
     Cascade,
-    ContextSource,
     MaxInputTokens,
     Phase,
     PhaseContext,
     long_form,
 )
+from windlass.rules import ContextSource
 
 
 def phase(**more: Any) -> Phase:

@@ -16,6 +16,7 @@ from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
 from windlass.cascade.schema import ID, json_schema
 from windlass.errors import CascadeError
+from windlass.rules import ContextSource
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = [path for path in EXAMPLES.rglob("*") if path.suffix in {".json", ".yaml", ".yml"}]
@@ -102,7 +103,7 @@ def test_the_models_declare_no_key_that_the_schema_lacks() -> None:
         model.Phase,
         model.Rules,
         model.PhaseContext,
-        model.ContextSource,
+        ContextSource,
         model.MaxInputTokens,
     ):
         declared = {field.serialization_alias or name for name, field in part.model_fields.items()}

@@ -15,7 +15,6 @@ from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
 from windlass.cascade.model import (
     REACHES,
     Cascade,
-    ContextSource,
     Phase,
     can_choose,
     long_form,
@@ -27,6 +26,7 @@ from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
+from windlass.rules import ContextSource
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
 
 CHOICES: Final = ("auto", "none", "required")

@@ -21,7 +21,7 @@ from windlass.cascade.layers import (
     window_layers,
     windowed,
 )
-from windlass.cascade.model import Cascade, ContextSource, GenerationSettings, Phase, long_form
+from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
 from windlass.cascade.options import AutoContext
 from windlass.parts import Part
 from windlass.settings import Settings
@@ -49,22 +49,22 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
         "expiry": Expiry(**dict(phase.context_ttl or ())),
         "budget": budget,
         "output_only": phase.context_retention == "output_only",
-        "policy": own.policy,
-        "switched_off": own.switched_off,
+        "policy": own.value,
+        "switched_off": own.off,
     }
     names = [each.name for each in cascade.phases]
-    choice = context_choice(cascade, phase, _commit(cascade, own.policy), settings)
-    shared["choosing"], shared["not_choosing"] = choice.choosing, choice.switched_off
+    choice = context_choice(cascade, phase, _commit(cascade, own.value), settings)
+    shared["choosing"], shared["not_choosing"] = choice
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
         sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
-        if choice.choosing is not None:
+        if choice.value is not None:
             return rules.Rule("auto", sources, **shared)
-        if choice.switched_off:
+        if choice.off:
             return rules.Rule("snowball", sources, position="end", **shared)
         include_input = phase.context.include_input
         return rules.Rule("selective", sources, include_input=include_input, **shared)
-    if choice.choosing is not None:
+    if choice.value is not None:
         return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
         sources = _sources(phase.inject_from, names, index, f"{base}.inject_from")
@@ -74,7 +74,7 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
             return rules.Rule("selective", include_input=True, **shared)
         case "minimal":
             last = tuple(
-                rules.PhaseSource(name, include=("output",), place=f"{base}.context_strategy")
+                rules.PhaseSource(phase=name, include=("output",), place=f"{base}.context_strategy")
                 for name in names[index - 1 : index]
             )
             return rules.Rule("selective", last, **shared)
@@ -129,14 +129,16 @@ def _index(cascade: Cascade, phase: Phase) -> int:
 
 
 def _sources(
-    sources: Sequence[ContextSource | str],
+    sources: Sequence[rules.ContextSource | str],
     names: Sequence[str],
     index: int,
     place: str,
     exclude: frozenset[str] = frozenset(),
 ) -> tuple[rules.PhaseSource, ...]:
     return tuple(
-        rules.PhaseSource(**{**dict(source), "phase": name, "place": f"{place}[{position}]"})
+        rules.PhaseSource.model_construct(
+            **{**dict(source), "phase": name, "place": f"{place}[{position}]"}
+        )
         for position, source in enumerate(map(long_form, sources))
         for name in reach(source.phase, names, index, exclude)
     )
@@ -256,7 +258,9 @@ def _settings(phase: Phase) -> Iterator[ExplainedOption]:
         if name == "rules" or (isinstance(value, Part) and name != "context"):
             yield from _inner(name, value)
         elif name in {"context", "inject_from"}:
-            yield ExplainedOption(name, _plain(value), _strategy(phase, name) or _written(written))
+            is_short = name == "context" and phase.context_strategy in {"fresh", "minimal"}
+            short = f"shorthand: context_strategy {phase.context_strategy}"
+            yield ExplainedOption(name, _plain(value), short if is_short else _written(written))
         else:
             yield ExplainedOption(name, _plain(value), _written(written))
 
@@ -269,12 +273,6 @@ def _inner(name: str, part: Part) -> Iterator[ExplainedOption]:
 
 def _written(written: bool) -> str:
     return "written" if written else "default"
-
-
-def _strategy(phase: Phase, name: str) -> str:
-    if name == "context" and phase.context_strategy in {"fresh", "minimal"}:
-        return f"shorthand: context_strategy {phase.context_strategy}"
-    return ""
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.cascade.options import (
@@ -31,6 +31,8 @@ from windlass.rules import OUTLINE, SHARE, Anchors, Choosing
 from windlass.selection.options import Selection
 from windlass.settings import Settings
 from windlass.window.options import Policy, over
+
+T = TypeVar("T")
 
 WINDOWS_FLAG: Final = "auto_context_intra_phase_enabled"
 """The feature flag without which no phase has a window of its own, whatever a cascade says."""
@@ -100,22 +102,21 @@ def _dumped(options: Any) -> dict[str, Any]:
 # ---- windows -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
-    """What the options of a phase's windows come to.
+class Switched(NamedTuple, Generic[T]):
+    """What the options of a phase come to (None: to nothing).
 
-    `policy` None: everything is sent. `switched_off` says which setting of the user's keeps
-    the phase from what the cascade asks for; empty where none does.
+    `off` names the user's setting that keeps the phase from what the cascade asks for; empty
+    where none does.
     """
 
-    policy: Policy | None = None
-    switched_off: str = ""
+    value: T | None = None
+    off: str = ""
 
 
 def windowed(
     cascade: Cascade, phase: Phase, settings: Settings | None = None, limit: int | None = None
-) -> Windowed:
-    """The policy of a phase, from what its cascade and itself say.
+) -> Switched[Policy]:
+    """The policy of a phase, from what its cascade and itself say; None: everything is sent.
 
     `settings` are the user's; `limit` are the tokens above which its oldest turns are left out.
     """
@@ -127,15 +128,14 @@ def windowed(
     if not off and settings is not None and settings.tripped:
         off = BREAKER
     if wants_window and not off:
-        return Windowed(Policy.of(options))
+        return Switched(Policy.of(options))
     kept = {name: options[name] for name in KEPT if options.get(name)}
     if off == "passthrough":
-        return Windowed(None, off if wants_window or kept else "")
+        return Switched(None, off if wants_window or kept else "")
     # With the breaker, what the model cannot take still leaves.
     must_leave = bool(kept) or (off == BREAKER and wants_window)
-    return Windowed(
-        Policy(enabled=False, **kept) if must_leave else None, off if wants_window else ""
-    )
+    policy = Policy(enabled=False, **kept) if must_leave else None
+    return Switched(policy, off if wants_window else "")
 
 
 def _switched_off(settings: Settings | None, flag: str) -> str:
@@ -180,18 +180,6 @@ def explained_window(layers: Sequence[Layer], policy: Policy) -> Iterator[Explai
 # ---- choosing a context --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChoice:
-    """What a phase says of choosing its context.
-
-    `choosing` None: it does not choose. `switched_off` names the user's setting that keeps it
-    from doing so.
-    """
-
-    choosing: Choosing | None = None
-    switched_off: str = ""
-
-
 def _chooses(cascade: Cascade, phase: Phase) -> bool:
     """Whether a phase is to choose its context, because it or its cascade says so."""
     if phase.context is not None:
@@ -204,15 +192,15 @@ def _chooses(cascade: Cascade, phase: Phase) -> bool:
 
 def context_choice(
     cascade: Cascade, phase: Phase, commit: str, settings: Settings | None = None
-) -> ContextChoice:
-    """What a phase chooses by. Raises UsageError where options contradict each other.
+) -> Switched[Choosing]:
+    """What a phase chooses by (None: it does not). Raises UsageError for contradicting options.
 
     `commit` is that of the phase's windows; phases in `from_phases` stay words.
     """
     if not _chooses(cascade, phase):
-        return ContextChoice()
+        return Switched()
     if off := _switched_off(settings, CHOOSING_FLAG):
-        return ContextChoice(None, off)
+        return Switched(None, off)
     options = merged(choosing_layers(cascade, phase, settings))
     selection = options.get("selection", {})
     selector = selection.pop("selector_model", None)
@@ -232,8 +220,8 @@ def context_choice(
         exclude=frozenset(context.exclude) if context is not None else frozenset(),
     )
     if settings is not None and settings.tripped:
-        return ContextChoice(replace(choosing, only_to_fit=True), BREAKER)
-    return ContextChoice(choosing)
+        return Switched(replace(choosing, only_to_fit=True), BREAKER)
+    return Switched(choosing)
 
 
 def choosing_layers(
@@ -295,7 +283,7 @@ def selector_of(choosing: Choosing | None, own: str) -> str | None:
 def selectors(cascade: Cascade, settings: Settings | None = None) -> list[str]:
     """The models that are asked what to choose, and so see content of the session."""
     choices = (context_choice(cascade, phase, "priced", settings) for phase in cascade.phases)
-    named = (selector_of(choice.choosing, "") for choice in choices)
+    named = (selector_of(choice.value, "") for choice in choices)
     return list(dict.fromkeys(name for name in named if name))
 
 

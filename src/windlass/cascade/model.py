@@ -45,7 +45,7 @@ from windlass.parts import (
     without_repeats,
 )
 from windlass.patterns import BadPattern, compiled, groups_of
-from windlass.rules import Anchors, ImagesFilter, Include, MessagesFilter
+from windlass.rules import Anchors, ContextSource
 from windlass.searching import checker, patterns_in
 from windlass.window.policies.budget import OnExceed
 
@@ -141,41 +141,6 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 # ---- parts of a phase ----------------------------------------------------------------
-
-
-class ContextSource(Part):
-    """What is taken from one earlier phase."""
-
-    phase: Text
-    """The earlier phase, or one of the words previous, first, all."""
-
-    include: Annotated[
-        Sequence[Include],
-        Field(min_length=1, json_schema_extra=ONCE),
-        AfterValidator(without_repeats),
-    ] = (
-        "images",
-        "output",
-    )
-    """What is taken from it, in this order: images, output, messages, state."""
-
-    images_filter: ImagesFilter = "all"
-    """Which of its pictures: all, the last one, or the last `images_count`."""
-
-    images_count: Count = 1
-    """How many pictures `images_filter: last_n` takes."""
-
-    messages_filter: MessagesFilter = Field(
-        default="all", validation_alias=AliasChoices("messages_filter", "filter")
-    )
-    """Which of its messages: all, assistant_only, or last_turn. May be spelled `filter`."""
-
-    as_role: Literal["user", "system"] = "user"
-    """The role in which its text is shown."""
-
-    condition: Text | None = Field(default=None, validation_alias=AliasChoices("condition", "if"))
-    """A template over input, state and outputs: the source is taken when it renders to
-    anything but nothing, false, 0, no or none. May be spelled `if`."""
 
 
 def long_form(source: ContextSource | str) -> ContextSource:

@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from windlass.cascade.compile import reach
 from windlass.cascade.load import Loaded, Spots
-from windlass.cascade.model import ContextSource, Phase, long_form
+from windlass.cascade.model import Phase, long_form
 from windlass.cascade.source import Path
 from windlass.errors import Mistake, did_you_mean
 from windlass.needs import needs_of
+from windlass.rules import ContextSource
 
 
 @dataclass(frozen=True, slots=True)
