@@ -24,9 +24,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from windlass.engine.card_indexer.indexer import LINGER_S
+from windlass.engine.card_indexer.indexer import LINGER_S, CardWorker, Queue
 from windlass.engine.card_indexer.maker import CardMaker
-from windlass.engine.card_indexer.queue import CardWorker, Queue
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.cards import CardMarks
 from windlass.history.sqlite import SqliteStore

@@ -19,8 +19,8 @@ from typer.main import get_command
 
 from windlass import parts
 from windlass import settings as setting
+from windlass.cascade.model import json_schema
 from windlass.cascade.options import meanings_of
-from windlass.cascade.schema import json_schema
 from windlass.cli.app import app
 from windlass.window.options import OPTIONS, Policy, options_of
 from windlass.window.profiles import ABOUT, PROFILES, RARE

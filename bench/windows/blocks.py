@@ -75,7 +75,7 @@ class Plain:
             for n in range(1, 2 + self._calls)
         )
         plan = TaskPlan("Bring the task to its end", steps)
-        told = f"\n\n[Plan]\n{plan.told()}\n"
+        told = f"\n\n[Plan]\n{plan.in_line()}\n"
         lines = [f"- {step.text}: {step.status}\n" for step in reversed(steps)]
         return (told + "".join(lines) * (1 + self._chars // 40))[: self._chars]
 

@@ -175,7 +175,7 @@ async def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
-        from windlass.engine.operators.session import run_program, what_was_begun
+        from windlass.engine.operators.tasks import run_program, what_was_begun
         from windlass.operators.reading import read_task
 
         settings = chosen
@@ -385,7 +385,7 @@ _MODULES = (
     "windlass.cascade.load",
     "windlass.engine.card_indexer.indexer",
     "windlass.engine.cascade",
-    "windlass.engine.operators.session",
+    "windlass.engine.operators.tasks",
     "windlass.history.sqlite",
     "windlass.operators.reading",
 )
@@ -432,10 +432,11 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.callouts import callout
     from windlass.engine.choosing.searching import search_context
+    from windlass.engine.memory import remember, search_memory
     from windlass.engine.recall import recall
+    from windlass.injectors.plan import plan, todo
     from windlass.injectors.scratchpad import describe_picture, look_again
-    from windlass.injectors.tools import plan, todo, use_skill
-    from windlass.memory.tools import remember, search_memory
+    from windlass.injectors.skills import use_skill
     from windlass.tools.registry import builtin, make_tool
 
     registry = builtin(modules)
@@ -544,8 +545,7 @@ def load_cascade(
     `warn` is told of each key that other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import checked
-    from windlass.cascade.dialect import warnings_of
+    from windlass.cascade.check import checked, warnings_of
     from windlass.cascade.layers import load_own
     from windlass.cascade.load import load, of
     from windlass.cascade.needed import needed, not_given

@@ -14,9 +14,8 @@ from jsonschema import Draft202012Validator
 from tests.cascade.making import cascade, cascades, loaded, window_options
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
-from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.model import Cascade, Phase, json_schema
 from windlass.cascade.options import INTRA, AutoContext
-from windlass.cascade.schema import json_schema
 from windlass.errors import CascadeError
 from windlass.rules import Rule
 from windlass.settings import Settings

@@ -12,7 +12,7 @@ from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
 from windlass.cascade.layers import selectors
-from windlass.cascade.schema import json_schema
+from windlass.cascade.model import json_schema
 from windlass.rules import Anchors, Choosing, Rule
 from windlass.settings import Settings
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
-from windlass.cascade.schema import ID, json_schema
+from windlass.cascade.model import ID, json_schema
 from windlass.errors import CascadeError
 from windlass.rules import ContextSource
 

@@ -9,8 +9,7 @@ from jsonschema import Draft202012Validator
 
 from tests.cascade.making import TOOLS, cascade, loaded
 from windlass.cascade.check import check
-from windlass.cascade.model import Cascade, has_tool, servers_named
-from windlass.cascade.schema import json_schema
+from windlass.cascade.model import Cascade, has_tool, json_schema, servers_named
 from windlass.errors import CascadeError
 from windlass.tools.registry import builtin
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
-from windlass.cascade.schema import json_schema
+from windlass.cascade.model import json_schema
 from windlass.cli.report import print_costs
 from windlass.history.sqlite import SqliteStore
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
 from windlass.engine.card_indexer import indexer
-from windlass.engine.card_indexer.queue import failed_of
+from windlass.engine.card_indexer.indexer import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType

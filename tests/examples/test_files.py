@@ -13,7 +13,7 @@ from examples.validators import mentions_a_number
 from jsonschema import Draft202012Validator
 
 from windlass.api import load_cascade
-from windlass.cascade.schema import json_schema
+from windlass.cascade.model import json_schema
 from windlass.settings import Settings
 
 NAMES = sorted(EXAMPLES)

@@ -206,10 +206,10 @@ class TestFolders:
         )
 
 
-class _Failing:
+class _Failing(Banks):
     """Banks that fail so many times before they answer."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int) -> None:  # it has no store
         self.times = times
         self.asked = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.errors import UsageError
-from windlass.memory.times import expiry_of, told
+from windlass.memory.banks import expiry_of, time_text
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_anything_else_is_refused_with_examples(said: str) -> None:
 
 
 def test_for_people_it_is_told_in_utc() -> None:
-    assert told(1_801_396_800.0) == "2027-01-31 12:00 UTC"
+    assert time_text(1_801_396_800.0) == "2027-01-31 12:00 UTC"

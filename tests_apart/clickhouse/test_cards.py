@@ -12,8 +12,8 @@ from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, make, store, trouble
+from windlass.engine.card_indexer.indexer import CardWorker, Queue
 from windlass.engine.card_indexer.maker import CardMaker
-from windlass.engine.card_indexer.queue import CardWorker, Queue
 from windlass.history.base import Batch
 from windlass.history.cards import CardMarks
 from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionError

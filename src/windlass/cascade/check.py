@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from windlass.cascade import dialect, sentences
-from windlass.cascade.layers import choosing_layers, merged
+from windlass.cascade import sentences
+from windlass.cascade.layers import choosing_layers, injectors_of, merged
 from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
 from windlass.cascade.model import (
     REACHES,
+    REMEMBER,
+    SEARCH,
     Cascade,
     Phase,
     can_choose,
@@ -23,6 +25,7 @@ from windlass.cascade.model import (
     without_bank,
 )
 from windlass.cascade.options import WEIGHTS, InterPhase
+from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
@@ -141,7 +144,7 @@ class _Checker(Spots):
             text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
-        yield from dialect.mistakes_of(self)
+        yield from (key.mistake for key in _misread(self) if key.fails)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -392,3 +395,96 @@ def _no_choice(phase: Phase, choice: str) -> str:
         return "'required' needs a tool to call, and the tackle of this phase is empty"
     near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
     return f"{choice!r} is no tool in the tackle of this phase; {near}"
+
+
+# ---- keys that other runners write in another sense ---------------------------------------
+#
+# A cascade that was written elsewhere must not run as something else without a word. What cannot
+# be meant as it would be read is a mistake; what can be is told, and runs.
+
+_NAMING: Final = frozenset({"output", "messages", "messages_filter"})
+"""The keys of `callouts` where they name messages."""
+_OF_A_PATTERN: Final = re.compile(r"[\^$\\\[\]|*+]|\(\?")
+"""What names of things do not hold, and regular expressions do."""
+_TEMPLATE: Final = re.compile(r"\{[{%]")
+_ANY: Final = "manifest"
+
+
+class _Misread(NamedTuple):
+    """What there is to say of a key; `fails`: it cannot be meant as it is read here."""
+
+    mistake: Mistake
+    fails: bool
+
+
+def warnings_of(loaded: Loaded) -> tuple[Mistake, ...]:
+    """The keys that may be meant as they are read, or in the other sense."""
+    if loaded.partial is None:
+        return ()
+    return in_order(key.mistake for key in _misread(Spots(loaded, loaded.partial)) if not key.fails)
+
+
+def _misread(spots: Spots) -> Iterator[_Misread]:
+    if isinstance(spots.written(("memory",)), str):
+        yield from _memory(spots, ("memory",), [p for p in spots.cascade.phases if not p.memory])
+    for index, phase in enumerate(spots.cascade.phases):
+        base: Path = ("phases", index)
+        yield from _callouts(spots, (*base, "callouts"), phase)
+        yield from _instructions(spots, (*base, "instructions"), phase)
+        if isinstance(spots.written((*base, "memory")), str):
+            yield from _memory(spots, (*base, "memory"), [phase])
+        yield from _turns(spots, (*base, "rules", "max_turns"), phase)
+
+
+def _callouts(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
+    if not phase.callouts or not _NAMING.issuperset(phase.callouts):
+        return
+    for key, pattern in phase.callouts.items():
+        if key != "messages_filter" and _OF_A_PATTERN.search(_TEMPLATE.split(pattern)[0]):
+            continue
+        text = (
+            f"{shown(pattern)} would be looked for in the text of messages, as a regular"
+            f" expression, and what holds it be called {key!r}; elsewhere this key names what the"
+            " phase says. Write the name first, and a pattern of what is to be kept in sight:"
+            " {'decision': '^DECISION:'}"
+        )
+        yield _Misread(spots.mistake((*path, key), text), fails=True)
+
+
+def _instructions(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
+    prompt = phase.instructions.strip()
+    if not prompt.startswith("@"):
+        return
+    text = (
+        f"{shown(prompt)} is sent to the model as it stands; elsewhere '@' begins the name of a"
+        " file whose text is meant. Write that text here"
+    )
+    # More than one word is no name of a file.
+    yield _Misread(spots.mistake(path, text), fails=len(prompt.split()) == 1)
+
+
+def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
+    bank = spots.written(path)
+    everywhere = spots.cascade.phases
+    if any(each.tackle == _ANY or REMEMBER in tool_names(each.tackle) for each in everywhere):
+        return
+    tools = {name for phase in phases for name in tool_names(phase.tackle)}
+    injectors = [injectors_of(spots.cascade, phase) for phase in phases]
+    reads = any(each is not None and "user_memory" in each.specs for each in injectors)
+    text = (
+        f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
+        " tackle has it; elsewhere every message is kept by itself. Give a phase"
+        f" {REMEMBER!r} and {SEARCH!r}; a bank that is only looked into is {{'read': [{bank!r}]}}"
+    )
+    yield _Misread(spots.mistake(path, text), fails=not (reads or tools))
+
+
+def _turns(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
+    choice = spots.cascade.settings_for(phase).tool_choice
+    if phase.rules.max_turns != 1 or not phase.tackle or choice == "none":
+        return
+    text = (
+        "one turn is one call: if it asks for a tool, nothing answers the result, and the phase"
+        " ends incomplete; elsewhere a turn has one more call for that. Write 2"
+    )
+    yield _Misread(spots.mistake(path, text), fails=False)

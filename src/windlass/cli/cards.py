@@ -23,8 +23,15 @@ from windlass.cli.options import (
 )
 from windlass.cli.output import money, note, out, print_json, print_table, progress
 from windlass.cli.show import callout_row
-from windlass.engine.card_indexer.indexer import FLAG, card_models, make_cards, maker_of
-from windlass.engine.card_indexer.queue import CardFailures, failed_of, wanted
+from windlass.engine.card_indexer.indexer import (
+    FLAG,
+    CardFailures,
+    card_models,
+    failed_of,
+    make_cards,
+    maker_of,
+    wanted,
+)
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from windlass.api import load_cascade, load_program
+from windlass.cascade.check import warnings_of
 from windlass.cascade.compile import explain_defaults as explain_cascade
-from windlass.cascade.dialect import warnings_of
 from windlass.cascade.load import load
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.needed import flags, needed

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from windlass.cascade.model import json_schema
 from windlass.cascade.options import first_paragraph, meanings_of
-from windlass.cascade.schema import json_schema
 from windlass.cli.options import AsJson, StoreOption, read_settings
 from windlass.cli.output import out, print_json, print_table
 from windlass.errors import UsageError, did_you_mean

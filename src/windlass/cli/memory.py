@@ -15,8 +15,7 @@ from windlass.cli.options import AsJson, StoreOption, open_existing, read_settin
 from windlass.cli.output import indented, out, print_json, print_table, shorten
 from windlass.errors import UsageError, did_you_mean
 from windlass.memory.association import Associations
-from windlass.memory.banks import Banks, Memory
-from windlass.memory.times import told as time_text
+from windlass.memory.banks import Banks, Memory, time_text
 
 _LINE = 200
 """Characters of a text in a table."""

@@ -122,7 +122,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     )
     run.record.decide(
         phase_run.phase.name,
-        plan.told(),
+        plan.in_line(),
         kind="plan",
         turn=phase_run.progress.turn,
         plan=plan.as_state(),

@@ -11,7 +11,7 @@ from windlass.cascade.layers import selector_of
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
-from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
+from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.blocks import prepare_blocks
 from windlass.engine.phase import begin
 from windlass.engine.plan import next_call

@@ -1,4 +1,4 @@
-"""The banks of a phase: what it may read and write of the store's memory."""
+"""The banks of a phase: what it may read and write of the store's memory, and the tools for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from windlass.cascade.model import MemoryBanks, Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
-from windlass.memory.banks import Banks, Memory
+from windlass.memory.banks import Banks, expiry_of, time_text
 from windlass.memory.matching import match_texts
-from windlass.memory.times import expiry_of, told
-from windlass.tools.base import MemoryCallbacks
+from windlass.tools.base import MemoryCallbacks, ToolContext
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -47,7 +46,7 @@ class _Opened:
             kept = self.banks.remember(bank, text, key=key, expires=until, by=self.by)
         except (UsageError, StoreError) as error:
             raise ToolError(str(error)) from error
-        ends = "" if kept.expires is None else f", until {told(kept.expires)}"
+        ends = "" if kept.expires is None else f", until {time_text(kept.expires)}"
         return f"remembered as {kept.key!r} in bank {kept.bank!r}, version {kept.version}{ends}"
 
     def search(self, query: str, bank: str) -> str:
@@ -59,22 +58,21 @@ class _Opened:
         if not query.strip():
             raise ToolError("there is nothing to look for: give some words")
         try:
-            held = [one for name in names for one in self.banks.memories(name)]
+            held = [memory for name in names for memory in self.banks.memories(name)]
         except StoreError as error:
             raise ToolError(str(error)) from error
-        texts = {number: searched(one) for number, one in enumerate(held)}
-        found = match_texts(query, texts, most=MOST_FOUND)
+        texts = {number: searched(memory) for number, memory in enumerate(held)}
+        matching = match_texts(query, texts, most=MOST_FOUND)
         where = " and ".join(repr(name) for name in names)
-        if not found:
-            keys = ", ".join(one.key for one in held[-_LISTED:])
-            known = f"it holds: {keys}" if keys else "it holds nothing"
-            return f"memory {where}: nothing belongs to {query!r}; {known}"
-        shown = (_shown(held[number]) for number in sorted(found))
-        return "\n\n".join([f"memory {where}: {len(found)} found.", *shown])
-
-
-def _shown(one: Memory) -> str:
-    return f"[{one.reference}, remembered {told(one.remembered)}]\n{one.text}"
+        if not matching:
+            keys = ", ".join(memory.key for memory in held[-_LISTED:])
+            holds = f"it holds: {keys}" if keys else "it holds nothing"
+            return f"memory {where}: nothing belongs to {query!r}; {holds}"
+        shown = (
+            f"[{memory.reference}, remembered {time_text(memory.remembered)}]\n{memory.text}"
+            for memory in (held[number] for number in sorted(matching))
+        )
+        return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
 
 def _must_be_open(bank: str, allowed: Sequence[str], verb: str) -> None:
@@ -82,3 +80,35 @@ def _must_be_open(bank: str, allowed: Sequence[str], verb: str) -> None:
         raise ToolError(
             f"bank {bank!r} may not be {verb} in this phase; {did_you_mean(bank, allowed)}"
         )
+
+
+async def remember(
+    context: ToolContext, text: str, bank: str, key: str = "", expires: str = ""
+) -> str:
+    """Keep a text for later sessions, in a memory bank.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        text: What to remember, so that it is understood without this conversation.
+        bank: The memory bank.
+        key: A name for it; remembering the same name again makes a new version.
+        expires: When it is no longer true: an age such as 30d, or a date such as 2027-01-31.
+    """
+    return _callbacks(context).remember(text, bank, key, expires)
+
+
+async def search_memory(context: ToolContext, query: str, bank: str = "") -> str:
+    """Find what earlier sessions remembered.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        query: What to look for, in a few words.
+        bank: The memory bank; left out: all that may be read.
+    """
+    return _callbacks(context).search(query, bank)
+
+
+def _callbacks(context: ToolContext) -> MemoryCallbacks:
+    if context.memory is None:
+        raise ToolError("this phase has no memory banks: name some in the cascade's 'memory'")
+    return context.memory

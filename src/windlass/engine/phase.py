@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -30,17 +30,17 @@ from windlass.engine.memory import memory_callbacks
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
-from windlass.engine.validate import Verdict, judge
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.fair import fair
 from windlass.history.base import NodeType, Outcome, StateChange, Status
-from windlass.messages import Message, user
+from windlass.messages import Message, ToolCall, user
 from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
-from windlass.searching import search
+from windlass.searching import checker, search
 from windlass.templates import holds, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
+from windlass.tools.runner import run_tool
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.conversation import Conversation
 from windlass.window.cut_points import last_turns
@@ -435,3 +435,109 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
         )
         report[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
     return report
+
+
+# ---- whether an attempt's output will do: `loop_until`, and the schema of the output ----------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A validator's answer; `reason` is what the model is told when it is not valid.
+
+    `by_schema`: it was the output's schema that refused.
+    """
+
+    valid: bool
+    reason: str = ""
+    by_schema: bool = False
+
+
+async def judge(
+    run: Run, phase_run: PhaseRun, output: str, validator: str | None
+) -> Verdict | None:
+    """The verdict on an attempt's output, or None where the phase asks for none.
+
+    `validator` is what it says under `loop_until`.
+
+    Raises PhaseFailed when the validator itself fails: trying again would spend
+    money on a question that cannot be answered.
+    """
+    schema = phase_run.generation.output_schema
+    if schema is not None:
+        try:
+            verdict = await asyncio.to_thread(matches_schema, output, schema)
+        except TimeoutError as error:
+            raise PhaseFailed(f"phase {phase_run.phase.name!r}: output_schema: {error}") from error
+        if not verdict.valid:
+            return verdict
+    if validator is None:
+        return None if schema is None else Verdict(valid=True)
+    tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
+    given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
+    arguments = _arguments(tool, given, phase_run.phase.name)
+    call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
+    answer = await run_tool(tool, call, phase_run.progress.context)
+    if answer.error:
+        raise PhaseFailed(
+            f"phase {phase_run.phase.name!r}: the validator {validator!r} failed: {answer.text}"
+        )
+    return read_verdict(answer.text, validator, phase_run.phase.name)
+
+
+def _arguments(tool: Tool, given: dict[str, Any], phase: str) -> dict[str, Any]:
+    """What a validator is called with: what it names of output, state and input.
+
+    A validator with one parameter of another name receives the output in it.
+    """
+    parameters = list(tool.spec.parameters.get("properties", {}))
+    named = {name: given[name] for name in parameters if name in given}
+    if "output" in named or not parameters:
+        return named
+    required = tool.spec.parameters.get("required", parameters)
+    others = [name for name in required if name not in given]
+    if len(others) != 1:
+        raise PhaseFailed(
+            f"phase {phase!r}: the validator {tool.spec.name!r} must take the output in a"
+            f" parameter 'output'; it takes {', '.join(parameters)}"
+        )
+    return {**named, others[0]: given["output"]}
+
+
+def matches_schema(output: str, schema: Any) -> Verdict:
+    """Whether the text is JSON that the schema accepts; the reason says where it is not.
+
+    Raises TimeoutError with a sentence where a pattern of the schema takes too long.
+    """
+    try:
+        value = json.loads(output)
+    except ValueError as error:
+        return _refused(f"The output must be JSON: {error}.")
+    except RecursionError:
+        return _refused("The output must be JSON that is not nested so deeply.")
+    problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
+    if not problems:
+        return Verdict(valid=True)
+    told = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
+    return _refused(f"The output does not match its schema: {told}.")
+
+
+def _refused(reason: str) -> Verdict:
+    return Verdict(valid=False, reason=reason, by_schema=True)
+
+
+def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
+    """A validator's answer, `{valid, reason}` or a bare true or false, as a verdict."""
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        value = None
+    match value:
+        case bool():
+            return Verdict(value, "" if value else f"{validator} did not accept the output.")
+        case {"valid": bool(valid), **rest}:
+            return Verdict(valid, str(rest.get("reason") or ""))
+        case _:
+            raise PhaseFailed(
+                f"phase {phase!r}: the validator {validator!r} must answer"
+                f" {{valid, reason}}, not {answer[:80]!r}"
+            )

@@ -42,7 +42,7 @@ class Recorder:
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
         self.edits = 0
-        self.said: Callable[[], object] = _nobody
+        self.said: Callable[[], object] = lambda: None
 
     def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
         """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
@@ -118,10 +118,6 @@ def usage_columns(model: str, usage: Usage, cost: float | None) -> dict[str, Any
         "tokens_cached": usage.tokens_cached,
         "cost": cost,
     }
-
-
-def _nobody() -> None:
-    """Nobody wants to know."""
 
 
 def without_bytes(message: Message) -> Message:

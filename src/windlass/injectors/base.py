@@ -42,11 +42,6 @@ class FailedCall:
     reason: str
 
 
-def _no_memories(banks: Sequence[str]) -> Sequence[Memory]:
-    del banks
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What an injector may look at.
@@ -71,7 +66,7 @@ class Situation:
     root: Path = Path()
     closed: Path | None = None
     banks: tuple[str, ...] = ()
-    memories: Callable[[Sequence[str]], Sequence[Memory]] = _no_memories
+    memories: Callable[[Sequence[str]], Sequence[Memory]] = lambda _: ()
     failures: tuple[FailedCall, ...] = ()
     skills: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from windlass.errors import ToolError
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
+from windlass.tools.base import ToolContext
 
 KEY: Final = "plan"
 """The key of the state that holds the plan."""
@@ -53,7 +54,7 @@ class TaskPlan:
         in_hand = [step for step in open_steps if step.status == "in_progress"]
         return next((step.text for step in (*in_hand, *open_steps)), "")
 
-    def told(self) -> str:
+    def in_line(self) -> str:
         """The plan in a line."""
         after = f"; next: {self.next}" if self.next else ""
         return f"{self.goal}: {self.done}/{len(self.steps)} steps{after}"
@@ -61,8 +62,8 @@ class TaskPlan:
     def as_state(self) -> dict[str, Any]:
         """The plan as a JSON value."""
         steps = [
-            {"step": one.text, "status": one.status, "conclusion": one.conclusion}
-            for one in self.steps
+            {"step": step.text, "status": step.status, "conclusion": step.conclusion}
+            for step in self.steps
         ]
         return {"goal": self.goal, "steps": steps}
 
@@ -70,13 +71,13 @@ class TaskPlan:
         """The plan after step `number` (from 1) has changed. Raises ToolError."""
         if not 1 <= number <= len(self.steps):
             raise ToolError(f"there is no step {number}; the plan has steps 1 to {len(self.steps)}")
-        found = next((one for one in STATUSES if one == status.strip().lower()), None)
-        if found is None:
+        new = next((each for each in STATUSES if each == status.strip().lower()), None)
+        if new is None:
             raise ToolError(f"status {status!r} is none of {', '.join(STATUSES)}")
         steps = list(self.steps)
         before = steps[number - 1]
         steps[number - 1] = replace(
-            before, status=found, conclusion=conclusion.strip() or before.conclusion
+            before, status=new, conclusion=conclusion.strip() or before.conclusion
         )
         return replace(self, steps=tuple(steps))
 
@@ -113,7 +114,7 @@ class PlanStatus(Injector):
         if plan is None:
             return None
         progress = seen.style.progress_text(plan.done, len(plan.steps))
-        listed = seen.style.listed([_step(one) for one in plan.steps])
+        listed = seen.style.listed([_step(step) for step in plan.steps])
         order = sorted(range(len(plan.steps)), key=lambda at: plan.steps[at].status == "done")
         items = [BlockItem(listed[at], f"step {at + 1}") for at in order]
         return Rendered(f"{_HEAD} {plan.goal}\n{progress}", tuple(items))
@@ -141,12 +142,53 @@ class TodoRewriter(Injector):
         """The three lines, or the goal alone where there is no plan."""
         plan = plan_in(seen.state)
         if plan is None:
-            return f"Current Goal: {_goal(seen.task)}"
+            words = " ".join(seen.task.strip().partition("\n\n")[0].split())
+            if len(words) > _GOAL_CHARS:
+                words = words[: _GOAL_CHARS - 3].rstrip() + "..."
+            return f"Current Goal: {words}"
         progress = seen.style.progress_text(plan.done, len(plan.steps))
         after = plan.next or "all steps are done; give the result"
         return f"Current Goal: {plan.goal}\n{progress}\nNext: {after}"
 
 
-def _goal(task: str) -> str:
-    words = " ".join(task.strip().partition("\n\n")[0].split())
-    return words if len(words) <= _GOAL_CHARS else words[: _GOAL_CHARS - 3].rstrip() + "..."
+# ---- the tools ---------------------------------------------------------------------------
+
+
+def plan(context: ToolContext, goal: str, steps: list[str]) -> str:
+    """Write down a plan: the goal and the steps to it. Replaces the plan there was.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        goal: What is to be reached, in a sentence.
+        steps: The steps in order, a short sentence each.
+    """
+    texts = [" ".join(step.split()) for step in steps]
+    if not goal.strip() or not texts or not all(texts):
+        raise ToolError("a plan needs a goal and at least one step, each with words")
+    if len(texts) > MOST_STEPS:
+        raise ToolError(f"a plan has at most {MOST_STEPS} steps, not {len(texts)}")
+    before = plan_in(context.state)
+    kept = {step.text: step for step in before.steps} if before else {}
+    new = TaskPlan(" ".join(goal.split()), tuple(kept.get(text, Step(text)) for text in texts))
+    return _keep(context, new)
+
+
+def todo(context: ToolContext, step: int, status: str, conclusion: str = "") -> str:
+    """Say how far a step of the plan is. Mark it done with its conclusion before you go on.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        step: The number of the step, from 1.
+        status: pending, in_progress or done.
+        conclusion: What came of it, with the names and numbers that later steps need.
+    """
+    before = plan_in(context.state)
+    if before is None:
+        raise ToolError("there is no plan yet: make one with the tool plan")
+    return _keep(context, before.with_step(step, status, conclusion))
+
+
+def _keep(context: ToolContext, plan: TaskPlan) -> str:
+    context.state[KEY] = plan.as_state()
+    lines = [f"{at}. [{step.status}] {step.text}" for at, step in enumerate(plan.steps, 1)]
+    return "\n".join([f"plan: {plan.in_line()}", *lines])

@@ -15,6 +15,7 @@ from windlass.errors import ToolError, UsageError, did_you_mean
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import read_page
 from windlass.memory.matching import best_matches
+from windlass.tools.base import ToolContext
 
 FILE: Final = "SKILL.md"
 FOLDER: Final = "skills"
@@ -39,25 +40,25 @@ def read_skills(folder: Path) -> tuple[Skill, ...]:
     """
     if not folder.is_dir():
         return ()
-    found: dict[str, Skill] = {}
+    skills: dict[str, Skill] = {}
     for inner in sorted(path for path in folder.iterdir() if (path / FILE).is_file()):
         page = read_page(inner / FILE)
         name = page.key("name") or inner.name
-        if name in found:
+        if name in skills:
             raise UsageError(
                 f"{str(inner / FILE)!r}: there already is a skill {name!r},"
-                f" in {str(found[name].folder)!r}"
+                f" in {str(skills[name].folder)!r}"
             )
-        found[name] = Skill(name, page.key("description"), page.body, inner)
-    return tuple(found[name] for name in sorted(found))
+        skills[name] = Skill(name, page.key("description"), page.body, inner)
+    return tuple(skills[name] for name in sorted(skills))
 
 
 def skill_named(skills: Sequence[Skill], name: str) -> Skill:
     """The skill of that name. Raises UsageError naming those there are."""
-    known = {skill.name: skill for skill in skills}
-    if name not in known:
-        raise UsageError(f"there is no skill {name!r}; {did_you_mean(name, known)}")
-    return known[name]
+    by_name = {skill.name: skill for skill in skills}
+    if name not in by_name:
+        raise UsageError(f"there is no skill {name!r}; {did_you_mean(name, by_name)}")
+    return by_name[name]
 
 
 def skill_text(skill: Skill) -> str:
@@ -103,22 +104,22 @@ class Skills(Injector):
         """
         skills = self.skills(seen.root)
         sure = [skill_named(skills, name) for name in self.active]
-        sure += [one for one in skills if one.name in seen.skills and one not in sure]
+        sure += [skill for skill in skills if skill.name in seen.skills and skill not in sure]
         # Characters over three are a bound from above for the tokens of prose.
-        room = self.cap * 3 - sum(len(skill_text(one)) for one in sure)
+        room = self.cap * 3 - sum(len(skill_text(skill)) for skill in sure)
         chosen, left_out = list(sure), []
-        for one in self.matching(seen):
-            if one in chosen:
+        for skill in self.matching(seen):
+            if skill in chosen:
                 continue
-            if len(skill_text(one)) <= room:
-                room -= len(skill_text(one))
-                chosen.append(one)
+            if len(skill_text(skill)) <= room:
+                room -= len(skill_text(skill))
+                chosen.append(skill)
             else:
-                left_out.append(one.name)
-        items = [BlockItem(skill_text(one), one.name) for one in chosen]
-        others = [one for one in skills if one not in chosen]
+                left_out.append(skill.name)
+        items = [BlockItem(skill_text(skill), skill.name) for skill in chosen]
+        others = [skill for skill in skills if skill not in chosen]
         if ASK in seen.tools and others:
-            listed = "\n".join(f"- {one.name}: {one.description}" for one in others)
+            listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in others)
             items.append(BlockItem(f"Others, to be had with {ASK}:\n{listed}", "others"))
         return Rendered(_HEAD, tuple(items), tuple(left_out))
 
@@ -129,3 +130,15 @@ def ask_for_skill(skills: Sequence[Skill], name: str) -> str:
         return skill_text(skill_named(skills, name.strip()))
     except UsageError as error:
         raise ToolError(str(error)) from error
+
+
+def use_skill(context: ToolContext, name: str) -> str:
+    """Get the instructions of a skill.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        name: The skill.
+    """
+    if context.skill is None:
+        raise ToolError("this phase has no skills: say where they are in the cascade's 'injectors'")
+    return context.skill(name)

@@ -10,11 +10,11 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from windlass.errors import MatchingFailed, StoreError, UsageError, did_you_mean
 from windlass.history.base import BANK
-from windlass.memory.banks import Memory
+from windlass.memory.banks import Banks, Memory
 from windlass.memory.files import Files, Passage
 from windlass.memory.matching import WordIndex
 
@@ -87,14 +87,6 @@ class RelevantContext:
     unread: tuple[str, ...] = ()
 
 
-class Remembered(Protocol):
-    """What associative matching asks of memory banks: `banks.Banks` has it."""
-
-    def memories(self, bank: str) -> tuple[Memory, ...]:
-        """What is in force in a bank."""
-        ...
-
-
 class Associations:
     """An index of declared folders and of banks, kept up to date at each look.
 
@@ -108,7 +100,7 @@ class Associations:
 
     def __init__(
         self,
-        banks: Remembered | None = None,
+        banks: Banks | None = None,
         names: Sequence[str] = (),
         folders: Sequence[Path] = (),
         *,

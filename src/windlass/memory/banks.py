@@ -8,10 +8,12 @@ no more and stays readable as a version. Times are handed in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history.base import (
@@ -103,45 +105,43 @@ class Banks:
         row = Row(NodeType.USER, self.new_id(), now, message, metadata=metadata)
         self._append(bank, row)
         # Read back: another process may have been quicker with the same key.
-        (written,) = (
-            one for one, trace in _versions(bank, self._rows(bank)) if trace == row.trace_id
-        )
-        return written
+        versions = _versions(bank, self._rows(bank))
+        return next(memory for memory, trace in versions if trace == row.trace_id)
 
     def forget(self, bank: str, key: str, *, by: str = "") -> Memory:
         """Take back what is remembered under a key; returns the version that was in force.
 
         It stays readable as a version. Raises UsageError where nothing is in force under it.
         """
-        known = {one.key: one for one in self.memories(bank)}
-        if key not in known:
+        memories = {memory.key: memory for memory in self.memories(bank)}
+        if key not in memories:
             self._must_exist(bank)
-            raise UsageError(
-                f"bank {bank!r} holds nothing under {key!r}; {did_you_mean(key, known)}"
-            )
+            near = did_you_mean(key, memories)
+            raise UsageError(f"bank {bank!r} holds nothing under {key!r}; {near}")
         text = f"forgotten: {key!r} (by {by})"
         metadata = {"kind": _FORGOTTEN, "key": key, "by": by, "text": text}
         row = Row(NodeType.DECISION, self.new_id(), self.clock(), metadata=metadata)
         self._append(bank, row)
-        return known[key]
+        return memories[key]
 
     def memories(self, bank: str) -> tuple[Memory, ...]:
         """What is in force in a bank now, oldest first: the newest version of each key."""
         now = self.clock()
         newest: dict[str, Memory] = {}
-        for one, _ in _versions(bank, self._rows(bank)):
-            newest.pop(one.key, None)
-            newest[one.key] = one
-        return tuple(one for one in newest.values() if one.holds(now))
+        for memory, _ in _versions(bank, self._rows(bank)):
+            newest.pop(memory.key, None)
+            newest[memory.key] = memory
+        return tuple(memory for memory in newest.values() if memory.holds(now))
 
     def versions(self, bank: str, key: str) -> tuple[Memory, ...]:
         """All that was ever remembered under a key, oldest first, also what is not in force."""
-        return tuple(one for one, _ in _versions(bank, self._rows(bank)) if one.key == key)
+        versions = _versions(bank, self._rows(bank))
+        return tuple(memory for memory, _ in versions if memory.key == key)
 
     def names(self) -> tuple[str, ...]:
         """The banks there are, sorted."""
-        found = (info.session_id for info in self.store.sessions())
-        return tuple(sorted(name.removeprefix(BANK) for name in found if name.startswith(BANK)))
+        sessions = (info.session_id for info in self.store.sessions())
+        return tuple(sorted(name.removeprefix(BANK) for name in sessions if name.startswith(BANK)))
 
     def known(self, bank: str) -> bool:
         """Whether anything was ever remembered in a bank."""
@@ -170,23 +170,23 @@ class Banks:
 
 def _versions(bank: str, rows: Iterable[StoredRow]) -> Sequence[tuple[Memory, str]]:
     """Every version in the order in which they were remembered, each with its trace."""
-    found: list[tuple[Memory, str]] = []
+    versions: list[tuple[Memory, str]] = []
     counts: dict[str, int] = {}
     forgotten: dict[str, int] = {}
     for stored in rows:
-        row = stored.row
-        told: Any = row.metadata
-        if told.get("kind") == _FORGOTTEN:
-            forgotten[told["key"]] = counts.get(told["key"], 0)
-        elif told.get("kind") == _REMEMBERED and row.message is not None:
-            key = told["key"]
+        row, metadata = stored.row, stored.row.metadata
+        kind, key = metadata.get("kind"), str(metadata.get("key", ""))
+        if kind == _FORGOTTEN:
+            forgotten[key] = counts.get(key, 0)
+        elif kind == _REMEMBERED and row.message is not None:
             counts[key] = counts.get(key, 0) + 1
-            expires, by = told.get("expires"), str(told.get("by", ""))
-            said = (bank, key, counts[key], row.message.text, row.timestamp, expires, by)
-            found.append((Memory(*said), row.trace_id))
+            expires, by = metadata.get("expires"), str(metadata.get("by", ""))
+            text, at = row.message.text, row.timestamp
+            memory = Memory(bank, key, counts[key], text, at, expires, by)
+            versions.append((memory, row.trace_id))
     return [
-        (replace(one, forgotten=one.version <= forgotten.get(one.key, 0)), trace)
-        for one, trace in found
+        (replace(memory, forgotten=memory.version <= forgotten.get(memory.key, 0)), trace)
+        for memory, trace in versions
     ]
 
 
@@ -202,7 +202,45 @@ def _checked_text(text: str) -> str:
 
 
 def _checked_key(key: str) -> str:
-    said = " ".join(key.split())
-    if len(said) > LONGEST_KEY:
-        raise UsageError(f"a key has at most {LONGEST_KEY} characters, not {len(said):,}")
-    return said
+    key = " ".join(key.split())
+    if len(key) > LONGEST_KEY:
+        raise UsageError(f"a key has at most {LONGEST_KEY} characters, not {len(key):,}")
+    return key
+
+
+# ---- when something expires, as people and models write it: an age from now, or a date in UTC ----
+
+_AGE: Final = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(s|seconds?|m|min|minutes?|h|hours?|d|days?|w|weeks?)", re.IGNORECASE
+)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def expiry_of(expires: str, now: float) -> float | None:
+    """The time in seconds since 1970; None where nothing is said.
+
+    `expires` is an age such as `30d`, `12h`, `2 weeks`, or a date such as `2027-01-31` or
+    `2027-01-31T12:00` (UTC unless it says otherwise). Raises UsageError for anything else.
+
+    >>> expiry_of("2h", 1_000.0), expiry_of("1970-01-02", 0.0), expiry_of("", 0.0)
+    (8200.0, 86400.0, None)
+    """
+    text = expires.strip()
+    if not text or text.casefold() in {"never", "none"}:
+        return None
+    age = _AGE.fullmatch(text)
+    if age is not None:
+        return now + float(age[1]) * _SECONDS[age[2][0].casefold()]
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"expires {expires!r} must be an age such as '30d' or '12h', or a date such as "
+            "'2027-01-31'"
+        ) from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+
+def time_text(seconds: float) -> str:
+    """A time for people, in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

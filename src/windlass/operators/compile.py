@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass import rules
-from windlass.cascade import dialect
-from windlass.cascade.check import Toolbox, check
+from windlass.cascade.check import Toolbox, check, warnings_of
 from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
@@ -84,7 +83,7 @@ def compile_task(
         mistakes += [
             _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
         ]
-        (mistakes if strict else warnings).extend(map(_in_xml, dialect.warnings_of(loaded)))
+        (mistakes if strict else warnings).extend(map(_in_xml, warnings_of(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered)

@@ -6,7 +6,7 @@ it is shortened to digests in a settled order. Nothing is recorded here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -15,10 +15,12 @@ from windlass.engine.choosing.known import Known
 from windlass.engine.sources import last_said
 from windlass.history.base import NodeType, Outcome, StoredRow
 from windlass.messages import Message, Role, Text
-from windlass.prompts import cut_text, errors_text, output_text
+from windlass.prompts import cut_text, errors_text, outline_header, output_text
 from windlass.rules import Anchors
+from windlass.selection.making import searched_text
+from windlass.window.assemble import says_nothing
 from windlass.window.cut_points import last_turns
-from windlass.window.digest import digest, error_lines
+from windlass.window.digest import chars_of, digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.names import names_said
 from windlass.window.originals import reference
@@ -90,65 +92,60 @@ class Ground:
         return [item for item in self.known.index.items if item.phase == phase]
 
 
-def gather_anchors(ground: Ground, said: Anchors, role: Role, told: Collection[str]) -> list[Piece]:
+def gather_anchors(
+    ground: Ground, anchors: Anchors, role: Role, told: Collection[str]
+) -> list[Piece]:
     """The anchors but the input, in session order, each message once.
 
     `role` is that of messages of ours; the outputs of phases in `told` are told already.
     """
-    found: dict[int, Piece] = {}
+    by_place: dict[int, Piece] = {}
     own: list[Piece] = []
     places = ground.known.places
-    names = [each for word in said.from_phases for each in reached(word, ground.phases)]
+    names = [each for word in anchors.from_phases for each in reached(word, ground.phases)]
     for name in dict.fromkeys(names):
-        hidden = ground.outcomes[name].hidden if name in ground.outcomes else False
-        turns = () if hidden or not said.window else _last_turns(ground, name, said.window)
-        for item in turns:
-            if item.id not in ground.held:
-                reason = f"anchor: one of the last {said.window} turns of {name}"
-                found[places[item.id]] = Piece(
-                    places[item.id], item.message, "window", reason, item
-                )
-        output = last_said(ground.items(name)) if "output" in said.include else None
+        outcome, items = ground.outcomes.get(name), ground.items(name)
+        if anchors.window and not (outcome and outcome.hidden):
+            spoken = [item for item in items if not says_nothing(item.message)]
+            reason = f"anchor: one of the last {anchors.window} turns of {name}"
+            for entry in last_turns(show(spoken, ""), anchors.window):
+                item, place = entry.item, places[entry.item.id]
+                if item.id not in ground.held:
+                    by_place[place] = Piece(place, item.message, "window", reason, item)
+        output = last_said(items) if "output" in anchors.include else None
         if output is None or name in told or output.id in ground.held:
             continue
-        place = places[output.id]
-        if place in found:
-            found[place] = replace(
-                found[place], kind="output", reason=f"anchor: the output of {name}"
-            )
+        place, reason = places[output.id], f"anchor: the output of {name}"
+        if place in by_place:
+            by_place[place] = replace(by_place[place], kind="output", reason=reason)
             continue
-        status = ground.outcomes[name].status if name in ground.outcomes else "completed"
+        status = outcome.status if outcome else "completed"
         text = Text(output_text(name, output.message.text, status))
-        reason = f"anchor: the output of {name}"
-        behind = ground.known.unit(place)[-1]
-        told_so = Piece(
-            behind, Message(role, (text,)), "output", reason, what="output", source=name
+        own.append(
+            Piece(
+                ground.known.unit(place)[-1],
+                Message(role, (text,)),
+                "output",
+                reason,
+                what="output",
+                source=name,
+                original=output.message,
+                covers=(output.id,),
+            )
         )
-        own.append(replace(told_so, original=output.message, covers=(output.id,)))
-    if "callouts" in said.include:
+    if "callouts" in anchors.include:
         for piece in _callouts(ground):
-            found.setdefault(piece.place, piece)
-    if "errors" in said.include:
-        shown = {piece.item.id for piece in found.values() if piece.item is not None}
+            by_place.setdefault(piece.place, piece)
+    if "errors" in anchors.include:
+        shown = {piece.item.id for piece in by_place.values() if piece.item is not None}
         own += _errors(ground, role, shown)
-    return sorted([*found.values(), *own], key=Piece.order)
+    return sorted([*by_place.values(), *own], key=Piece.order)
 
 
 def reached(word: str, phases: Sequence[str]) -> list[str]:
     """The phases among those that ran that a word of `from_phases` stands for."""
     names = reach(word, phases, len(phases), frozenset())
     return [name for name in names if name in phases]
-
-
-def _last_turns(ground: Ground, phase: str, count: int) -> Sequence[Item]:
-    """The last turns of a phase, with all results of their calls."""
-    items = [item for item in ground.items(phase) if not _says_nothing(item)]
-    return [entry.item for entry in last_turns(show(items, ""), count)]
-
-
-def _says_nothing(item: Item) -> bool:
-    message = item.message
-    return message.role == "assistant" and not message.parts and not message.tool_calls
 
 
 def _callouts(ground: Ground) -> Iterator[Piece]:
@@ -163,7 +160,7 @@ def _callouts(ground: Ground) -> Iterator[Piece]:
             continue  # of that phase only its output may be seen
         for at in ground.known.unit(place):
             item = items[at]
-            if item.id not in ground.held and not _says_nothing(item):
+            if item.id not in ground.held and not says_nothing(item.message):
                 reason = f"anchor: called out as {name!r}"
                 yield Piece(at, item.message, "callout", reason, item)
 
@@ -253,3 +250,88 @@ def short(piece: Piece) -> Piece:
         head = f"[{len(text)} chars, cut; {back}]"
     after = message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
     return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")
+
+
+# ---- what is not shown whole, name by name ---------------------------------------------------
+#
+# One message of ours lists what else was said in the session, and what a digest leaves out: a
+# reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
+# name that a phase will need is so in sight at a tenth of its message's tokens, and `recall` brings
+# the rest.
+
+ALL_CHARS: Final = 20_000
+"""Characters within which all names of one message are told: then what is not there, is nowhere."""
+MOST_CHARS: Final = 9_500
+"""Characters for a message with more names: telling some of a huge listing is a matter of luck,
+and costs every later phase."""
+_HEAD_CHARS: Final = 100
+_NAME_CHARS_A_TOKEN: Final = 3
+"""Names are short tokens: fewer characters each than prose has."""
+_LEAST_ROOM: Final = 40
+
+
+def outline_of(
+    ground: Ground,
+    places: Sequence[int],
+    shown: Iterable[Message],
+    room: int,
+    role: Role,
+    *,
+    can_recall: bool,
+) -> Piece | None:
+    """A message that tells of the messages at `places`, within `room` tokens; None: no room.
+
+    `places` are in the order of importance: what comes first gets its names told first. `shown`
+    is what the phase sees besides.
+    """
+    held: set[str] = set()
+    for message in shown:
+        held.update(names_said(searched_text(message)))
+    head = outline_header(can_recall=can_recall)
+    left = room * _NAME_CHARS_A_TOKEN - len(head)
+    told: dict[int, str] = {}
+    for place in places:
+        if left < _LEAST_ROOM:
+            break
+        line, names = _line(ground, place, held, left)
+        if line:
+            told[place] = line
+            left -= len(line) + 1
+            held.update(names)
+    while told:
+        message = Message(role, (Text("\n".join([head, *(told[at] for at in sorted(told))])),))
+        if ground.count(message) <= room:
+            ids = tuple(ground.known.index.items[at].id for at in told)
+            what = "message" if len(told) == 1 else "messages"
+            reason = f"outline: names in {len(told)} {what} not shown whole"
+            return Piece(-1, message, "outline", reason, what="outline", covers=ids)
+        for at in list(told)[-max(1, len(told) // 8) :]:
+            del told[at]
+    return None
+
+
+def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
+    """What is told of a message, and the names in it that were not in view; empty: nothing."""
+    item = ground.known.index.items[place]
+    message, text = item.message, searched_text(item.message)
+    left_names = [name for name in names_said(text) if name not in held]
+    most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
+    room = min(len(text), most, left - _LEAST_ROOM)
+    kept = digest(text, room, left_names, errors=min(200, room // 2)) if room > 0 else ""
+    if not kept:
+        return "", ()
+    who = _called(ground, place) if message.role == "tool" else message.role
+    head = f"- {reference(message)} {item.phase} {who}: "
+    return head + " ".join(kept.split("\n")), names_said(kept)
+
+
+def _called(ground: Ground, place: int) -> str:
+    """The call that a result answers, in short."""
+    items = ground.known.index.items
+    wanted = items[place].message.tool_call_id
+    caller = items[ground.known.unit(place)[0]].message
+    call = next((one for one in caller.tool_calls if one.id == wanted), None)
+    if call is None:
+        return "tool"
+    told = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
+    return told if len(told) <= _HEAD_CHARS else f"{told[: _HEAD_CHARS - 3]}..."

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
-from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, shortened
+from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, outline_of, shortened
 from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_beside, known_of
-from windlass.engine.choosing.outline import outline_of
 from windlass.engine.choosing.picking import (
     Choice,
     answered,
@@ -26,16 +25,18 @@ from windlass.engine.choosing.picking import (
     shortened_places,
     with_picked,
 )
-from windlass.engine.choosing.record import record_choice
-from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
+from windlass.engine.events import Noted
+from windlass.engine.record import usage_columns
+from windlass.engine.send import send_to
 from windlass.engine.sources import Gathered, output_only
-from windlass.engine.state import PhaseRun
+from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
 from windlass.fair import beside
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
 from windlass.prompts import CHOSEN_HEADER, input_text
+from windlass.providers.base import ModelInfo, Provider
 from windlass.rules import Choosing
 from windlass.selection.index import Query
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
@@ -44,9 +45,9 @@ from windlass.tokens import request_tokens
 from windlass.tools.base import Spent
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import Entry, Item, apply, show
-from windlass.window.originals import RECALL
+from windlass.window.originals import RECALL, reference
 from windlass.window.replay import held_by, without_repeats
-from windlass.wire.base import Usage
+from windlass.wire.base import Request, Usage
 
 CHOSEN_SHARE: Final = 0.5
 """The share of a request that anchors and chosen messages may take: the phase needs room itself."""
@@ -413,3 +414,185 @@ def _is_held(piece: Piece, ids: Collection[str], texts: Collection[str], known: 
         )
     unit = known.unit(piece.place)
     return any(known.index.items[place].id in ids for place in unit)
+
+
+# ---- asking a helper model -------------------------------------------------------------------
+#
+# Nothing of a session goes to a model that nobody named: the selector is the one that the cascade
+# names, and for strategy `llm` without one the phase's own model, which sees the content anyway.
+
+MENU_TOKENS: Final = 10_000
+"""Tokens that no question passes: a hundred lines of a few hundred characters, and the task."""
+MOST_ANSWERED: Final = 1_024
+"""Tokens of an answer: a hundred names and a sentence."""
+
+
+Selector: TypeAlias = tuple[Provider, ModelInfo]
+"""The model that is asked, and who has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorReply:
+    """What was asked and answered. `failure` says why there is no answer (empty: there is one).
+
+    `columns` are those of the record: the model, its tokens, and US dollars.
+    """
+
+    question: str
+    text: str = ""
+    failure: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def selector_of(
+    run: CascadeRun, phase_run: PhaseRun, made: Choosing
+) -> tuple[Selector | None, str]:
+    """The model that the phase's strategy asks (None: nobody), and why not where it would."""
+    strategy = made.selection.strategy
+    if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and made.selector is None):
+        return None, ""
+    if made.no_model:
+        origin = run.settings["auto_context_llm_selection_enabled"].origin
+        return None, f"no model is asked: {origin} switches it off"
+    if made.selector is None:
+        return (phase_run.provider, phase_run.info), ""
+    return run.resolve(made.selector), ""
+
+
+async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> SelectorReply:
+    """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
+    provider, info = selector
+    request = Request(
+        model=info.name.partition("/")[2],
+        messages=(user(question),),
+        tool_choice="none",
+        max_output_tokens=MOST_ANSWERED,
+        temperature=0.0,
+    )
+    try:
+        reply = await send_to(provider, info.name, request, lambda _: None)
+    except WindlassError as error:
+        failed = f"the selector {info.name} gave no answer: {error}"
+        return SelectorReply(question, failure=failed, columns={"model": info.name})
+    price = run.charge(info, reply.usage, saved=0)
+    run.net.spent += price or 0.0
+    columns = usage_columns(info.name, reply.usage, price)
+    return SelectorReply(question, reply.message.text, columns=columns)
+
+
+# ---- the record, and the line people read ----------------------------------------------------
+
+
+def record_choice(
+    run: Run,
+    phase_run: PhaseRun,
+    choice: Choice,
+    worth: Worth,
+    *,
+    why_kept: str,
+    reply: SelectorReply | None,
+) -> None:
+    """Record what the phase sees and why, with the tokens and money of the choosing.
+
+    `why_kept` says why it sees all that was said before (empty: it sees its choice).
+    """
+    rule, progress = phase_run.rule.choosing, phase_run.progress
+    assert rule is not None
+    anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
+    shown = assemble(progress.blocks, show(progress.own, ""))
+    count = phase_run.info.counter.message
+    full = len(progress.whole or ()) + len(progress.blocks.system) + len(progress.own)
+    chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
+    way = worth.go_on if why_kept else worth.select
+    saved = worth.whole.tokens - way.tokens
+    text = _sentence(phase_run, choice, worth, why_kept)
+    strategy = choice.strategy
+    if why_kept:
+        strategy = "go_on" if progress.chose else "snowball"
+    metadata = {
+        "semantic_actor": "auto_context",
+        "selection_type": "inter_phase",
+        "text": text,
+        "strategy": strategy,
+        "strategy_asked": rule.selection.strategy,
+        "note": choice.note,
+        "kept": why_kept,
+        "warning": choice.warning,
+        "full_history_size": full,
+        "context_size": len(shown),
+        "masked_count": sum(piece.because is not None for piece in choice.in_order()),
+        "tokens_saved": saved,
+        "candidates": choice.candidates,
+        "candidate_tokens": choice.candidate_tokens,
+        "budget": {
+            "max_tokens": rule.selection.max_tokens,
+            "cap": choice.cap,
+            "anchors": choice.anchor_tokens,
+            "selected": chosen_tokens,
+        },
+        "anchor_hashes": [piece.message.content_hash for piece in anchors],
+        "anchors": [_anchor_told(piece, count(piece.message)) for piece in anchors],
+        "selected_hashes": [row["hash"] for row in choice.told],
+        "selected": choice.told,
+        "left_out": choice.left_out,
+        "reasoning": choice.reasoning,
+        "refused": list(choice.refused),
+        "worth": {**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
+        "outline": None
+        if choice.outline is None
+        else _anchor_told(choice.outline, count(choice.outline.message)),
+        "config": {
+            **asdict(rule.selection),
+            "share": rule.share,
+            "outline": rule.outline,
+            "selector_model": rule.selector,
+            "anchors": rule.anchors.model_dump(),
+        },
+    }
+    columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
+    if phase_run.rule.policy is None:
+        columns["tokens_saved"] = saved  # else each call tells what it saved
+    if reply is not None:
+        columns |= reply.columns
+        metadata |= {"asked": reply.question, "answer": reply.text}
+    row = run.record.row(
+        NodeType.CONTEXT_SELECTION,
+        phase=phase_run.phase.name,
+        turn=0,
+        attempt=1,
+        parent_id=phase_run.trace_id,
+        metadata=metadata,
+        **columns,
+    )
+    run.record.append([row])
+    run.emit(Noted(phase_run.phase.name, text))
+    if choice.warning:
+        run.emit(Noted(phase_run.phase.name, f"phase {phase_run.phase.name!r}: {choice.warning}"))
+
+
+def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
+    return {
+        "kind": piece.kind,
+        "id": piece.item.id if piece.item is not None else None,
+        "reference": reference(piece.original or (piece.item or piece).message),
+        "tokens": tokens,
+        "shortened": piece.because is not None,
+    }
+
+
+def _sentence(phase_run: PhaseRun, choice: Choice, worth: Worth, why_kept: str) -> str:
+    name = phase_run.phase.name
+    if why_kept:
+        seen = (
+            f"goes on from {worth.go_on.tokens:,} tokens"
+            if phase_run.progress.chose
+            else "sees all that was said"
+        )
+        return f"phase {name!r} {seen}: {why_kept}"
+    anchors = len(choice.anchors) + (choice.input is not None)
+    text = (
+        f"phase {name!r} sees {anchors} anchors and {len(choice.chosen)} of"
+        f" {choice.candidates:,} messages, chosen by {choice.strategy}:"
+        f" {worth.select.tokens:,} tokens where all would be {worth.whole.tokens:,}"
+    )
+    return f"{text} ({choice.note})" if choice.note else text

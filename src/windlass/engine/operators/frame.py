@@ -103,21 +103,21 @@ class Material:
         """
         if not task.banks and not task.folders:
             return Found()
-        given = ContextGenerationInput(text, _joined(has), _joined(previous))
-        found = self._look(task).get_relevant_context_for(given)
-        taken = _best(text, found.matches, counter, room)
-        return Found(taken, len(found.matches), found.unread)
+        request = ContextGenerationInput(text, _joined(has), _joined(previous))
+        context = self._look(task).get_relevant_context_for(request)
+        taken = _best(text, context.matches, counter, room)
+        return Found(taken, len(context.matches), context.unread)
 
     def _look(self, task: Task) -> Associations:
         key = task.banks, task.folders
         if key not in self.looks:
             record = self.run.record
             banks = Banks(record.store, record.clock, record.new_id) if task.banks else None
-            root = self.run.settings.root
+            root, here = self.run.settings.root, Path.cwd()
+            folders = [root / name for name in task.folders]
+            folders = [f.relative_to(here) if f.is_relative_to(here) else f for f in folders]
             closed = [self.run.closed] if self.run.closed is not None else []
-            self.looks[key] = Associations(
-                banks, task.banks, [_shortened(root / name) for name in task.folders], closed=closed
-            )
+            self.looks[key] = Associations(banks, task.banks, folders, closed=closed)
         return self.looks[key]
 
     def keep(self, key: str, item: Item) -> None:
@@ -132,11 +132,6 @@ class Material:
             look.close()
 
 
-def _shortened(folder: Path) -> Path:
-    here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
-
-
 def _joined(pieces: Sequence[ContextPiece]) -> str:
     return "\n\n".join(piece.text for piece in pieces)
 
@@ -145,11 +140,11 @@ def _best(
     text: str, matches: frozenset[MemoryMatch], counter: Counter, room: int
 ) -> tuple[ContextPiece, ...]:
     """Those of the matches that share most with the task and fit, in the order of their names."""
-    listed = sorted(matches, key=lambda one: (one.source, one.reference))
+    listed = sorted(matches, key=lambda match: (match.source, match.reference))
     index = Index()
-    sizes = [counter.text(one.excerpt) for one in listed]
-    for number, (one, tokens) in enumerate(zip(listed, sizes, strict=True)):
-        index.append(Item(str(number), user(one.excerpt), "context_injection"), tokens)
+    sizes = [counter.text(match.excerpt) for match in listed]
+    for number, (match, tokens) in enumerate(zip(listed, sizes, strict=True)):
+        index.append(Item(str(number), user(match.excerpt), "context_injection"), tokens)
     if not listed:
         return ()
     scores = index.by_keywords(Wanted.of(text))
@@ -184,15 +179,15 @@ def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...
     parts = [(piece, part) for piece in pieces for part in _paragraphs(piece.text)]
     texts = {number: f"{piece.source}\n{part}" for number, (piece, part) in enumerate(parts)}
     try:
-        found = match_texts(text, texts)
+        matching = match_texts(text, texts)
     except sqlite3.Error:
         try:
-            found = match_texts(text, texts)
+            matching = match_texts(text, texts)
         except sqlite3.Error as error:
-            told = f"the parent's context could not be searched, also not twice: {error}"
-            raise MatchingFailed(told) from error
+            sentence = f"the parent's context could not be searched, also not twice: {error}"
+            raise MatchingFailed(sentence) from error
     kept: list[ContextPiece] = []
-    for number in sorted(found):
+    for number in sorted(matching):
         piece, part = parts[number]
         if kept and kept[-1].source == piece.source:
             kept[-1] = ContextPiece(piece.source, f"{kept[-1].text}\n\n{part}")
@@ -217,19 +212,19 @@ def assemble(
     by inheritance or accumulation is not brought again. Accumulated outputs are always carried,
     whether or not the memory is asked.
     """
-    said = task.context
-    match said.inherit_context:
+    context = task.context
+    match context.inherit_context:
         case "full":
             inherited = parent.whole
         case "subset":
             inherited = subset(text, parent.whole)
         case "none":
             inherited = ()
-    found = Found()
-    if said.fresh_context:
+    fresh = Found()
+    if context.fresh_context:
         most = min(FRESH_TOKENS, max(0, room) // 4)
-        found = material.fresh(task, text, inherited, previous, counter=counter, room=most)
-    return Frame(inherited, previous, found.pieces), found
+        fresh = material.fresh(task, text, inherited, previous, counter=counter, room=most)
+    return Frame(inherited, previous, fresh.pieces), fresh
 
 
 def section_text(heading: str, pieces: Sequence[ContextPiece]) -> str:

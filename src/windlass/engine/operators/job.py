@@ -8,17 +8,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from windlass.engine.card_indexer.indexer import options_of
+from windlass.engine.card_indexer.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import ContextPiece, Material
-from windlass.engine.record import Recorder
-from windlass.history.base import Status
+from windlass.engine.record import Recorder, usage_columns
+from windlass.errors import WindlassError
+from windlass.history.base import NodeType, Status
 from windlass.messages import Message, assistant
 from windlass.operators.compile import Program
 from windlass.operators.model import Format, Task
 from windlass.providers.base import ModelInfo
-from windlass.selection.summary import summary_of
+from windlass.selection.making import summary_in
+from windlass.selection.summary import VERBATIM, summary_of
 from windlass.tokens import Counter
 from windlass.window.originals import reference
 from windlass.wire.base import Usage
@@ -170,3 +174,50 @@ def declared_notes(text: str) -> str | None:
     if notes is None:
         return None
     return notes if isinstance(notes, str) else json.dumps(notes, ensure_ascii=False)
+
+
+# ---- notes by the user's helper model --------------------------------------------------------
+
+
+def helper_of(job: Job) -> str | None:
+    """The model that writes notes where one has to; None: nobody is asked."""
+    hands_on = any(_hands_on(task) for task in job.program.task.walk())
+    return options_of(job.run.settings, {}).summariser if hands_on else None
+
+
+def _hands_on(task: Task) -> bool:
+    """Whether steps of a task see notes on those before them."""
+    context = task.context
+    return context.accumulation_format == "notes_only" and len(task.steps) > 1
+
+
+async def write_notes(job: Job, done: Done) -> None:
+    """Have the helper model say what a finished step came to, where one is named.
+
+    Once for each output; its tokens are charged and on the record. Where the step says it
+    itself or in few words, and where the model fails, the notes are those made by rule.
+    """
+    text, name = job.text(done), options_of(job.run.settings, {}).summariser
+    if name is None or done.key in job.summaries or len(text) < VERBATIM:
+        return
+    if declared_notes(text) is not None:
+        return
+    run, options = job.run, options_of(job.run.settings, {})
+    provider, info = run.resolve(name)
+    metadata = {"kind": "notes", "step": done.path}
+    try:
+        answer, usage = await Summariser(name, provider, info).ask(assistant(text), options)
+    except WindlassError as error:
+        run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **metadata)
+        return
+    summary = summary_in(answer, options)
+    if summary is not None:
+        job.summaries[done.key] = summary
+    row = run.record.row(
+        NodeType.DECISION,
+        phase=done.path,
+        turn=0,
+        metadata={**metadata, "text": f"notes on {done.path} by {name}", "answer": answer},
+        **usage_columns(name, usage, run.charge(info, usage, saved=0)),
+    )
+    run.record.append([row])
