@@ -33,7 +33,6 @@ class TestFiles:
         read = load(path)
         assert read.cascade.cascade_id == "c"
         assert [phase.name for phase in read.cascade.phases] == ["a", "b"]
-        assert read.path == path
 
     def test_a_loaded_cascade_knows_where_its_parts_stand(self, tmp_path: Path) -> None:
         path = tmp_path / "c.json"

@@ -124,8 +124,8 @@ def reach(word: str, names: Sequence[str], index: int, exclude: frozenset[str]) 
 def _index(cascade: Cascade, phase: Phase) -> int:
     # By identity first: Python users may hand in the same settings under two names.
     same = (index for index, each in enumerate(cascade.phases) if each is phase)
-    found = next(same, None)
-    return found if found is not None else list(cascade.phases).index(phase)
+    index = next(same, None)
+    return index if index is not None else list(cascade.phases).index(phase)
 
 
 def _sources(

@@ -63,16 +63,14 @@ class PartialCascade:
 class Loaded:
     """What a text holds: a cascade, or the mistakes that keep it from being one.
 
-    `path` is None for a text that came from no file; `file` is what messages call
-    it. `partial` is None where nothing in it can be looked at further.
+    `file` is what messages call it. `partial` is None where nothing in it can be looked at
+    further.
     """
 
     file: str
-    text: str
     reading: ParsedText
     mistakes: tuple[Mistake, ...]
     partial: PartialCascade | None
-    path: FilePath | None = None
 
     @property
     def cascade(self) -> Cascade:
@@ -142,7 +140,7 @@ def load(path: FilePath | str) -> Loaded:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {str(path)!r}: {reason}") from error
-    return parse(text, name=str(path), format=form, path=path)
+    return parse(text, name=str(path), format=form)
 
 
 def parse(
@@ -150,7 +148,6 @@ def parse(
     *,
     name: str,
     format: Format,  # noqa: A002  # the word for it
-    path: FilePath | None = None,
 ) -> Loaded:
     """Read the text of a cascade; `name` is what messages call it.
 
@@ -169,7 +166,7 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
-    return look(reading, text, path)
+    return look(reading)
 
 
 def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
@@ -177,13 +174,13 @@ def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
     if isinstance(cascade, Cascade):
         file = f"cascade {cascade.cascade_id!r}"
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return Loaded(file, "", ParsedText(file, data), (), PartialCascade(cascade))
+        return Loaded(file, ParsedText(file, data), (), PartialCascade(cascade))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
     return look(ParsedText(file, dict(cascade)))
 
 
-def look(reading: ParsedText, text: str = "", path: FilePath | None = None) -> Loaded:
+def look(reading: ParsedText) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
     errors, partial = _validate(reading.data)
     if partial is not None and reading.lines:
@@ -196,7 +193,7 @@ def look(reading: ParsedText, text: str = "", path: FilePath | None = None) -> L
         place = sentences.path_of(error)
         words = sentences.sentence(error, reading.data, reading.texts.get(place))
         mistakes.append(Mistake(reading.file, reading.line(place), words))
-    return Loaded(reading.file, text, reading, in_order(mistakes), partial, path)
+    return Loaded(reading.file, reading, in_order(mistakes), partial)
 
 
 def in_order(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:

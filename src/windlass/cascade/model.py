@@ -68,10 +68,10 @@ def working_pattern(pattern: str) -> str:
     except BadPattern as error:
         raise refuse(f"{pattern!r} {error}") from error
     if groups != 1:
-        found = "none" if groups == 0 else str(groups)
+        count = "none" if groups == 0 else str(groups)
         raise refuse(
             f"{pattern!r} needs exactly one group, the part in round brackets that is stored,"
-            f" but has {found}; write (?:...) for brackets that are no group"
+            f" but has {count}; write (?:...) for brackets that are no group"
         )
     return pattern
 
@@ -478,9 +478,9 @@ def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str
     are declared `elsewhere`, in the settings, only those that are named are needed.
     """
     every = any(phase.tackle == "manifest" for phase in cascade.phases)
-    said = [*(phase.rules.loop_until or "" for phase in cascade.phases)]
-    said += [name for phase in cascade.phases for name in phase.tackle]
-    named = {name.partition(".")[0] for name in said if "." in name and ":" not in name}
+    names = [*(phase.rules.loop_until or "" for phase in cascade.phases)]
+    names += [name for phase in cascade.phases for name in phase.tackle]
+    named = {name.partition(".")[0] for name in names if "." in name and ":" not in name}
     own = [name for name in cascade.mcp_servers if every or name in named]
     return own + [name for name in elsewhere if name in named and name not in own]
 
@@ -527,8 +527,8 @@ def json_schema() -> dict[str, Any]:
     parts = schema["$defs"]
     source = parts["ContextSource"]
     for key, other in (("messages_filter", "filter"), ("condition", "if")):
-        said = source["properties"][key]
-        short = {**said, "description": f"The same as `{key}`, in short."}
+        field = source["properties"][key]
+        short = {**field, "description": f"The same as `{key}`, in short."}
         source["properties"][other] = short
         source.setdefault("allOf", []).append({"not": {"required": [key, other]}})
     schema["properties"] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from windlass.cascade.compile import reach
@@ -35,9 +35,9 @@ def needed(
     spots, uses = Spots(loaded, loaded.partial), dict[str, Needed]()
     for path, template in _templates(spots):
         index = path[1] if len(path) > 1 else None
-        known = own.get(index, ()) if isinstance(index, int) else ()
+        names = own.get(index, ()) if isinstance(index, int) else ()
         for need in needs_of(template):
-            if need.name in known:
+            if need.name in names:
                 continue
             text = f"the template needs the input {need.name!r}"
             use = spots.in_template(path, template, need.line, text)
@@ -47,21 +47,15 @@ def needed(
 
 def not_given(needs: Iterable[Needed], given: Collection[str]) -> list[Mistake]:
     """One mistake for each need that the names of the input do not meet."""
-    return [
-        Mistake(
-            need.use.file,
-            need.use.line,
-            f"{need.use.text}, which is not given; {_way(need, given)}",
-        )
-        for need in needs
-        if need.name not in given
-    ]
-
-
-def _way(need: Needed, given: Collection[str]) -> str:
-    near = did_you_mean(need.name, given)
-    way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
-    return f"{near}; {way}" if near.startswith("did") else way
+    mistakes = []
+    for need in needs:
+        if need.name not in given:
+            way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
+            near = did_you_mean(need.name, given)
+            way = f"{near}; {way}" if near.startswith("did") else way
+            text = f"{need.use.text}, which is not given; {way}"
+            mistakes.append(replace(need.use, text=text))
+    return mistakes
 
 
 def flags(needs: Iterable[Needed]) -> str:

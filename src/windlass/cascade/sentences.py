@@ -185,8 +185,8 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}
     if homes:
         return f"{key!r} does not belong here but in {' or '.join(sorted(homes))}"
-    known = keys_of(PARTS.get(part, model.Cascade))
-    return f"unknown key {key!r}; {did_you_mean(key, known)}"
+    keys = keys_of(PARTS.get(part, model.Cascade))
+    return f"unknown key {key!r}; {did_you_mean(key, keys)}"
 
 
 def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
@@ -207,14 +207,14 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
         return f"expected true or false, not {shown(value)}"
     if kind in {"greater_than_equal", "greater_than", "less_than_equal"}:
         bound = {"ge": "at least", "gt": "more than", "le": "at most"}
-        wanted = next(f"{bound[key]} {limit:g}" for key, limit in context.items() if key in bound)
-        return f"must be {wanted}, not {shown(value)}"
+        expected = next(f"{bound[key]} {limit:g}" for key, limit in context.items() if key in bound)
+        return f"must be {expected}, not {shown(value)}"
     if kind in {"sequence_str", "is_instance_of"}:
         example = f"; write [{json.dumps(value)}]" if isinstance(value, str) else ""
         return f"expected a list, not {shown(value)}{example}"
     if kind in {"model_type", "dict_type"}:
-        wanted = _OBJECTS.get(part) or _keys(part)
-        return f"expected {wanted}, not {shown(value)}"
+        expected = _OBJECTS.get(part) or _keys(part)
+        return f"expected {expected}, not {shown(value)}"
     if kind == "string_too_short" or (kind == "too_short" and part != "phases"):
         return "must not be empty"
     if kind == "too_short":

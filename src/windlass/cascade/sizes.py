@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from windlass.cascade.layers import injectors_of
+from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import UsageError, WindlassError
 from windlass.injectors.catalog import place
@@ -50,16 +50,15 @@ def warnings(
     injector that cannot be made.
     """
     yield from _slow_patterns(cascade)
-    told: set[str] = set()
-    for at, phase in enumerate(cascade.phases):
-        injectors = injectors_of(cascade, phase)
-        if injectors is None:
-            continue
-        counter = counter_of(phase)
-        for warned in _of_phase(cascade, phase, f"phases[{at}]", tools, counter):
-            if str(warned) not in told:
-                told.add(str(warned))
-                yield warned
+    warned = (
+        each
+        for at, phase in enumerate(cascade.phases)
+        if (injectors := injectors_of(cascade, phase)) is not None
+        for each in _of_phase(
+            cascade, phase, injectors, tools, counter_of(phase), base=f"phases[{at}]"
+        )
+    )
+    yield from dict.fromkeys(warned)
 
 
 def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
@@ -83,25 +82,29 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
 
 
 def _of_phase(
-    cascade: Cascade, phase: Phase, base: str, tools: Registry, counter: Counter
+    cascade: Cascade,
+    phase: Phase,
+    injectors: PhaseInjectors,
+    tools: Registry,
+    counter: Counter,
+    *,
+    base: str,
 ) -> Iterator[Warned]:
-    injectors = injectors_of(cascade, phase)
-    assert injectors is not None
     prompt = phase.system or cascade.system or ""
     where = cascade.where(f"{base}.system" if phase.system else "system")
     for spec in injectors.specs.values():
         try:
-            one = place(spec, tools.modules)
+            placed = place(spec, tools.modules)
         except UntrustedError:
             continue  # it was not loaded, and that is told
         except UsageError as error:
             raise UsageError(f"{cascade.where(base)}: {error}") from error
         size = counter.text(prompt)
-        if isinstance(one.injector, SystemRole) and size > one.cap:
-            yield Warned(where, too_long_role(size, one.cap))
-        if isinstance(one.injector, ToolDefinitions) and phase.tackle != "manifest":
+        if isinstance(placed.injector, SystemRole) and size > placed.cap:
+            yield Warned(where, too_long_role(size, placed.cap))
+        if isinstance(placed.injector, ToolDefinitions) and phase.tackle != "manifest":
             specs = [tool.spec for name in phase.tackle for tool in _known(tools, name)]
-            if text := too_long_tools(specs, counter.text, one.cap):
+            if text := too_long_tools(specs, counter.text, placed.cap):
                 yield Warned(cascade.where(f"{base}.tackle"), text)
     moved = move(prompt, state=not phase.system)
     if moved.values and injectors.volatile == "move":
@@ -113,11 +116,11 @@ def _of_phase(
         yield Warned(
             where, f"{named} stand in a block of the template, and stay in the stable part"
         )
-    for one_found in looks_volatile(prompt):
+    for volatile in looks_volatile(prompt):
         yield Warned(
             where,
-            f"character {one_found.at:,}: {one_found.text!r} looks as if it changed from run to"
-            f" run; each change costs {counter.text(prompt[one_found.at :]):,} tokens written anew"
+            f"character {volatile.at:,}: {volatile.text!r} looks as if it changed from run to"
+            f" run; each change costs {counter.text(prompt[volatile.at :]):,} tokens written anew"
             " and all that stands behind the system prompt",
         )
 

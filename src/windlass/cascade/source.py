@@ -58,7 +58,7 @@ def is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEPTH + 1):
         held = (each.values() if isinstance(each, Mapping) else each for each in level)
-        level = [one for each in held for one in each if isinstance(one, (Mapping, list, tuple))]
+        level = [v for each in held for v in each if isinstance(v, (Mapping, list, tuple))]
         if not level:
             return False
     return True

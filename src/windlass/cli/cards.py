@@ -28,9 +28,9 @@ from windlass.engine.card_indexer.indexer import (
     CardFailures,
     card_models,
     failed_of,
+    items_for_cards,
     make_cards,
     maker_of,
-    wanted,
 )
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
@@ -155,7 +155,7 @@ def cards_command(
 def _look(store: Store, session: str) -> _View:
     rows = list(store.rows(session))
     cards = cards_of(store, session)
-    waiting = [item.id for item in wanted(_waiting(store, session))]
+    waiting = [item.id for item in items_for_cards(_waiting(store, session))]
     return _View(cards, waiting, failed_of(rows, cards))
 
 

@@ -52,26 +52,26 @@ class Tripped:
 
 def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
-    told = [one.details.get(SAVINGS) if one else None for one in endings[:sessions]]
-    if _earns(told):
+    savings = [ending.details.get(SAVINGS) if ending else None for ending in endings[:sessions]]
+    if _earns(savings):
         return None
-    lost = -sum(map(_net, filter(None, told)))
+    lost = -sum(map(_net, filter(None, savings)))
     # Each session to come without windows pushes the oldest out of sight, once there are enough.
-    after = ([*[None] * count, *told][:sessions] for count in range(1, sessions + 1))
+    after = ([*[None] * count, *savings][:sessions] for count in range(1, sessions + 1))
     back_after = next(count for count, then in enumerate(after, start=1) if _earns(then))
-    return Tripped(len(told), lost, back_after)
+    return Tripped(len(savings), lost, back_after)
 
 
-def _earns(told: Sequence[Mapping[str, Any] | None]) -> bool:
+def _earns(savings: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether sessions that tell so of their windows lost nothing, or too few do."""
-    nets = list(map(_net, filter(None, told)))
+    nets = list(map(_net, filter(None, savings)))
     return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
 
 
-def _net(told: Mapping[str, Any]) -> float:
+def _net(saving: Mapping[str, Any]) -> float:
     """What the windows of a session saved all in all, in US dollars; no loss where they must be."""
-    net = float(told["net"])
-    return max(0.0, net) if told.get("needed") else net
+    net = float(saving["net"])
+    return max(0.0, net) if saving.get("needed") else net
 
 
 def check_breaker(run: CascadeRun) -> CascadeRun:
@@ -80,14 +80,14 @@ def check_breaker(run: CascadeRun) -> CascadeRun:
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
         return run
     # The run's own session is among the newest, and has not ended.
-    found = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
-    if found is None:
+    trip = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
+    if trip is None:
         return run
-    told = {"kind": "breaker", "text": found.text, "lost": found.lost, "sessions": found.sessions}
+    metadata = {"kind": "breaker", "text": trip.text, "lost": trip.lost, "sessions": trip.sessions}
     run.record.append(
-        [run.record.row(NodeType.DECISION, metadata={**told, "back_after": found.back_after})]
+        [run.record.row(NodeType.DECISION, metadata={**metadata, "back_after": trip.back_after})]
     )
-    run.emit(Noted("", found.text))
+    run.emit(Noted("", trip.text))
     return replace(run, settings=run.settings.after_losses())
 
 
@@ -101,5 +101,5 @@ def told_of_windows(run: CascadeRun) -> dict[str, object]:
     net = run.net
     if not net.calls:
         return {}
-    told = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}
-    return {SAVINGS: {**told, "needed": net.needed}}
+    saving = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}
+    return {SAVINGS: {**saving, "needed": net.needed}}

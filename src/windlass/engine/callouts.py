@@ -60,7 +60,7 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.store.rows(run.record.session_id)
-    run.progress.callouts = {one.message_id: one.name for one in called_out(rows)}
+    run.progress.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
     for entry in assemble(phase_run.progress.blocks, ()):
         if entry.item.id in run.progress.callouts:
             _keep(phase_run, entry.item.id, entry.message)
@@ -69,22 +69,22 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
 def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     """Mark the message that the model names, and say which it was. Raises UsageError."""
     called = checked_name(name)
-    said = ref.strip().casefold()
-    if said in (THIS, LAST):
+    word = ref.strip().casefold()
+    if word in (THIS, LAST):
         replies = [
             at for at, item in enumerate(phase_run.progress.own) if item.message.role == "assistant"
         ]
-        item = phase_run.progress.own[replies[-1] if said == THIS else replies[-1] - 1]
+        item = phase_run.progress.own[replies[-1] if word == THIS else replies[-1] - 1]
         message_id, message = item.id, item.message
     else:
-        found = find_message(list(run.record.store.rows(run.record.session_id)), ref)
-        assert found.id is not None
-        assert found.row.message is not None
-        message_id, message = found.id, found.row.message
+        stored = find_message(list(run.record.store.rows(run.record.session_id)), ref)
+        assert stored.id is not None
+        assert stored.row.message is not None
+        message_id, message = stored.id, stored.row.message
     kept = _mark(run, phase_run, message_id, message, called, by="tool")
     what = f"result of {message.name}" if message.role == "tool" else f"{message.role} message"
-    told = f"called out as {called!r}: the {what} {message.content_hash}, {message.chars:,} chars"
-    return told if kept else f"{told}; too long to be kept whole in view beside the others"
+    text = f"called out as {called!r}: the {what} {message.content_hash}, {message.chars:,} chars"
+    return text if kept else f"{text}; too long to be kept whole in view beside the others"
 
 
 def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:

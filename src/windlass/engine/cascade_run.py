@@ -9,7 +9,7 @@ from windlass.engine.state import Generation, Run
 from windlass.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CascadeRun(Run):
     """A run that holds all that its user wrote."""
 

@@ -8,9 +8,10 @@ from typing import Final
 from windlass.caching.meter import pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine.state import PhaseRun
 from windlass.engine.windows import room_for_messages
 from windlass.messages import Message
 from windlass.window.assemble import assemble
@@ -26,7 +27,7 @@ READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
 
 
-def open_driver(run: Run, phase_run: PhaseRun) -> Driver:
+def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     """What drives the phase's conversation: what it begins with, and who decides on it."""
     cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
@@ -41,7 +42,7 @@ def open_driver(run: Run, phase_run: PhaseRun) -> Driver:
     return Driver(conversation, cache, run.injected.attached)
 
 
-def _shortened(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
+def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
     """An empty conversation that the policy decides on."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
@@ -75,7 +76,7 @@ def _shortened(run: Run, phase_run: PhaseRun, policy: Policy) -> Conversation:
     )
 
 
-def _prices(run: Run, phase_run: PhaseRun) -> Prices:
+def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
     name, cache = phase_run.info.name, run.cache_of(phase_run.info)
     if cache.assumed and name not in run.progress.assumed:
@@ -84,7 +85,7 @@ def _prices(run: Run, phase_run: PhaseRun) -> Prices:
     return cache.prices
 
 
-def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
+def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
     """Whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another
@@ -103,7 +104,7 @@ def _goes_on(run: Run, phase_run: PhaseRun, conversation: Conversation) -> bool:
     return expected.cached >= SHARE * sum(map(counter.message, sent))
 
 
-def _picture_file(run: Run, item: Item, number: int) -> str | None:
+def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:
     """The visible file of a message's picture, as tools name it; None: there is none."""
     digest = item.message.pictures[number].sha256
     store, root = run.record.store, run.settings.root.resolve()

@@ -91,9 +91,9 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
-        asked = selector_of(compile_rule(whole, phase, run.settings).choosing, generation.model)
-        if asked is not None:
-            _, info = run.resolve(asked)
+        selector = selector_of(compile_rule(whole, phase, run.settings).choosing, generation.model)
+        if selector is not None:
+            _, info = run.resolve(selector)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
             asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
             calls += 1

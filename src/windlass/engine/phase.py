@@ -27,6 +27,7 @@ from windlass.engine.injecting.context import moments_of
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import memory_callbacks
+from windlass.engine.recall import recall_original
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
@@ -106,7 +107,7 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
     values = run.template_values()
     place = f"phases[{list(run.cascade.phases).index(phase)}]"
     where = run.cascade.where
-    wanted = [
+    conditions = [
         source.condition is None
         or holds(source.condition, **values, where=f"{where(source.place)}, its condition")
         for source in rule.sources
@@ -131,7 +132,7 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         run,
         rule,
         phase=phase.name,
-        wanted=wanted,
+        conditions=conditions,
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
     )
@@ -188,7 +189,7 @@ async def open_phase(
         readable=run.progress.readable,
         closed=run.closed,
         modules=run.registry.modules,
-        recall=run.recall,
+        recall=partial(recall_original, record),
         search_folder=run.settings.search_folder,
         search=run.search,
         http_allow=tuple(run.cascade.http_allow) or run.settings.http_allow,
@@ -517,8 +518,8 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     if not problems:
         return Verdict(valid=True)
-    told = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
-    return _refused(f"The output does not match its schema: {told}.")
+    listed = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
+    return _refused(f"The output does not match its schema: {listed}.")
 
 
 def _refused(reason: str) -> Verdict:

@@ -40,11 +40,11 @@ def recall_original(record: Recorder, ref: str) -> str:
     # Sources that a phase was given may be shortened too, so every row counts.
     rows = record.store.rows(record.session_id)
     messages = [stored.row.message for stored in rows if stored.row.message is not None]
-    known = {message.content_hash: message for message in messages}
+    by_hash = {message.content_hash: message for message in messages}
     try:
-        return said(known[meant(ref, known)])
+        return said(by_hash[meant(ref, by_hash)])
     except KeyError as error:
-        results = [reference(m) for m in known.values() if m.role == "tool"]
-        told = ", ".join(results[-10:]) or "none yet"
+        results = [reference(m) for m in by_hash.values() if m.role == "tool"]
+        listed = ", ".join(results[-10:]) or "none yet"
         what = f"the reference {ref!r} names no message of this session"
-        raise KeyError(f"{what}: {error.args[0]}; known: {told}") from None
+        raise KeyError(f"{what}: {error.args[0]}; known: {listed}") from None

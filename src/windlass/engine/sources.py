@@ -39,13 +39,13 @@ def gather(
     rule: Rule,
     *,
     phase: str,
-    wanted: Sequence[bool],
+    conditions: Sequence[bool],
     shown: Sequence[Entry],
     system_anywhere: bool,
 ) -> Gathered:
     """The messages that `rule` brings into `phase`.
 
-    `wanted` holds the outcome of each source's condition. `shown` is what the
+    `conditions` holds the outcome of each source's condition. `shown` is what the
     window holds before the sources: their pictures are not injected again, nor their tool calls.
     """
     record = run.record
@@ -61,7 +61,7 @@ def gather(
         return Gathered(before)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id)}
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
-    for source, is_wanted in zip(rule.sources, wanted, strict=True):
+    for source, is_wanted in zip(rule.sources, conditions, strict=True):
         if not is_wanted:
             gathering.skip(source, f"its condition {source.condition!r} is false")
         elif source.phase not in outcomes:

@@ -17,7 +17,6 @@ from windlass.caching.rates import cost, search_fee
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
-from windlass.engine.recall import recall_original
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
@@ -71,14 +70,6 @@ class CallPhase(Protocol):
     @property
     def callouts(self) -> Mapping[str, str]:
         """Patterns of messages that are called out, by the name that these get."""
-
-
-class CallPhases(Protocol):
-    """What a call needs of its cascade."""
-
-    @property
-    def phases(self) -> Sequence[CallPhase]:
-        """Its phases, in order."""
 
 
 class CallSettings(Protocol):
@@ -141,8 +132,6 @@ class RunProgress:
 class Run:
     """One session: what it was set up with, and its progress."""
 
-    cascade: CallPhases
-    """The cascade that runs."""
     record: Recorder
     """Where rows go."""
     input: Mapping[str, Any]
@@ -182,10 +171,6 @@ class Run:
         if info.name not in self.caches:
             self.caches[info.name] = cache_of_model(info)
         return self.caches[info.name]
-
-    def recall(self, ref: str) -> str:
-        """The original text behind a reference of this session. Raises KeyError."""
-        return recall_original(self.record, ref)
 
     def template_values(self) -> dict[str, Any]:
         """What templates see: the input, the state, the outputs of earlier phases."""

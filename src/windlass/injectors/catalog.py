@@ -63,14 +63,14 @@ def class_of(use: str, modules: Modules) -> type[Injector]:
     """
     if use in BUILTIN:
         return BUILTIN[use]
-    found = _dotted(use, modules) if ":" in use else _entry(use)
-    if not (isinstance(found, type) and issubclass(found, Injector)):
+    kind = _dotted(use, modules) if ":" in use else _entry(use)
+    if not (isinstance(kind, type) and issubclass(kind, Injector)):
         raise UsageError(f"{use!r} is no injector: expected a class that derives from Injector")
-    if not found.name or not isinstance(found.tier, Tier):
+    if not kind.name or not isinstance(kind.tier, Tier):
         raise UsageError(f"injector {use!r} must say its 'name' and its 'tier' (a Tier)")
-    if found.name in BUILTIN:
-        raise UsageError(f"injector {use!r}: the name {found.name!r} is taken; give it another")
-    return found
+    if kind.name in BUILTIN:
+        raise UsageError(f"injector {use!r}: the name {kind.name!r} is taken; give it another")
+    return kind
 
 
 def place(spec: InjectorSpec, modules: Modules) -> Placed:
@@ -80,39 +80,39 @@ def place(spec: InjectorSpec, modules: Modules) -> Placed:
     """
     kind = class_of(spec.use, modules)
     try:
-        made = kind(**spec.options)
+        injector = kind(**spec.options)
     except (TypeError, ValueError) as error:
         raise UsageError(f"injector {spec.use!r} does not take its options: {error}") from error
-    cap = made.cap if spec.cap is None else spec.cap
-    return Placed(made, cap, made.priority if spec.priority is None else spec.priority)
+    cap = injector.cap if spec.cap is None else spec.cap
+    return Placed(injector, cap, injector.priority if spec.priority is None else spec.priority)
 
 
 def _dotted(dotted: str, modules: Modules) -> Any:
     module, _, name = dotted.partition(":")
     try:
-        found = modules.load(module)
+        loaded = modules.load(module)
     except UntrustedError:
         raise
     except UsageError as problem:
         raise UsageError(f"injector {dotted!r}: {problem}") from problem
-    if not hasattr(found, name):
-        known = [key for key, value in vars(found).items() if isinstance(value, type)]
-        raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, known)}")
-    return getattr(found, name)
+    if not hasattr(loaded, name):
+        classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
+        raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, classes)}")
+    return getattr(loaded, name)
 
 
 def _entry(name: str) -> Any:
     from importlib.metadata import entry_points  # takes longer than this whole room
 
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in found:
-        known = did_you_mean(name, [*BUILTIN, *found])
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in entries:
+        near = did_you_mean(name, [*BUILTIN, *entries])
         raise UsageError(
-            f"there is no injector {name!r}; {known}. Your own is named 'package.module:Class'"
+            f"there is no injector {name!r}; {near}. Your own is named 'package.module:Class'"
         )
     try:
-        with logging_unchanged(found[name].module):
-            return found[name].load()
+        with logging_unchanged(entries[name].module):
+            return entries[name].load()
     except Exception as problem:  # a package's own code
         raise UsageError(
             f"injector {name!r} cannot be loaded: {type(problem).__name__}: {problem}"

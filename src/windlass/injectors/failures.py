@@ -34,15 +34,15 @@ class ErrorRetention(Injector):
 
     def render(self, seen: Situation) -> Rendered:
         """A line for each: what was called, and why it failed."""
-        lines = [line_of(one) for one in seen.failures[: self.last]]
+        lines = [line_of(failure) for failure in seen.failures[: self.last]]
         listed = seen.style.listed(lines)
         return Rendered(_HEAD, tuple(map(BlockItem, listed, lines)))
 
 
 def line_of(failure: FailedCall) -> str:
     """A failure in one line."""
-    said, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
-    return f"{failure.tool}({said}): {why}"
+    arguments, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
+    return f"{failure.tool}({arguments}): {why}"
 
 
 def with_result(
@@ -59,9 +59,9 @@ def with_result(
     """
     gone = set(mended)
     left = [
-        one
-        for one in failures
-        if (one.tool, one.arguments) != (now.tool, now.arguments) and one not in gone
+        failure
+        for failure in failures
+        if (failure.tool, failure.arguments) != (now.tool, now.arguments) and failure not in gone
     ]
     return (now, *left) if failed else tuple(left)
 

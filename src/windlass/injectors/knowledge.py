@@ -55,4 +55,4 @@ class Knowledge(Injector):
         for old in gone:
             self._held.pop(old, None)
         self._held.update(dict.fromkeys(came))
-        return sorted(self._held, key=lambda one: (one.path, one.line))
+        return sorted(self._held, key=lambda passage: (passage.path, passage.line))

@@ -38,33 +38,33 @@ def move(template: str, *, state: bool) -> Moved:
     Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
     """
     volatile = {*MOMENTS, "state"} if state else {*MOMENTS}
-    made: list[str] = []
+    pieces: list[str] = []
     values: dict[str, str] = {}
     expression: list[str] | None = None
     depth, in_tag = 0, False
-    for _, kind, said in _lexer().lex(template):
+    for _, kind, text in _lexer().lex(template):
         if kind == "variable_begin":
-            expression = [said]
+            expression = [text]
         elif expression is not None:
-            expression.append(said)
+            expression.append(text)
             if kind == "variable_end":
                 whole, expression = "".join(expression), None
                 inner = expression_of(whole)
-                roots = {one.name for one in find_names(whole) if not one.of}
+                roots = {used.name for used in find_names(whole) if not used.of}
                 if depth or not roots & volatile:
-                    made.append(whole)
+                    pieces.append(whole)
                 else:
                     name = _name(inner, values)
                     values[name] = inner
-                    made.append(f"[{name}]")
+                    pieces.append(f"[{name}]")
         else:
-            made.append(said)
+            pieces.append(text)
             if in_tag and kind == "name":
-                depth += -1 if said.startswith("end") else said in _OPENING
+                depth += -1 if text.startswith("end") else text in _OPENING
                 in_tag = False
             in_tag = in_tag or kind == "block_begin"
-    left = "".join(made)
-    stay = sorted({one.name for one in find_names(left) if not one.of and one.name in volatile})
+    left = "".join(pieces)
+    stay = sorted({used.name for used in find_names(left) if not used.of and used.name in volatile})
     return Moved(left, values, tuple(stay))
 
 
@@ -83,8 +83,8 @@ def _lexer() -> Environment:
 
 def _name(expression: str, taken: Mapping[str, str]) -> str:
     """What stands in the value's place: the dotted name that the expression begins with."""
-    found = re.match(r"[A-Za-z_][\w.]*", expression)
-    plain = found[0] if found else "value"
+    match = re.match(r"[A-Za-z_][\w.]*", expression)
+    plain = match[0] if match else "value"
     name, number = plain, 1
     while taken.get(name, expression) != expression:
         number += 1

@@ -47,7 +47,7 @@ class Playbooks(Injector):
         page = self.best(seen)
         if page is None:
             return None
-        paragraphs = [one.strip("\n") for one in page.body.split("\n\n") if one.strip()]
+        paragraphs = [text.strip("\n") for text in page.body.split("\n\n") if text.strip()]
         items = [BlockItem(text, f"paragraph {at}") for at, text in enumerate(paragraphs, 1)]
         return Rendered(f"{_HEAD} {shown_path(page.path, seen.root)}", tuple(items))
 

@@ -68,11 +68,11 @@ def too_long_tools(specs: Sequence[ToolSpec], count: Callable[[str], int], cap: 
     total = sum(sizes.values())
     if total <= cap:
         return None
-    largest = sorted(sizes.items(), key=lambda one: (-one[1], one[0]))
-    told = ", ".join(f"{name} {size:,}" for name, size in largest[:_NAMED])
+    largest = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
+    listed = ", ".join(f"{name} {size:,}" for name, size in largest[:_NAMED])
     others = f" and {len(sizes) - _NAMED} others" if len(sizes) > _NAMED else ""
     return (
         f"the definitions of {len(sizes)} tools have {total:,} tokens, more than their cap of"
-        f" {cap:,} ({told}{others}); they are sent whole. Name fewer tools, let the phase choose"
+        f" {cap:,} ({listed}{others}); they are sent whole. Name fewer tools, let the phase choose"
         " with 'tackle': 'manifest', or raise injectors.tools.cap"
     )

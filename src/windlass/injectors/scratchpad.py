@@ -43,14 +43,14 @@ class Scratchpad(Injector):
 
     def render(self, seen: Situation) -> Rendered:
         """A line for each: reference, what it is, what is said of it."""
-        hidden = [one for one in seen.artifacts if not one.in_sight][: self.top]
-        lines = seen.style.listed([_line(one) for one in hidden])
-        items = [BlockItem(line, one.reference) for line, one in zip(lines, hidden, strict=True)]
-        return Rendered(_HEAD, tuple(items))
+        hidden = [artifact for artifact in seen.artifacts if not artifact.in_sight][: self.top]
+        lines = seen.style.listed([_line(artifact) for artifact in hidden])
+        keys = [artifact.reference for artifact in hidden]
+        return Rendered(_HEAD, tuple(map(BlockItem, lines, keys)))
 
 
-def _line(one: Artifact) -> str:
-    return f"{one.reference} ({one.what}){': ' if one.says else ''}{one.says}"
+def _line(artifact: Artifact) -> str:
+    return f"{artifact.reference} ({artifact.what}){': ' if artifact.says else ''}{artifact.says}"
 
 
 def look_again(context: ToolContext, ref: str) -> ToolOutput:

@@ -38,5 +38,5 @@ class UserMemory(Injector):
         return Rendered(_HEAD, tuple(_item(held[at]) for at in order))
 
 
-def _item(one: Memory) -> BlockItem:
-    return BlockItem(f"- {one.key} (version {one.version}): {one.text}", one.reference)
+def _item(memory: Memory) -> BlockItem:
+    return BlockItem(f"- {memory.key} (version {memory.version}): {memory.text}", memory.reference)

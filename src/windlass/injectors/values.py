@@ -37,7 +37,7 @@ def looks_volatile(text: str) -> tuple[Volatile, ...]:
     >>> looks_volatile("Built 2026-11-22T08:00:00Z.")
     (Volatile(at=6, text='2026-11-22T08:00:00Z'),)
     """
-    return tuple(Volatile(found.start(), found[0]) for found in _LOOKS.finditer(text))
+    return tuple(Volatile(match.start(), match[0]) for match in _LOOKS.finditer(text))
 
 
 @dataclass

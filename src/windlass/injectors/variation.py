@@ -44,15 +44,15 @@ class Style:
         """
         match self.progress:
             case "fraction":
-                told = f"{done}/{total} steps completed"
+                text = f"{done}/{total} steps completed"
             case "percentage":
-                told = f"{100 * done // total}%"
+                text = f"{100 * done // total}%"
             case "bar":
                 full = BAR * done // total
-                told = f"[{'#' * full}{'-' * (BAR - full)}]"
+                text = f"[{'#' * full}{'-' * (BAR - full)}]"
             case "steps":
-                told = f"step {done} of {total} done"
-        return f"{self.label} {told}"
+                text = f"step {done} of {total} done"
+        return f"{self.label} {text}"
 
     def listed(self, items: Sequence[str]) -> list[str]:
         """The items of a list, a text each.

@@ -7,7 +7,7 @@ lies behind. What is too large is not read, and said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,19 +88,7 @@ class Files:
             room -= size
             now[file] = self._read(folder, file, shown, left_out)
         before, self._known, self.unread = self._known, now, tuple(left_out)
-        came = [
-            one
-            for path, read in now.items()
-            if before.get(path) is not read
-            for one in read.passages
-        ]
-        gone = [
-            one
-            for path, read in before.items()
-            if now.get(path) is not read
-            for one in read.passages
-        ]
-        return came, gone
+        return _changed(now, before), _changed(before, now)
 
     def _files(self, left_out: list[str]) -> Iterator[tuple[Path, Path]]:
         for folder in self.folders:
@@ -118,9 +106,9 @@ class Files:
     def _read(self, folder: Path, file: Path, shown: str, left_out: list[str]) -> _Read:
         stat = file.stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
-        known = self._known.get(file)
-        if known is not None and known.stamp == stamp:
-            return known
+        before = self._known.get(file)
+        if before is not None and before.stamp == stamp:
+            return before
         text = decode_text(file.read_bytes())
         if text is None or "\0" in text:
             left_out.append(f"{shown}: is no text")
@@ -129,22 +117,28 @@ class Files:
         return _Read(stamp, tuple(Passage(str(folder), shown, line, part) for line, part in parts))
 
 
+def _changed(files: Mapping[Path, _Read], others: Mapping[Path, _Read]) -> list[Passage]:
+    """The passages of those files that are not the same among the others."""
+    changed = (read for path, read in files.items() if others.get(path) is not read)
+    return [passage for read in changed for passage in read.passages]
+
+
 def passages(text: str) -> list[tuple[int, str]]:
     """A text in pieces of whole paragraphs, each with the number of its first line, from 1.
 
     A heading goes with what follows it; a paragraph that is too long is cut between lines, a
     line that is too long where it must be.
     """
-    found: list[tuple[int, str]] = []
+    pieces: list[tuple[int, str]] = []
     held: list[str] = []
     first = size = 0
     open_heading = False
 
     def close() -> None:
         nonlocal held, size
-        said = "\n".join(held).strip("\n")
-        if said.strip():
-            found.append((first, said))
+        text = "\n".join(held).strip("\n")
+        if text.strip():
+            pieces.append((first, text))
         held, size = [], 0
 
     for number, whole in enumerate(text.splitlines(), start=1):
@@ -164,7 +158,7 @@ def passages(text: str) -> list[tuple[int, str]]:
             open_heading = heading or (blank and open_heading)
     if held:
         close()
-    return found
+    return pieces
 
 
 def _cut(line: str) -> list[str]:

@@ -63,8 +63,8 @@ class WordIndex:
 
     def add(self, number: int, text: str) -> None:
         """Add a text under a number that no other text has."""
-        said = _content_words(text)
-        self._db.execute("INSERT INTO texts (rowid, said) VALUES (?, ?)", (number, said))
+        words = _content_words(text)
+        self._db.execute("INSERT INTO texts (rowid, said) VALUES (?, ?)", (number, words))
         self._count += 1
 
     def remove(self, number: int, text: str) -> None:
@@ -100,13 +100,13 @@ class WordIndex:
         stems = self._stems(task)
         if not stems or not self._count:
             return {}, LEAST
-        found, total = self._weights(stems)
+        weights, total = self._weights(stems)
         need = max(LEAST, SHARE / math.sqrt(len(stems)))
         if extra := self._stems(beside) - stems:
             lifted, all_of_them = self._weights(extra)
-            for number in found:
-                found[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
-        return {number: weight / total for number, weight in found.items()}, need
+            for number in weights:
+                weights[number] += BESIDE * total * lifted.get(number, 0.0) / all_of_them
+        return {number: weight / total for number, weight in weights.items()}, need
 
     def _stems(self, text: str) -> frozenset[str]:
         words = _content_words(text, _MOST_WORDS)

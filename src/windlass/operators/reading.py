@@ -261,7 +261,7 @@ def _kind(builder: TaskBuilder, element: Element, role: Role) -> Kind:
 
 
 def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root: bool) -> None:
-    known = (*OWN[kind], *(("auto_context",) if root else ()))
+    tags = (*OWN[kind], *(("auto_context",) if root else ()))
     attributes = ("type", "name", *(("parallel",) if kind == "reduce" else ()))
     for name in element.attributes:
         if name not in attributes and not name.startswith(("xmlns", "xsi:", "xml:")):
@@ -274,9 +274,9 @@ def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root:
     for child in element.children:
         if child.tag in seen:
             builder.wrong(child.line, f"<{child.tag}> is given twice in this task")
-        elif child.tag not in known:
+        elif child.tag not in tags:
             elsewhere = [each for each in KINDS if child.tag in OWN[each]]
-            text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, known)}"
+            text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, tags)}"
             if elsewhere:
                 text = f"<{child.tag}> belongs to a task of type {' or '.join(elsewhere)},"
                 text += f" and this one is {kind}"

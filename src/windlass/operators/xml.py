@@ -79,8 +79,8 @@ def read_xml(data: bytes, file: str) -> Element:
         text = "entities and external references are refused; write the text itself"
         raise TaskFileError([Mistake(file, parser.getLineNumber(), text)]) from error
     except SAXParseException as error:
-        said = f"not well-formed XML at column {(error.getColumnNumber() or 0) + 1}"
-        text = f"{said}: {error.getMessage()}"
+        at = f"not well-formed XML at column {(error.getColumnNumber() or 0) + 1}"
+        text = f"{at}: {error.getMessage()}"
         raise TaskFileError([Mistake(file, error.getLineNumber(), text)]) from error
     except (SAXException, ValueError, LookupError) as error:
         raise TaskFileError([Mistake(file, None, f"not readable as XML: {error}")]) from error
@@ -111,12 +111,12 @@ class _Builder(ContentHandler):
             self._stop(line, f"elements are nested more than {DEPTH} deep")
         if self._count > ELEMENTS:
             self._stop(line, f"the file holds more than {ELEMENTS:,} elements")
-        made = Element(name, line, dict(attrs.items()))
+        element = Element(name, line, dict(attrs.items()))
         if self._open:
-            self._open[-1].children.append(made)
+            self._open[-1].children.append(element)
         else:
-            self.root = made
-        self._open.append(made)
+            self.root = element
+        self._open.append(element)
 
     def endElement(self, name: str) -> None:  # noqa: ARG002, N802  # matched already
         """An element ends."""

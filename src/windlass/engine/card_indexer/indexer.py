@@ -73,11 +73,7 @@ def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:
     if settings.cards.model_fields_set or cascade.get("auto_context") not in (None, False):
         return True
     contexts = [phase.get("context") for phase in cascade.get("phases", ())]
-    return any(isinstance(one, Mapping) and one.get("mode") == "auto" for one in contexts)
-
-
-def _as_json(cascade: Cascade) -> dict[str, Any]:
-    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return any(isinstance(each, Mapping) and each.get("mode") == "auto" for each in contexts)
 
 
 def options_of(settings: Settings, cascade: Mapping[str, Any]) -> CardOptions:
@@ -101,18 +97,23 @@ def card_models(settings: Settings, cascade: Mapping[str, Any]) -> tuple[str, ..
     return tuple(name for name in (options.summariser, hosted) if name is not None)
 
 
+def _wanting(cascade: Cascade, settings: Settings) -> dict[str, Any] | None:
+    """The cascade as JSON where cards of its sessions are made; None: they are not."""
+    data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return data if wants_cards(data, settings) else None
+
+
 def models_beside(cascade: Cascade, settings: Settings) -> tuple[str, ...]:
     """The same of a run; none where it makes no cards."""
-    told = _as_json(cascade)
-    makes = wants_cards(told, settings) and settings.auto_context_cards_enabled
-    return card_models(settings, told) if makes else ()
+    data = _wanting(cascade, settings)
+    return card_models(settings, data) if data and settings.auto_context_cards_enabled else ()
 
 
 def check_cards(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
     """Raise UsageError for a model of cards that is not there, before anything is paid for."""
-    told = _as_json(cascade)
-    if wants_cards(told, settings) and settings.auto_context_cards_enabled:
-        maker_of(settings, resolve, told)
+    data = _wanting(cascade, settings)
+    if data and settings.auto_context_cards_enabled:
+        maker_of(settings, resolve, data)
 
 
 def maker_of(settings: Settings, resolve: Resolve, cascade: Mapping[str, Any]) -> CardMaker:
@@ -149,8 +150,8 @@ def embedder_of(settings: Settings) -> Callable[[], Embedder] | None:
         case name:
             from windlass.providers.embeddings import hosted_embedder
 
-            made = hosted_embedder(name, settings.providers)
-            return lambda: made
+            hosted = hosted_embedder(name, settings.providers)
+            return lambda: hosted
 
 
 def queue_of(store: Store, session_id: str) -> Queue:
@@ -174,7 +175,7 @@ class CardIndexer:
         self._maker = maker
         self._store = record.store
         self._worker = CardWorker(
-            self._store, maker, lambda told: record.row(NodeType.DECISION, metadata=told)
+            self._store, maker, lambda metadata: record.row(NodeType.DECISION, metadata=metadata)
         )
         first = run.cascade.settings_for(run.cascade.phases[0]).model
         _, info = run.resolve(run.settings.model_for(first))
@@ -317,8 +318,8 @@ class CardIndexer:
                 await asyncio.gather(work, waking, return_exceptions=True)
 
     def _left_over(self) -> list[Queue]:
-        found = self._store.sessions(limit=_OTHERS)
-        return [queue for info in found if (queue := self._left(info))]
+        sessions = self._store.sessions(limit=_OTHERS)
+        return [queue for info in sessions if (queue := self._left(info))]
 
     def _left(self, info: SessionInfo) -> Queue | None:
         """The queue of an earlier session whose cards nobody makes any more."""
@@ -328,8 +329,8 @@ class CardIndexer:
         waiting = self._store.without_cards(name, limit=1)
         if not waiting or not wants_cards(self._store.start(name).cascade, self._run.settings):
             return None
-        said = waiting[0].row.timestamp
-        if info.ended is None and self._run.record.clock() - said < _QUIET_S:
+        last = waiting[0].row.timestamp
+        if info.ended is None and self._run.record.clock() - last < _QUIET_S:
             return None
         return queue_of(self._store, name)
 
@@ -341,17 +342,17 @@ class CardIndexer:
 
 def start_cards(run: CascadeRun) -> CardIndexer | None:
     """Make cards beside the run from now on, where it wants them; a switch is told."""
-    cascade = _as_json(run.cascade)
-    if not wants_cards(cascade, run.settings):
+    data = _wanting(run.cascade, run.settings)
+    if data is None:
         return None
     if not run.settings.auto_context_cards_enabled:
         origin = run.settings[FLAG].origin
         text = f"no context cards are made, because {origin} switches them off"
-        told = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
-        run.record.append([run.record.row(NodeType.DECISION, metadata=told)])
+        metadata = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
+        run.record.append([run.record.row(NodeType.DECISION, metadata=metadata)])
         run.emit(Noted("", text))
         return None
-    cards = CardIndexer(run, maker_of(run.settings, run.resolve, cascade))
+    cards = CardIndexer(run, maker_of(run.settings, run.resolve, data))
     cards.start()
     return cards
 
@@ -371,16 +372,16 @@ async def make_cards(
     """
     worker = CardWorker(store, maker, new_row, on_progress=on_progress)
     queue = queue_of(store, session_id)
-    told = CardFailures()
+    outcome = CardFailures()
     try:
         if again is None or again:
-            those = None if again is None else frozenset(again)
-            rows = [one for one in store.rows(session_id) if those is None or one.id in those]
-            items = wanted(rows)
+            ids = None if again is None else frozenset(again)
+            rows = [row for row in store.rows(session_id) if ids is None or row.id in ids]
+            items = items_for_cards(rows)
             size = maker.options.batch_size
             for at in range(0, len(items), size):
-                await worker.remake(queue, items[at : at + size], told)
-        return await worker.work_off(queue, told)
+                await worker.remake(queue, items[at : at + size], outcome)
+        return await worker.work_off(queue, outcome)
     finally:
         await maker.close()
 
@@ -427,10 +428,10 @@ class Queue:
     kept: dict[str, Card] = field(default_factory=dict[str, Card])
     lacking: dict[str, Item] = field(default_factory=dict[str, Item])
 
-    def take(self, items: Sequence[Item], made: CardBatch) -> None:
+    def take(self, items: Sequence[Item], batch: CardBatch) -> None:
         """Remember a batch that was kept."""
-        failed = {id_ for failure in made.failures for id_ in failure.ids}
-        for item, card in zip(items, made.cards, strict=True):
+        failed = {id_ for failure in batch.failures for id_ in failure.ids}
+        for item, card in zip(items, batch.cards, strict=True):
             self.kept[card.id] = card
             self.lacking.pop(item.id, None)
             if item.id in failed and len(self.lacking) < _KEPT:
@@ -459,22 +460,22 @@ class CardWorker:
         self._new_row = new_row
         self._progress = on_progress
 
-    async def work_off(self, queue: Queue, told: CardFailures | None = None) -> CardFailures:
+    async def work_off(self, queue: Queue, outcome: CardFailures | None = None) -> CardFailures:
         """Make every card that waits in a queue. Raises StoreError where they cannot be kept.
 
         What was taken then waits again: it has no card.
         """
-        told = told or CardFailures()
+        outcome = outcome or CardFailures()
         most = self._maker.options.workers
         running: set[asyncio.Task[Any]] = set()
         try:
             while True:
                 queue.arrived.clear()
                 while len(running) < most and (rows := await self._next(queue)):
-                    work = self.remake(queue, wanted(rows), told)
+                    work = self.remake(queue, items_for_cards(rows), outcome)
                     running.add(asyncio.create_task(work))
                 if not running:
-                    return told
+                    return outcome
                 arrival = asyncio.create_task(queue.arrived.wait())
                 waited = running if len(running) == most else {*running, arrival}
                 try:
@@ -504,25 +505,25 @@ class CardWorker:
         queue.after = rows[-1].seq if rows else queue.after
         return rows
 
-    async def remake(self, queue: Queue, items: Sequence[Item], told: CardFailures) -> None:
+    async def remake(self, queue: Queue, items: Sequence[Item], outcome: CardFailures) -> None:
         """Make the cards of these messages and keep them."""
         if not items:
             return
-        made = await self._maker.make(items, queue.count, queue.marks())
-        await self.put(queue, made.cards)
-        queue.take(items, made)
-        rows = [self._failed(failure) for failure in made.failures]
+        batch = await self._maker.make(items, queue.count, queue.marks())
+        await self.put(queue, batch.cards)
+        queue.take(items, batch)
+        rows = [self._failed(failure) for failure in batch.failures]
         rows += [
-            self._spent(queue, name, made.spent)
-            for name in dict.fromkeys(one.model for one in made.spent)
+            self._spent(queue, name, batch.spent)
+            for name in dict.fromkeys(spent.model for spent in batch.spent)
         ]
         if rows:
             queue.record(rows)
-        told.made += len(made.cards)
-        told.failures += made.failures
-        told.spent += made.spent
+        outcome.made += len(batch.cards)
+        outcome.failures += batch.failures
+        outcome.spent += batch.spent
         if self._progress is not None:
-            self._progress(told.made)
+            self._progress(outcome.made)
 
     async def put(self, queue: Queue, cards: Sequence[Card]) -> None:
         """Keep cards of the session. Raises StoreError."""
@@ -548,19 +549,19 @@ class CardWorker:
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
         """The row that tells what one model took for a batch."""
-        own = [one for one in spent if one.model == name]
-        dollars = [queue.charge(one) for one in own]
+        own = [each for each in spent if each.model == name]
+        dollars = [queue.charge(each) for each in own]
         return replace(
             self._new_row({"kind": SPENT, "text": f"answers of a model for cards: {len(own)}"}),
             model=name,
-            tokens_in=sum(one.usage.tokens_in for one in own),
-            tokens_out=sum(one.usage.tokens_out for one in own),
-            tokens_cached=sum(one.usage.tokens_cached for one in own),
-            cost=None if None in dollars else sum(one for one in dollars if one is not None),
+            tokens_in=sum(each.usage.tokens_in for each in own),
+            tokens_out=sum(each.usage.tokens_out for each in own),
+            tokens_cached=sum(each.usage.tokens_cached for each in own),
+            cost=None if None in dollars else sum(each for each in dollars if each is not None),
         )
 
 
-def wanted(rows: Sequence[StoredRow]) -> list[Item]:
+def items_for_cards(rows: Sequence[StoredRow]) -> list[Item]:
     """The messages of rows that want a card."""
     items = [item_of(stored) for stored in rows]
     return [item for item in items if item is not None and wants_card(item)]
@@ -568,18 +569,18 @@ def wanted(rows: Sequence[StoredRow]) -> list[Item]:
 
 def failed_of(rows: Sequence[StoredRow], cards: Mapping[str, Card]) -> dict[str, str]:
     """Of a session's messages those whose card still lacks something, and why, by id."""
-    found: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for stored in rows:
-        told = stored.row.metadata
-        if stored.row.node_type != NodeType.DECISION or told.get("kind") != FAILED:
+        metadata = stored.row.metadata
+        if stored.row.node_type != NodeType.DECISION or metadata.get("kind") != FAILED:
             continue
-        for id_ in told["failed"]:
+        for id_ in metadata["failed"]:
             card = cards.get(id_)
             if card is None:
                 continue
             lacks = card.generator_model == BY_RULE
-            if told["lacks"] == "vector":
+            if metadata["lacks"] == "vector":
                 lacks = not card.embedding
             if lacks:
-                found[id_] = str(told["error"])
-    return found
+                failed[id_] = str(metadata["error"])
+    return failed

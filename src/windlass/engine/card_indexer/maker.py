@@ -125,30 +125,30 @@ class CardMaker:
         self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
     ) -> CardBatch:
         """The cards of messages, in their order. `count` gives the tokens of a message."""
-        made = CardBatch()
+        batch = CardBatch()
         failed: defaultdict[tuple[Lacks, str, str], list[str]] = defaultdict(list)
         for item in items:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
             if same is not None:
                 card = shared(card, same)
-            made.cards.append(card)
+            batch.cards.append(card)
             await fair()
         for at, item in enumerate(items):
-            card = made.cards[at]
+            card = batch.cards[at]
             if self.summariser is not None and wants_model(item.message):
-                made.cards[at] = await self._summarised(card, item.message, made, failed)
-        await self._with_vectors(items, made, failed)
+                batch.cards[at] = await self._summarised(card, item.message, batch, failed)
+        await self._with_vectors(items, batch, failed)
         now = int(self._now())
-        made.cards = [marks.on(replace(card, generated_at=now)) for card in made.cards]
+        batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
         lacking = {id_ for ids in failed.values() for id_ in ids}
-        for card in made.cards:
+        for card in batch.cards:
             if card.id not in lacking:
                 self._same[card.content_hash] = card
         while len(self._same) > _SAME:
             del self._same[next(iter(self._same))]
-        made.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
-        return made
+        batch.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
+        return batch
 
     def forget(self) -> None:
         """Make everything anew, also what was made of an equal body, and ask models again."""
@@ -171,37 +171,37 @@ class CardMaker:
         self,
         card: Card,
         message: Message,
-        made: CardBatch,
+        batch: CardBatch,
         failed: defaultdict[tuple[Lacks, str, str], list[str]],
     ) -> Card:
         """The card with a model's summary; by rule again where no model answers."""
-        asked = self.summariser
-        assert asked is not None
-        known = self._same.get(card.content_hash)
-        if known is not None and known.generator_model == asked.name:
-            return shared(card, known)
-        why = self._resting(asked.name)
+        summariser = self.summariser
+        assert summariser is not None
+        same = self._same.get(card.content_hash)
+        if same is not None and same.generator_model == summariser.name:
+            return shared(card, same)
+        why = self._resting(summariser.name)
         if not why:
             try:
-                answer, usage = await asked.ask(message, self.options)
+                answer, usage = await summariser.ask(message, self.options)
             except Exception as error:  # noqa: BLE001 - whatever a provider raises is told
-                why = self._rest(asked.name, error)
+                why = self._rest(summariser.name, error)
             else:
-                dollars = 0.0 if asked.info.free else _dollars(asked.name, usage)
-                made.spent.append(Spent(asked.name, usage, 0, dollars))
+                dollars = 0.0 if summariser.info.free else _dollars(summariser.name, usage)
+                batch.spent.append(Spent(summariser.name, usage, 0, dollars))
                 summary = summary_in(answer, self.options)
                 if summary is not None:
-                    card = replace(card, summary=summary, generator_model=asked.name)
+                    card = replace(card, summary=summary, generator_model=summariser.name)
                     self._same[card.content_hash] = card
                     return card
                 why = "it answered nothing"
-        failed["summary", asked.name, why].append(card.id)
+        failed["summary", summariser.name, why].append(card.id)
         return card
 
     async def _with_vectors(
         self,
         items: Sequence[Item],
-        made: CardBatch,
+        batch: CardBatch,
         failed: defaultdict[tuple[Lacks, str, str], list[str]],
     ) -> None:
         if self._make_embedder is None:
@@ -214,30 +214,30 @@ class CardMaker:
             name = embedder.name
             places = [
                 at
-                for at, card in enumerate(made.cards)
+                for at, card in enumerate(batch.cards)
                 if not card.embedding or card.embedding_model != name
             ]
             why = self._resting(name)
             if places and not why:
                 texts = [embeddable(items[at].message) for at in places]
                 vectors = await _embedded(embedder, [text for own in texts for text in own])
-                self._take_tokens(embedder, made)
+                self._take_tokens(embedder, batch)
                 start = 0
                 for at, own in zip(places, texts, strict=True):
                     mean = mean_of(vectors[start : start + len(own)])
-                    card = replace(made.cards[at], embedding=mean, embedding_model=name)
-                    made.cards[at], start = card, start + len(own)
+                    card = replace(batch.cards[at], embedding=mean, embedding_model=name)
+                    batch.cards[at], start = card, start + len(own)
         except Exception as error:  # noqa: BLE001 - a model of the user's may raise anything
             why = self._rest(name, error)
-            places = [at for at, card in enumerate(made.cards) if card.embedding_model != name]
+            places = [at for at, card in enumerate(batch.cards) if card.embedding_model != name]
         if why:
-            failed["vector", name, why] += [made.cards[at].id for at in places]
+            failed["vector", name, why] += [batch.cards[at].id for at in places]
 
-    def _take_tokens(self, embedder: Embedder, made: CardBatch) -> None:
+    def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
         take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
         if take is not None and (tokens := take()):
             usage = Usage(tokens, 0)
-            made.spent.append(Spent(embedder.name, usage, 0, _dollars(embedder.name, usage)))
+            batch.spent.append(Spent(embedder.name, usage, 0, _dollars(embedder.name, usage)))
 
     def _resting(self, name: str) -> str:
         """Why a model is left alone for now; empty: it is not."""
@@ -246,11 +246,11 @@ class CardMaker:
 
     def _rest(self, name: str, error: Exception) -> str:
         """Leave a model alone for a while, and why."""
-        told = str(error)
+        why = str(error)
         if not isinstance(error, WindlassError):
-            told = f"{type(error).__name__}: {error}".removesuffix(": ")
-        self._rests[name] = (self._clock() + _REST_S, told)
-        return told
+            why = f"{type(error).__name__}: {error}".removesuffix(": ")
+        self._rests[name] = (self._clock() + _REST_S, why)
+        return why
 
 
 async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
@@ -267,5 +267,5 @@ async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def _dollars(name: str, usage: Usage) -> float | None:
-    told = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-    return cost(name, *told)
+    tokens = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+    return cost(name, *tokens)

@@ -93,11 +93,11 @@ class Ground:
 
 
 def gather_anchors(
-    ground: Ground, anchors: Anchors, role: Role, told: Collection[str]
+    ground: Ground, anchors: Anchors, role: Role, shown_of: Collection[str]
 ) -> list[Piece]:
     """The anchors but the input, in session order, each message once.
 
-    `role` is that of messages of ours; the outputs of phases in `told` are told already.
+    `role` is that of messages of ours; the outputs of phases in `shown_of` are told already.
     """
     by_place: dict[int, Piece] = {}
     own: list[Piece] = []
@@ -113,7 +113,7 @@ def gather_anchors(
                 if item.id not in ground.held:
                     by_place[place] = Piece(place, item.message, "window", reason, item)
         output = last_said(items) if "output" in anchors.include else None
-        if output is None or name in told or output.id in ground.held:
+        if output is None or name in shown_of or output.id in ground.held:
             continue
         place, reason = places[output.id], f"anchor: the output of {name}"
         if place in by_place:
@@ -199,8 +199,8 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
     head = f"{reference(message)} {stored.row.phase} {called}"
     room = most * _CHARS_A_TOKEN
     while True:
-        told = error_lines(message.text, room) or message.text.strip()[:room]
-        line = f"{head}\n{told}"
+        text = error_lines(message.text, room) or message.text.strip()[:room]
+        line = f"{head}\n{text}"
         if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
             return line
         room = room * 3 // 4
@@ -211,26 +211,26 @@ def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.
     """
-    made = list(pieces)
-    total = sum(ground.count(piece.message) for piece in made)
+    shorter = list(pieces)
+    total = sum(ground.count(piece.message) for piece in shorter)
     for kind in SHORTENED:
-        for at, piece in enumerate(made):
+        for at, piece in enumerate(shorter):
             if total <= room:
-                return made
+                return shorter
             if piece.kind != kind:
                 continue
             after = _short_errors(piece) if kind == "error" else short(piece)
             saved = ground.count(piece.message) - ground.count(after.message)
             if saved > 0:
-                made[at], total = after, total - saved
-    return made
+                shorter[at], total = after, total - saved
+    return shorter
 
 
 def _short_errors(piece: Piece) -> Piece:
     """The same errors in a line each."""
-    said = piece.message.text.split("\n\n")
+    texts = piece.message.text.split("\n\n")
     room = _ERROR_SHORT * _CHARS_A_TOKEN
-    lines = [said[0], *(cut_text(" ".join(one.split()), room) for one in said[1:])]
+    lines = [texts[0], *(cut_text(" ".join(text.split()), room) for text in texts[1:])]
     return replace(piece, message=piece.message.with_parts(Text("\n\n".join(lines))))
 
 
@@ -289,24 +289,24 @@ def outline_of(
         held.update(names_said(searched_text(message)))
     head = outline_header(can_recall=can_recall)
     left = room * _NAME_CHARS_A_TOKEN - len(head)
-    told: dict[int, str] = {}
+    lines: dict[int, str] = {}
     for place in places:
         if left < _LEAST_ROOM:
             break
         line, names = _line(ground, place, held, left)
         if line:
-            told[place] = line
+            lines[place] = line
             left -= len(line) + 1
             held.update(names)
-    while told:
-        message = Message(role, (Text("\n".join([head, *(told[at] for at in sorted(told))])),))
+    while lines:
+        message = Message(role, (Text("\n".join([head, *(lines[at] for at in sorted(lines))])),))
         if ground.count(message) <= room:
-            ids = tuple(ground.known.index.items[at].id for at in told)
-            what = "message" if len(told) == 1 else "messages"
-            reason = f"outline: names in {len(told)} {what} not shown whole"
+            ids = tuple(ground.known.index.items[at].id for at in lines)
+            what = "message" if len(lines) == 1 else "messages"
+            reason = f"outline: names in {len(lines)} {what} not shown whole"
             return Piece(-1, message, "outline", reason, what="outline", covers=ids)
-        for at in list(told)[-max(1, len(told) // 8) :]:
-            del told[at]
+        for at in list(lines)[-max(1, len(lines) // 8) :]:
+            del lines[at]
     return None
 
 
@@ -328,10 +328,10 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
 def _called(ground: Ground, place: int) -> str:
     """The call that a result answers, in short."""
     items = ground.known.index.items
-    wanted = items[place].message.tool_call_id
+    ident = items[place].message.tool_call_id
     caller = items[ground.known.unit(place)[0]].message
-    call = next((one for one in caller.tool_calls if one.id == wanted), None)
+    call = next((each for each in caller.tool_calls if each.id == ident), None)
     if call is None:
         return "tool"
-    told = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
-    return told if len(told) <= _HEAD_CHARS else f"{told[: _HEAD_CHARS - 3]}..."
+    text = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
+    return text if len(text) <= _HEAD_CHARS else f"{text[: _HEAD_CHARS - 3]}..."

@@ -325,15 +325,15 @@ def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool
     messages = [entry.message for entry in entries] + [
         item.message for item in phase_run.progress.own
     ]
-    said = "\n".join(message.text for message in messages)
-    return all(leaf in said for leaf in _leaves(values))
+    text = "\n".join(message.text for message in messages)
+    return all(leaf in text for leaf in _leaves(values))
 
 
 def _leaves(value: Any) -> list[str]:
     if isinstance(value, Mapping):
-        return [leaf for one in value.values() for leaf in _leaves(one)]
+        return [leaf for each in value.values() for leaf in _leaves(each)]
     if isinstance(value, list | tuple):
-        return [leaf for one in value for leaf in _leaves(one)]
+        return [leaf for each in value for leaf in _leaves(each)]
     return [] if value is None else [str(value)]
 
 
@@ -382,7 +382,7 @@ class Base:
     def ids(self) -> frozenset[str]:
         """The ids of the occurrences that it shows."""
         shown = {entry.item.id for entry in self.entries}
-        return frozenset(shown.union(*({one.id for one in e.covers} for e in self.entries)))
+        return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
 def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
@@ -410,7 +410,7 @@ def missing(base: Base, pieces: Sequence[Piece], known: Known) -> list[Piece]:
 def _is_held(piece: Piece, ids: Collection[str], texts: Collection[str], known: Known) -> bool:
     if piece.item is None:
         return piece.message.text in texts or (
-            bool(piece.covers) and all(one in ids for one in piece.covers)
+            bool(piece.covers) and all(ident in ids for ident in piece.covers)
         )
     unit = known.unit(piece.place)
     return any(known.index.items[place].id in ids for place in unit)
@@ -445,18 +445,18 @@ class SelectorReply:
 
 
 def selector_of(
-    run: CascadeRun, phase_run: PhaseRun, made: Choosing
+    run: CascadeRun, phase_run: PhaseRun, rule: Choosing
 ) -> tuple[Selector | None, str]:
     """The model that the phase's strategy asks (None: nobody), and why not where it would."""
-    strategy = made.selection.strategy
-    if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and made.selector is None):
+    strategy = rule.selection.strategy
+    if strategy not in ("llm", "hybrid") or (strategy == "hybrid" and rule.selector is None):
         return None, ""
-    if made.no_model:
+    if rule.no_model:
         origin = run.settings["auto_context_llm_selection_enabled"].origin
         return None, f"no model is asked: {origin} switches it off"
-    if made.selector is None:
+    if rule.selector is None:
         return (phase_run.provider, phase_run.info), ""
-    return run.resolve(made.selector), ""
+    return run.resolve(rule.selector), ""
 
 
 async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> SelectorReply:

@@ -47,16 +47,16 @@ class Known:
         new = born[len(self.index) :]
         if not new:
             return
-        made = cards()
+        by_id = cards()
         for item in new:
             self.places[item.id] = len(self.index)
-            self.index.append(item, self._count(item.message), made.get(item.id))
+            self.index.append(item, self._count(item.message), by_id.get(item.id))
 
     def unit(self, place: int) -> range:
         """The places of what is chosen together with the message at `place`."""
         units = self.index.units
-        one = units[bisect_right(units.starts, place) - 1]
-        return range(one.first, one.last + 1)
+        unit = units[bisect_right(units.starts, place) - 1]
+        return range(unit.first, unit.last + 1)
 
     def repeats(self, place: int) -> bool:
         """Whether a message says nothing, or is of a call that only repeats what stands elsewhere.
@@ -118,17 +118,19 @@ def embedder_for(run: CascadeRun) -> Embedder | None:
     memory = _memory(run)
     if memory.embedder is None:
         make = embedder_of(run.settings)
-        made = None if make is None else make()
-        memory.embedder = Remembering(made) if made is not None and is_remote(made) else made
+        embedder = None if make is None else make()
+        if embedder is not None and is_remote(embedder):
+            embedder = Remembering(embedder)
+        memory.embedder = embedder
     return memory.embedder
 
 
 class Remembering:
     """An embedding model on a server that is asked once for each text."""
 
-    def __init__(self, asked: RemoteEmbedder) -> None:
-        self.asked = asked
-        self.name = asked.name
+    def __init__(self, embedder: RemoteEmbedder) -> None:
+        self.asked = embedder
+        self.name = embedder.name
         self._known: dict[str, Vectors] = {}
 
     @property

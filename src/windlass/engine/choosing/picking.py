@@ -57,8 +57,8 @@ class Choice:
         """Anchors and chosen messages in session order, each once."""
         seen: set[str] = set()
         pieces: list[Piece] = []
-        told = [] if self.outline is None else [self.outline]
-        all_of_them = [*told, *self.anchors, *self.chosen]
+        outline = [] if self.outline is None else [self.outline]
+        all_of_them = [*outline, *self.anchors, *self.chosen]
         for piece in sorted(all_of_them, key=Piece.order):
             ident = piece.item.id if piece.item is not None else ""
             if ident and ident in seen:
@@ -101,10 +101,10 @@ def _among(ground: Ground, choice: Choice) -> list[bool]:
     """Of each message of the session, whether it may be chosen: what is no anchor already."""
     known = ground.known
     taken = {piece.item.id for piece in choice.anchors if piece.item is not None}
-    told = {piece.source for piece in choice.anchors if piece.what == "output"}
+    outputs = {piece.source for piece in choice.anchors if piece.what == "output"}
     items = known.index.items
     alone = {name: output_alone(items, name) for name in ground.phases}
-    taken |= {item.id for name in told for item in alone.get(name, ())}
+    taken |= {item.id for name in outputs for item in alone.get(name, ())}
     hidden = {name for name, outcome in ground.outcomes.items() if outcome.hidden}
     return [
         item.phase in ground.phases
@@ -118,8 +118,8 @@ def _among(ground: Ground, choice: Choice) -> list[bool]:
 
 def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
     """A phase's output where it can be shown alone: a message without calls."""
-    said = [item for item in items if item.phase == phase and item.message.role == "assistant"]
-    spoken = [item for item in said if item.message.text.strip()]
+    replies = [item for item in items if item.phase == phase and item.message.role == "assistant"]
+    spoken = [item for item in replies if item.message.text.strip()]
     return [item for item in spoken[-1:] if not item.message.tool_calls]
 
 

@@ -52,10 +52,10 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     """
     known = known_of(run, phase_run.info)
     index = known.index
-    made = phase_run.rule.choosing
-    excluded = made.exclude if made is not None else frozenset[str]()
+    rule = phase_run.rule.choosing
+    excluded = rule.exclude if rule is not None else frozenset[str]()
     record = run.record
-    hidden = {one.phase for one in record.store.outcomes(record.session_id) if one.hidden}
+    hidden = {each.phase for each in record.store.outcomes(record.session_id) if each.hidden}
     outputs = {item.id for name in hidden for item in output_alone(index.items, name or "")}
     among = [
         item.phase not in excluded
@@ -69,13 +69,13 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     embedder = embedder_for(run)
     if isinstance(embedder, Remembering):
         embedder = None  # by words alone: a search is no reason to ask a server
-    wanted = SelectionRequest(index, Query.of(query), options, embedder, among=among)
-    found = by_score(wanted).scored
+    request = SelectionRequest(index, Query.of(query), options, embedder, among=among)
+    scored = by_score(request).scored
     lines: list[str] = []
-    for at in found.order():
+    for at in scored.order():
         unit = index.units[at]
         for place in range(unit.first, unit.last + 1):
-            if float(found.hits[place]) > 0 and len(lines) < most:
+            if float(scored.hits[place]) > 0 and len(lines) < most:
                 lines.append(_line(known, place))
     if not lines:
         return f"nothing said in this session matches {query!r}"

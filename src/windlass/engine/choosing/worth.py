@@ -136,11 +136,12 @@ def calls_expected(run: CascadeRun, phase: Phase) -> int:
     """
     if not phase.tackle:
         return 1
-    made: dict[str, int] = {}
+    calls: dict[str, int] = {}
     for item in run.record.born:
         if item.node in REPLIES and item.phase != phase.name:
-            made[item.phase or ""] = made.get(item.phase or "", 0) + 1
-    with_tools = [made[one.name] for one in run.cascade.phases if one.tackle and one.name in made]
+            calls[item.phase or ""] = calls.get(item.phase or "", 0) + 1
+    earlier = [each for each in run.cascade.phases if each.name in calls]
+    with_tools = [calls[each.name] for each in earlier if each.tackle]
     usual = Planner(UNCACHED).least_calls
     return max(1, min(phase.rules.max_turns, min(with_tools, default=usual)))
 

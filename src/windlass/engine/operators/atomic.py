@@ -66,15 +66,15 @@ async def run_atomic(
     worked_on: list[str] = []
     done: list[Done] = []
 
-    def told(output: Item | None) -> Mapping[str, Any]:
-        said = output.message if output is not None else None
-        tokens = counter.text(said.text) if said is not None else 0
-        key = said.key if said is not None else ""
+    def details(output: Item | None) -> Mapping[str, Any]:
+        message = output.message if output is not None else None
+        tokens = counter.text(message.text) if message is not None else 0
+        key = message.key if message is not None else ""
         done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
         return done[-1].details
 
     beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
-    status, _ = await carry_out(job.run, phase, beginning, told)
+    status, _ = await carry_out(job.run, phase, beginning, details)
     return replace(done[-1], status=status)
 
 
@@ -129,27 +129,27 @@ def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
     root, file = job.run.settings.root, job.program.source.file
     own = given_by(task.inputs, root, values=job.run.template_values(), file=file, apart=False)
     both = [*([item] if item is not None else []), *own]
-    return [(one.name, one.read()) for one in both]
+    return [(each.name, each.read()) for each in both]
 
 
 def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     """The frame without fresh pieces that the task's inputs hold already."""
     held = " ".join(" ".join(inputs).split())
-    fresh = tuple(one for one in frame.fresh if " ".join(one.text.split()) not in held)
+    fresh = tuple(piece for piece in frame.fresh if " ".join(piece.text.split()) not in held)
     return Frame(frame.inherited, frame.previous, fresh)
 
 
-def tell_fresh(job: Job, name: str, found: Found) -> None:
+def tell_fresh(job: Job, name: str, fresh: Found) -> None:
     """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
-    left = found.matches - len(found.pieces)
-    if not left and not found.unread:
+    left = fresh.matches - len(fresh.pieces)
+    if not left and not fresh.unread:
         return
     text = (
-        f"fresh context of {name!r}: {len(found.pieces)} of {found.matches} matches taken, those"
+        f"fresh context of {name!r}: {len(fresh.pieces)} of {fresh.matches} matches taken, those"
         " that share most with the task and fit"
     )
-    text += f"; not looked at: {'; '.join(found.unread)}" if found.unread else ""
-    job.run.tell(name, text, kind="fresh_context", matches=found.matches)
+    text += f"; not looked at: {'; '.join(fresh.unread)}" if fresh.unread else ""
+    job.run.tell(name, text, kind="fresh_context", matches=fresh.matches)
 
 
 def _system(
@@ -176,10 +176,10 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
         if pieces:
             message = user(section_text(job.material.heading(section), pieces))
             sources = list(dict.fromkeys(piece.source for piece in pieces))
-            told = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
+            metadata = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
             reason = f"{called}: {_named(sources)}"
             row = job.run.record.row(
-                NodeType.CONTEXT_INJECTION, message, phase=name, turn=0, metadata=told
+                NodeType.CONTEXT_INJECTION, message, phase=name, turn=0, metadata=metadata
             )
             entries += _once(job, row, reason)
     return entries
@@ -198,8 +198,8 @@ def _named(sources: Sequence[str]) -> str:
 def _once(job: Job, row: Row, reason: str) -> tuple[Entry, ...]:
     """An entry for a row's message, which the record has once for all tasks that see it."""
     assert row.message is not None
-    known = job.material.sections.get(row.message.key)
-    if known is None:
-        (known,) = job.run.record.append([row])
-        job.material.keep(row.message.key, known)
-    return show([known], reason)
+    item = job.material.sections.get(row.message.key)
+    if item is None:
+        (item,) = job.run.record.append([row])
+        job.material.keep(row.message.key, item)
+    return show([item], reason)

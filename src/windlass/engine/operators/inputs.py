@@ -44,12 +44,12 @@ class Given:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.start)
-                found = decode_text(file.read(self.length))
+                text = decode_text(file.read(self.length))
         except OSError as error:
             raise NoContext(f"input {self.name!r} cannot be read: {error.strerror}") from error
-        if found is None or "\0" in found:
+        if text is None or "\0" in text:
             raise NoContext(f"input {self.name!r} is no text")
-        return found
+        return text
 
     def whole(self) -> Given:
         """The same with its text in it, for a process that has not its file."""
@@ -76,27 +76,23 @@ def given_by(
     declaration comes to nothing, ContextError where it is wrong.
     """
     root = root.resolve()
-    found: list[Given] = []
-    for one in inputs:
-        where = f"{file}:{one.line}"
-        match one.form:
+    given: list[Given] = []
+    for declared in inputs:
+        where = f"{file}:{declared.line}"
+        match declared.form:
             case "inline":
-                found.append(Given(one.name or f"line {one.line}", one.value))
+                given.append(Given(declared.name or f"line {declared.line}", declared.value))
             case "file":
-                path = _inside(root, _rendered(one.template, values, where), where)
+                path = _inside(root, render(declared.template, **values, where=where), where)
                 name = path.relative_to(root).as_posix()
-                found += _lines(path, name, where) if one.lines else [Given(name, path=path)]
+                given += _lines(path, name, where) if declared.lines else [Given(name, path=path)]
             case "glob":
-                found += _files(root, _rendered(one.template, values, where), where)
+                given += _files(root, render(declared.template, **values, where=where), where)
             case "expression":
-                found += _expression(one.value, values, where, apart=apart)
-        if len(found) > MOST:
+                given += _expression(declared.value, values, where, apart=apart)
+        if len(given) > MOST:
             raise ContextError(f"{where}: more than {MOST:,} inputs")
-    return found
-
-
-def _rendered(text: str, values: Mapping[str, Any], where: str) -> str:
-    return render(text, **values, where=where)
+    return given
 
 
 def _inside(root: Path, name: str, where: str) -> Path:
@@ -125,10 +121,10 @@ def _lines(path: Path, name: str, where: str) -> Iterator[Given]:
     at = count = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            said = line.rstrip(b"\r\n")
-            if said.strip():
+            content = line.rstrip(b"\r\n")
+            if content.strip():
                 count += 1
-                yield Given(f"{name}:{number}", path=path, start=at, length=len(said))
+                yield Given(f"{name}:{number}", path=path, start=at, length=len(content))
             at += len(line)
     if not count:
         raise NoContext(f"{where}: {name!r} has no line that is not blank")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -52,11 +52,6 @@ class Done:
     def details(self) -> dict[str, Any]:
         """What the record's outcome says of it, so that a resumed run finds it."""
         return {"key": self.key, "tokens": self.tokens, "input": self.input}
-
-    @classmethod
-    def of(cls, path: str, status: Status, details: Mapping[str, Any]) -> Self:
-        """The same out of an outcome's details."""
-        return cls(path, status, details["key"], details["tokens"], details.get("input", ""))
 
 
 @dataclass(slots=True)
@@ -144,13 +139,13 @@ def notes_of(message: Message, counter: Counter) -> str:
     That are the notes it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
     summary its card has.
     """
-    said = declared_notes(message.text)
-    if said is None:
+    notes = declared_notes(message.text)
+    if notes is None:
         return summary_of(message)
     most = NOTES_TOKENS - _REFERENCE_TOKENS
-    while (tokens := counter.text(said)) > most:
-        said = said[: max(1, len(said) * most // (tokens + 1))].rstrip() + "…"
-    return said
+    while (tokens := counter.text(notes)) > most:
+        notes = notes[: max(1, len(notes) * most // (tokens + 1))].rstrip() + "…"
+    return notes
 
 
 def declared_notes(text: str) -> str | None:
@@ -180,15 +175,12 @@ def declared_notes(text: str) -> str | None:
 
 
 def helper_of(job: Job) -> str | None:
-    """The model that writes notes where one has to; None: nobody is asked."""
-    hands_on = any(_hands_on(task) for task in job.program.task.walk())
-    return options_of(job.run.settings, {}).summariser if hands_on else None
-
-
-def _hands_on(task: Task) -> bool:
-    """Whether steps of a task see notes on those before them."""
-    context = task.context
-    return context.accumulation_format == "notes_only" and len(task.steps) > 1
+    """The model that writes notes where steps see notes on those before them; None: nobody does."""
+    sees_notes = any(
+        task.context.accumulation_format == "notes_only" and len(task.steps) > 1
+        for task in job.program.task.walk()
+    )
+    return options_of(job.run.settings, {}).summariser if sees_notes else None
 
 
 async def write_notes(job: Job, done: Done) -> None:
@@ -197,12 +189,12 @@ async def write_notes(job: Job, done: Done) -> None:
     Once for each output; its tokens are charged and on the record. Where the step says it
     itself or in few words, and where the model fails, the notes are those made by rule.
     """
-    text, name = job.text(done), options_of(job.run.settings, {}).summariser
+    run, text, options = job.run, job.text(done), options_of(job.run.settings, {})
+    name = options.summariser
     if name is None or done.key in job.summaries or len(text) < VERBATIM:
         return
     if declared_notes(text) is not None:
         return
-    run, options = job.run, options_of(job.run.settings, {})
     provider, info = run.resolve(name)
     metadata = {"kind": "notes", "step": done.path}
     try:

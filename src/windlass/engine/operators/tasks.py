@@ -64,7 +64,7 @@ async def run_task(
     else:
         done = await run_reduce(job, task, parent, previous, path=path)
     of_input = digest(item.read()) if item is not None else ""
-    done = Done(path, done.status, done.key, done.tokens, of_input)
+    done = replace(done, path=path, input=of_input)
     ended = Outcome(done.status, job.run.record.clock(), path, details=done.details)
     job.run.record.append(outcomes=[ended])
     return done
@@ -124,13 +124,13 @@ async def _run_steps(
         handed: tuple[ContextPiece, ...] = ()
         if how is not None:
             counter = job.info(step)[0].counter
-            handed = tuple(carried(job, one, how, counter) for one in done)
+            handed = tuple(carried(job, result, how, counter) for result in done)
         of_step = joined(path, step.name, root=root)
         words = job.program.rule(step).carried
         assert words is not None
         job.run.emit(PhaseStarted(of_step, index + 1, len(task.steps), f"sees {words.words}"))
         try:
-            one = await run_task(job, step, frame, handed, path=of_step)
+            result = await run_task(job, step, frame, handed, path=of_step)
         except StoreError:
             raise
         except WindlassError as error:
@@ -139,27 +139,27 @@ async def _run_steps(
                 for number, each in enumerate(done)
             ]
             failed = {"index": index, "step": step.name, **failure(error)}
-            told = f"step {index} ({step.name!r}) of {path!r} failed: {error}"
+            sentence = f"step {index} ({step.name!r}) of {path!r} failed: {error}"
             notes = {"partialResults": kept, "failed": failed}
-            raise StepFailed(told, step=step.name, index=index, notes=notes) from error
-        done.append(one)
+            raise StepFailed(sentence, step=step.name, index=index, notes=notes) from error
+        done.append(result)
         if how == "notes_only" and index + 1 < len(task.steps):
-            await write_notes(job, one)
-        job.run.progress.outputs[step.path] = output_of(job, one)
+            await write_notes(job, result)
+        job.run.progress.outputs[step.path] = output_of(job, result)
     return replace(done[-1], status=status_of(done))
 
 
 def status_of(done: Sequence[Done]) -> Status:
     """How tasks ended together: incomplete where one of them did."""
-    return "incomplete" if any(one.status == "incomplete" for one in done) else "completed"
+    return "incomplete" if any(each.status == "incomplete" for each in done) else "completed"
 
 
 def failure(error: WindlassError) -> dict[str, Any]:
     """What notes say of a failure: its type and text, and what was kept below it."""
-    told: dict[str, Any] = {"error": type(error).__name__, "text": str(error)}
+    notes: dict[str, Any] = {"error": type(error).__name__, "text": str(error)}
     if isinstance(error, TaskError) and error.notes:
-        told["notes"] = dict(error.notes)
-    return told
+        notes["notes"] = dict(error.notes)
+    return notes
 
 
 def output_of(job: Job, done: Done) -> PhaseOutput:
@@ -172,9 +172,9 @@ def texts_of(
 ) -> list[Mapping[str, Any]]:
     """The outputs of those that finished, by index, with the names of their inputs."""
     return [
-        {"index": index, "input": names[index], "output": job.text(one)}
-        for index, one in enumerate(results)
-        if one is not None
+        {"index": index, "input": names[index], "output": job.text(result)}
+        for index, result in enumerate(results)
+        if result is not None
     ]
 
 
@@ -207,13 +207,13 @@ async def run_reduce(
     if failed:
         kept = texts_of(job, results, names)
         index, error = failed[0]
-        told = (
+        sentence = (
             f"input {index} ({names[index]}) of {path!r} failed: {error};"
             f" {len(kept)} of {len(given)} results are kept, nothing was tried again"
         )
         also = [{"index": n, "input": names[n], **failure(why)} for n, why in failed]
         notes = {"partialResults": kept, "failed": also}
-        raise InputFailed(told, input=names[index], index=index, notes=notes) from error
+        raise InputFailed(sentence, input=names[index], index=index, notes=notes) from error
     finished = [one for one in results if one is not None]
     try:
         return await _reduced(job, task, frame, finished, names, path=path, root=root)
@@ -221,17 +221,17 @@ async def run_reduce(
         raise
     except WindlassError as error:
         notes = {"partialResults": texts_of(job, results, names), "failed": failure(error)}
-        told = f"the reduction of {path!r} failed: {error}; all {len(given)} results are kept"
-        raise StepFailed(told, step=task.reduction.name, index=1, notes=notes) from error
+        sentence = f"the reduction of {path!r} failed: {error}; all {len(given)} results are kept"
+        raise StepFailed(sentence, step=task.reduction.name, index=1, notes=notes) from error
 
 
 async def side_by_side(
     given: Sequence[Given],
-    one: Callable[[int, Given], Awaitable[Done]],
+    work: Callable[[int, Given], Awaitable[Done]],
     limit: int,
     ended: Callable[[int], None],
 ) -> tuple[list[Done | None], list[tuple[int, WindlassError]]]:
-    """Run `one` on every input, at most `limit` at a time, begun in order.
+    """Run `work` on every input, at most `limit` at a time, begun in order.
 
     Returns the results in the order of the inputs, and what failed with its index. After a
     failure nothing new is begun; what is in flight is awaited. A StoreError stops everything.
@@ -245,7 +245,7 @@ async def side_by_side(
             if failed:
                 return
             try:
-                results[index] = await one(index, given[index])
+                results[index] = await work(index, given[index])
             except StoreError:
                 raise
             except WindlassError as error:
@@ -318,13 +318,13 @@ async def _reduced(
     room = _room(job, reduction, frame)
     level, called, depth = list(results), list(names), 0
     while True:
-        groups = list(grouped([one.tokens + PIECE_TOKENS for one in level], room))
+        groups = list(grouped([each.tokens + PIECE_TOKENS for each in level], room))
         if len(groups) == 1:
             pieces = _pieces(job, level, called, 0)
             done = await run_task(job, reduction, frame, pieces, path=of_it)
             job.run.progress.outputs[reduction.path] = output_of(job, done)
             return replace(done, status=status_of([*results, done]))
-        largest = max(one.tokens for one in level)
+        largest = max(each.tokens for each in level)
         if len(groups) == len(level) or largest > room:
             raise ContextTooLong(
                 f"{of_it!r}: {len(level)} results of up to {largest:,} tokens cannot be reduced"
@@ -385,8 +385,8 @@ def _pieces(
     job: Job, level: Sequence[Done], names: Sequence[str], first: int
 ) -> tuple[ContextPiece, ...]:
     return tuple(
-        ContextPiece(f"result {number}: {name}", job.text(one))
-        for number, (one, name) in enumerate(zip(level, names, strict=True), start=first)
+        ContextPiece(f"result {number}: {name}", job.text(result))
+        for number, (result, name) in enumerate(zip(level, names, strict=True), start=first)
     )
 
 
@@ -401,10 +401,10 @@ def _room(job: Job, reduction: Task, frame: Frame) -> int:
     limit = min(room, budget or room)
     specs = () if isinstance(phase.tackle, str) else phase.tackle
     tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]
-    said = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
+    texts = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
     if reduction.context.inherit_context != "none":
-        said += [piece.text for piece in frame.whole]
-    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, said))
+        texts += [piece.text for piece in frame.whole]
+    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, texts))
     looked = reduction.context.fresh_context and (reduction.banks or reduction.folders)
     fresh = min(FRESH_TOKENS, room // 4) if looked else 0
     return max(1, limit - fixed - fresh - MARGIN_TOKENS - PIECE_TOKENS * len(frame.whole))
@@ -517,6 +517,5 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                     f" What it did: windlass show {session_id}"
                 )
         elif outcome.status == "completed" and "key" in outcome.details:
-            done = Done.of(outcome.phase, outcome.status, outcome.details)
-            finished[outcome.phase] = done
+            finished[outcome.phase] = Done(outcome.phase, outcome.status, **outcome.details)
     return start, finished
