@@ -11,8 +11,31 @@ import yaml
 from hypothesis import strategies as st
 
 from windlass.cascade.load import Format, Loaded, parse
+from windlass.errors import UsageError
+from windlass.tools.registry import Registry
 
 TOOLS = ("create_chart", "run_sql", "set_state")
+
+
+class Toolbox(Registry):
+    """A registry of a few tools that can be given more."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.listed = list(names or TOOLS)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.listed)
+
+    def resolve(self, dotted: str) -> Any:
+        if dotted.startswith("bad"):
+            raise UsageError(f"cannot import {dotted!r}")
+        self.listed.append(dotted.rpartition(":")[2])
+
+    def add_module(self, dotted: str) -> None:
+        self.resolve(f"{dotted}:of_module")
+
+
 WORDS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1, max_size=12)
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,9}", fullmatch=True).filter(
     lambda name: name not in {"all", "first", "previous"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cascade.making import JSON, TOOLS, cascade, cascades, damaged, dump, loaded, places
+from tests.cascade.making import (
+    JSON,
+    TOOLS,
+    Toolbox,
+    cascade,
+    cascades,
+    damaged,
+    dump,
+    loaded,
+    places,
+)
 from windlass.cascade.check import check, checked
 from windlass.cascade.load import load, of, parse
 from windlass.cascade.model import Cascade, Phase, PhaseContext
-from windlass.errors import CascadeError, UsageError, did_you_mean
+from windlass.errors import CascadeError, did_you_mean
 
 DATA = Path(__file__).parent / "data"
 A, B, C = {"name": "a"}, {"name": "b"}, {"name": "c"}
 
 
-def mistakes(
-    *phases: dict[str, Any], tools: Collection[str] | None = None, **top: Any
-) -> list[str]:
+def mistakes(*phases: dict[str, Any], tools: Toolbox | None = None, **top: Any) -> list[str]:
     """The mistakes of a cascade of these phases, without file and line."""
     return [mistake.text for mistake in check(loaded(cascade(*phases, **top)), tools=tools)]
 
 
-def only(*phases: dict[str, Any], tools: Collection[str] | None = None, **top: Any) -> str:
+def only(*phases: dict[str, Any], tools: Toolbox | None = None, **top: Any) -> str:
     (mistake,) = mistakes(*phases, tools=tools, **top)
     return mistake
 
@@ -43,7 +50,7 @@ class TestGolden:
     @pytest.mark.req("CI-25", "CI-33", "CI-50")
     @pytest.mark.parametrize("name", ["mistakes.json", "mistakes.yaml"])
     def test_a_file_full_of_mistakes(self, name: str) -> None:
-        found = check(load(DATA / name), tools=["create_chart", "run_sql"])
+        found = check(load(DATA / name), tools=Toolbox("create_chart", "run_sql"))
         told = "".join(f"{mistake}\n" for mistake in found).replace(f"{DATA}/", "")
         assert told == (DATA / f"{name}.txt").read_text(encoding="utf-8")
 
@@ -199,42 +206,21 @@ class TestTemplates:
         assert "'state.x' is plain text and so always true" in told("state.x")
 
 
-class Toolbox:
-    """A registry of three tools that can be given more."""
-
-    is_partial = False
-
-    def __init__(self) -> None:
-        self.known = list(TOOLS)
-
-    def names(self) -> list[str]:
-        return self.known
-
-    def resolve(self, dotted: str) -> str:
-        if dotted.startswith("bad"):
-            raise UsageError(f"cannot import {dotted!r}")
-        self.known.append(dotted.rpartition(":")[2])
-        return dotted
-
-    def add_module(self, dotted: str) -> None:
-        self.resolve(f"{dotted}:of_module")
-
-
 class TestTools:
     def test_an_unknown_tool_comes_with_the_known(self) -> None:
-        told = only({**A, "tackle": ["run_sql", "run_slq"]}, tools=TOOLS)
+        told = only({**A, "tackle": ["run_sql", "run_slq"]}, tools=Toolbox())
         assert (
             told
             == f"phase 'a', tackle[1]: there is no tool 'run_slq'; {did_you_mean('run_slq', TOOLS)}"
         )
 
     def test_an_unknown_validator(self) -> None:
-        told = only({**A, "rules": {"loop_until": "nope"}}, tools=TOOLS)
+        told = only({**A, "rules": {"loop_until": "nope"}}, tools=Toolbox())
         assert "rules.loop_until: there is no tool 'nope'" in told
 
     def test_without_tools_to_compare_names_are_taken_as_they_are(self) -> None:
         assert mistakes({**A, "tackle": ["nope", "m:f"], "rules": {"loop_until": "nope"}}) == []
-        assert mistakes({**A, "tackle": ["m:f"]}, tools=TOOLS) == []
+        assert mistakes({**A, "tackle": ["m:f"]}, tools=Toolbox()) == []
 
     def test_a_dotted_path_has_a_form(self) -> None:
         assert "write it as 'package.module:function'" in only({**A, "tackle": ["m:f:g"]})
@@ -298,8 +284,8 @@ class TestLater:
     def test_keys_of_later_versions_are_told_from_unknown_ones(self, key: str) -> None:
         told = f"'{key}' is not available in this version of Windlass; "
         assert told in only({**A, key: {}})
-        assert told in only(A, **{key: {}})
-        assert "\n" not in only(A, **{key: {}})
+        assert told in only(A, **dict[str, Any]({key: {}}))
+        assert "\n" not in only(A, **dict[str, Any]({key: {}}))
 
     @pytest.mark.req("CA-19")
     @pytest.mark.parametrize("value", ["warn", "prune", "summarise", "fail"])
@@ -322,12 +308,12 @@ class TestWhateverComes:
     @given(cascades())
     def test_valid_cascades_pass(self, data: dict[str, Any]) -> None:
         for form in ("json", "yaml"):
-            assert check(loaded(data, form), tools=TOOLS) == ()
-        assert checked(data, tools=TOOLS) == loaded(data).cascade
+            assert check(loaded(data, form), tools=Toolbox()) == ()
+        assert checked(data, tools=Toolbox()) == loaded(data).cascade
 
     @given(damaged())
     def test_damaged_cascades_are_refused_in_sentences_or_pass(self, data: dict[str, Any]) -> None:
-        found = check(of(data), tools=TOOLS)
+        found = check(of(data), tools=Toolbox())
         assert len(set(found)) == len(found)
         assert all(len(mistake.text.splitlines()) == 1 for mistake in found)
         # No sentence of pydantic's own gets through.
@@ -355,7 +341,7 @@ class TestWhateverComes:
         for step in path[:-1]:
             holder = holder[step]
         holder[path[-1]] = object
-        told = [mistake.text for mistake in check(of(data), tools=TOOLS)]
+        told = [mistake.text for mistake in check(of(data), tools=Toolbox())]
         known = "call, input, now, outputs, session_id, state"
         said = f"phase 'zz', instructions: a template knows no 'nobody'; known: {known}"
         assert said in told
@@ -366,7 +352,7 @@ class TestDoors:
         path = tmp_path / "c.json"
         path.write_text(dump(cascade({**A, "tackle": ["x"], "zzz": 1}), "json"), encoding="utf-8")
         with pytest.raises(CascadeError) as raised:
-            checked(load(path), tools=TOOLS)
+            checked(load(path), tools=Toolbox())
         assert len(raised.value.mistakes) == 2
         assert raised.value.exit_code == 2
 

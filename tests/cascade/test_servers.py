@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.cascade.making import TOOLS, cascade, loaded
+from tests.cascade.making import Toolbox, cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.model import Cascade, has_tool, json_schema, servers_named
 from windlass.errors import CascadeError
@@ -23,7 +23,7 @@ def told(*phases: dict[str, Any], **more: Any) -> list[str]:
 
 class TestTackle:
     @pytest.mark.parametrize("name", ["demo.x", "demo.*", "demo.a.b"])
-    @pytest.mark.parametrize("tools", [None, TOOLS, builtin()])
+    @pytest.mark.parametrize("tools", [None, Toolbox(), builtin()])
     def test_a_tool_of_a_declared_server_is_taken_on_trust(self, name: str, tools: Any) -> None:
         made = loaded(cascade({"name": "a", "tackle": [name]}, mcp_servers=DEMO))
         assert check(made, tools=tools) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cascade.making import Toolbox
 from windlass.errors import TaskFileError
 from windlass.operators.compile import Program, compile_task
 from windlass.operators.reading import read_task
@@ -64,7 +65,7 @@ def reduce(
 
 def compiled(xml: str, *, strict: bool = False) -> Program:
     """The program in a text."""
-    return compile_task(read_task(xml, "task.xml"), tools=TOOLS, strict=strict)
+    return compile_task(read_task(xml, "task.xml"), tools=Toolbox(*TOOLS), strict=strict)
 
 
 def complaints(xml: str, *, strict: bool = False) -> list[str]:

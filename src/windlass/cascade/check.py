@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from windlass.cascade import sentences
 from windlass.cascade.layers import choosing_layers, injectors_of, merged
@@ -31,49 +31,26 @@ from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
 from windlass.rules import ContextSource
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
+from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
 _DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "none"})
 
 
-class Toolbox(Protocol):
-    """What `check` asks of a registry of tools. Both verbs raise WindlassError.
-
-    UntrustedError is no mistake: what was not loaded is known to whoever made the registry.
-    """
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether tools are missing because their modules were not loaded."""
-        ...
-
-    def names(self) -> Sequence[str]:
-        """The names of the tools there are."""
-        ...
-
-    def resolve(self, dotted: str, /) -> object:
-        """The tool at `module:function`, which is known by its name from then on."""
-        ...
-
-    def add_module(self, dotted: str, /) -> None:
-        """Make the tools of a module known."""
-        ...
-
-
 def check(
     loaded: Loaded,
     *,
-    tools: Toolbox | Collection[str] | None = None,
+    tools: Registry | None = None,
     servers: Collection[str] = (),
 ) -> tuple[Mistake, ...]:
     """All mistakes of a cascade, from the top of its file to the end.
 
     Args:
         loaded: what `load`, `parse` or `of` made.
-        tools: a registry, which is given the cascade's own `tools` first; or the names
-            of the known tools (dotted paths are then taken as they are); or None where
-            tools are not to be looked at.
+        tools: a registry, which is given the cascade's own `tools` first; or None where tools are
+            not to be looked at. What its user does not trust is no mistake: whoever made the
+            registry knows what was not loaded.
         servers: the MCP servers that are declared in the settings.
     """
     if loaded.partial is None:
@@ -85,7 +62,7 @@ def check(
 def checked(
     cascade: Loaded | Cascade | Mapping[str, Any],
     *,
-    tools: Toolbox | Collection[str] | None = None,
+    tools: Registry | None = None,
     servers: Collection[str] = (),
 ) -> Cascade:
     """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
@@ -103,7 +80,7 @@ class _Checker(Spots):
         self,
         loaded: Loaded,
         partial: PartialCascade,
-        tools: Toolbox | Collection[str] | None,
+        tools: Registry | None,
         servers: Collection[str],
     ) -> None:
         super().__init__(loaded, partial)
@@ -194,8 +171,7 @@ class _Checker(Spots):
             text = f"is a shorthand and cannot stand beside {other!r}; keep one of them"
             yield self.mistake((*base, "context_strategy"), text)
         if self.says(index, "turns") and self.written((*base, "context_strategy")) != "recent":
-            text = "counts for context_strategy 'recent' only"
-            yield self.mistake((*base, "turns"), text)
+            yield self.mistake((*base, "turns"), "counts for context_strategy 'recent' only")
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
@@ -314,10 +290,9 @@ class _Checker(Spots):
 
     def own_tools(self) -> Iterator[Mistake]:
         """Registers the cascade's own tools, so that phases may name them."""
-        tools = self.tools
+        if (tools := self.tools) is None:
+            return
         for position, item in enumerate(self.cascade.tools):
-            if tools is None or isinstance(tools, Collection):
-                continue
             try:
                 tools.resolve(item) if ":" in item else tools.add_module(item)
             except UntrustedError:
@@ -331,10 +306,9 @@ class _Checker(Spots):
         if ":" in name:
             if not _DOTTED.fullmatch(name):
                 return f"{name!r} is no dotted path; write it as 'package.module:function'"
-            if tools is None or isinstance(tools, Collection):
-                return None
             try:
-                tools.resolve(name)
+                if tools is not None:
+                    tools.resolve(name)
             except UntrustedError:
                 return None
             except WindlassError as error:
@@ -350,12 +324,9 @@ class _Checker(Spots):
                 " cascade nor the settings declare in 'mcp_servers';"
                 f" {did_you_mean(server, declared)}"
             )
-        if tools is None:
+        if tools is None or name in tools.names() or tools.is_partial:
             return None
-        names = tools if isinstance(tools, Collection) else tools.names()
-        if name in names or (not isinstance(tools, Collection) and tools.is_partial):
-            return None
-        return f"there is no tool {name!r}; {did_you_mean(name, names)}"
+        return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
 
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from windlass import rules
 from windlass.cascade.layers import (
     ExplainedOption,
+    Layer,
     context_choice,
+    explained,
     explained_choosing,
     explained_injectors,
-    explained_window,
     window_layers,
     windowed,
 )
@@ -182,7 +183,7 @@ def explain_defaults(
     cascade: Cascade, settings: Settings | None = None
 ) -> Explained[PhaseDefaults]:
     """Per phase, every setting with its origin, and what the phase will see in words."""
-    explained = Explained[PhaseDefaults]()
+    entries = Explained[PhaseDefaults]()
     for phase in cascade.phases:
         rule = compile_rule(cascade, phase, settings)
         listed = (
@@ -192,8 +193,8 @@ def explain_defaults(
             *_options(cascade, phase, rule, settings),
             *explained_injectors(cascade, phase),
         )
-        explained.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
-    return explained
+        entries.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
+    return entries
 
 
 def _options(
@@ -201,16 +202,16 @@ def _options(
 ) -> Iterator[ExplainedOption]:
     """The options of the phase's window, where it has one, else who switched it off."""
     if rule.switched_off and settings is not None:
-        off = settings[rule.switched_off]
-        origin = f"{off.name} is {off.value}: {off.origin}"
+        origin = _off(settings, rule.switched_off)
         yield ExplainedOption("intra_context", value=False, origin=origin)
     elif rule.policy is None:
         yield ExplainedOption("intra_context", None, _written(phase.intra_context is not None))
     if rule.policy is None:
         return
     layers = window_layers(cascade, phase, settings, _pruned(rule.budget))
-    origins = {layer.origin for layer in layers}
-    for option in explained_window(layers, rule.policy):
+    origins, values = {layer.origin for layer in layers}, rule.policy.settings()
+    profile = Layer(f"profile {rule.policy.profile}", dict.fromkeys({*values} - {"profile"}))
+    for option in explained("intra_context", [profile, *layers], values):
         # Where nothing else is shortened, only what was asked for is in force.
         if rule.policy.enabled or option.origin in origins:
             yield option
@@ -223,10 +224,13 @@ def _choosing(
     if rule.choosing is not None:
         yield from explained_choosing(cascade, phase, rule.choosing, settings)
     elif rule.not_choosing and settings is not None:
-        off = settings[rule.not_choosing]
-        yield ExplainedOption(
-            "context.mode", "explicit", f"{off.name} is {off.value}: {off.origin}"
-        )
+        origin = _off(settings, rule.not_choosing)
+        yield ExplainedOption("context.mode", "explicit", origin)
+
+
+def _off(settings: Settings, name: str) -> str:
+    off = settings[name]
+    return f"{off.name} is {off.value}: {off.origin}"
 
 
 def _generation(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:

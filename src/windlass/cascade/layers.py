@@ -170,13 +170,6 @@ def _switch(value: Any) -> dict[str, Any]:
     return {"enabled": value} if isinstance(value, bool) else _dumped(value)
 
 
-def explained_window(layers: Sequence[Layer], policy: Policy) -> Iterator[ExplainedOption]:
-    """Each option of a window with who chose it: a setting, the cascade, the phase, a profile."""
-    values = policy.settings()
-    profile = Layer(f"profile {policy.profile}", dict.fromkeys({*values} - {"profile"}))
-    return explained("intra_context", [profile, *layers], values)
-
-
 # ---- choosing a context --------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass import rules
-from windlass.cascade.check import Toolbox, check, warnings_of
+from windlass.cascade.check import check, warnings_of
 from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
@@ -21,6 +21,7 @@ from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
 from windlass.operators.model import OF_INNER, Task, TaskFile
 from windlass.settings import Settings
+from windlass.tools.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Program:
 def compile_task(
     source: TaskFile,
     *,
-    tools: Toolbox | Collection[str] | None = None,
+    tools: Registry | None = None,
     servers: Collection[str] = (),
     strict: bool = False,
 ) -> Program:

@@ -49,10 +49,6 @@ class Element:
         """The first child of that tag."""
         return next((child for child in self.children if child.tag == tag), None)
 
-    def all(self, tag: str) -> list[Element]:
-        """The children of that tag, in order."""
-        return [child for child in self.children if child.tag == tag]
-
 
 def read_xml(data: bytes, file: str) -> Element:
     """The root element of a document. Raises TaskFileError naming the line."""

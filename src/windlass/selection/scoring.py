@@ -126,7 +126,7 @@ class Picked:
     """What the model named that was not on its menu."""
 
 
-Selecting: TypeAlias = Generator[str, str, Picked]
+Selecting: TypeAlias = Generator[str, str | None, Picked]
 """A strategy at work: yields the question for a model, is sent its answer, returns its choice."""
 
 

@@ -125,22 +125,15 @@ def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
 
 def by_score(request: SelectionRequest) -> Picked:
     """What the strategy picks without asking anybody."""
-    return _ended(selecting(replace(request, helper=False)), None)
+    return answered(selecting(replace(request, helper=False)), None)
 
 
-def answered(asks: Selecting, answer: str) -> Picked:
-    """What a strategy that asked makes of the answer."""
-    return _ended(asks, answer)
-
-
-def _ended(asks: Selecting, answer: str | None) -> Picked:
+def answered(asks: Selecting, answer: str | None) -> Picked:
+    """What a strategy makes of the answer to its question (None: it was not begun)."""
     try:
-        if answer is None:
-            next(asks)
-        else:
-            asks.send(answer)
-    except StopIteration as done:
-        picked: Picked = done.value
+        asks.send(answer)
+    except StopIteration as end:
+        picked: Picked = end.value
         return picked
     raise AssertionError("a strategy asks at most once")
 
