@@ -63,7 +63,7 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
         assert len(store.cards("s")) == 10
         return (await worker.work_off(queue)).made
 
-    assert asyncio.run(work()) == 15
+    assert asyncio.run(work()) == 25
     assert len(store.cards("s")) == 25
     assert not store.without_cards("s")
 

@@ -186,7 +186,6 @@ class CardIndexer:
             record=record.append,
             charge=run.charge_tool,
         )
-        self._told = CardFailures()
         self._marked: dict[str, str] = {}
         self._tries = 0
         self._again_at = 0.0
@@ -233,7 +232,7 @@ class CardIndexer:
             self._queue.arrived.clear()
             await fair()
             try:
-                await self._worker.work_off(self._queue, self._told)
+                await self._worker.work_off(self._queue)
                 await self._follow_marks()
                 await self._make_again()
                 failures = 0
@@ -293,9 +292,7 @@ class CardIndexer:
             return
         self._tries += 1
         self._again_at = now + _AGAIN_S
-        size = self._maker.options.batch_size
-        for at in range(0, len(lacking), size):
-            await self._worker.remake(self._queue, lacking[at : at + size], self._told)
+        await self._worker.remake(self._queue, lacking)
 
     async def _serve_others(self) -> None:
         """Make the cards that earlier runs left over, one session at a time."""
@@ -372,16 +369,12 @@ async def make_cards(
     """
     worker = CardWorker(store, maker, new_row, on_progress=on_progress)
     queue = queue_of(store, session_id)
-    outcome = CardFailures()
     try:
         if again is None or again:
             ids = None if again is None else frozenset(again)
             rows = [row for row in store.rows(session_id) if ids is None or row.id in ids]
-            items = items_for_cards(rows)
-            size = maker.options.batch_size
-            for at in range(0, len(items), size):
-                await worker.remake(queue, items[at : at + size], outcome)
-        return await worker.work_off(queue, outcome)
+            await worker.remake(queue, items_for_cards(rows))
+        return await worker.work_off(queue)
     finally:
         await maker.close()
 
@@ -414,8 +407,8 @@ class Queue:
 
     `count` gives the tokens of a message, `marks` what was marked so far, `record` takes rows
     for the session, `charge` answers what something cost in US dollars. `arrived` is set when there
-    may be more. `kept` are cards that
-    were made, `lacking` messages whose card lacks something, both by id.
+    may be more. `kept` are cards that were made, `lacking` messages whose card lacks something,
+    both by id; `outcome` is what became of all.
     """
 
     session_id: str
@@ -427,6 +420,7 @@ class Queue:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     kept: dict[str, Card] = field(default_factory=dict[str, Card])
     lacking: dict[str, Item] = field(default_factory=dict[str, Item])
+    outcome: CardFailures = field(default_factory=CardFailures)
 
     def take(self, items: Sequence[Item], batch: CardBatch) -> None:
         """Remember a batch that was kept."""
@@ -438,6 +432,9 @@ class Queue:
                 self.lacking[item.id] = item
         while len(self.kept) > _KEPT:
             del self.kept[next(iter(self.kept))]
+        self.outcome.made += len(batch.cards)
+        self.outcome.failures += batch.failures
+        self.outcome.spent += batch.spent
 
 
 class CardWorker:
@@ -460,22 +457,21 @@ class CardWorker:
         self._new_row = new_row
         self._progress = on_progress
 
-    async def work_off(self, queue: Queue, outcome: CardFailures | None = None) -> CardFailures:
+    async def work_off(self, queue: Queue) -> CardFailures:
         """Make every card that waits in a queue. Raises StoreError where they cannot be kept.
 
         What was taken then waits again: it has no card.
         """
-        outcome = outcome or CardFailures()
         most = self._maker.options.workers
         running: set[asyncio.Task[Any]] = set()
         try:
             while True:
                 queue.arrived.clear()
                 while len(running) < most and (rows := await self._next(queue)):
-                    work = self.remake(queue, items_for_cards(rows), outcome)
+                    work = self.remake(queue, items_for_cards(rows))
                     running.add(asyncio.create_task(work))
                 if not running:
-                    return outcome
+                    return queue.outcome
                 arrival = asyncio.create_task(queue.arrived.wait())
                 waited = running if len(running) == most else {*running, arrival}
                 try:
@@ -505,25 +501,21 @@ class CardWorker:
         queue.after = rows[-1].seq if rows else queue.after
         return rows
 
-    async def remake(self, queue: Queue, items: Sequence[Item], outcome: CardFailures) -> None:
+    async def remake(self, queue: Queue, items: Sequence[Item]) -> None:
         """Make the cards of these messages and keep them."""
-        if not items:
-            return
-        batch = await self._maker.make(items, queue.count, queue.marks())
-        await self.put(queue, batch.cards)
-        queue.take(items, batch)
-        rows = [self._failed(failure) for failure in batch.failures]
-        rows += [
-            self._spent(queue, name, batch.spent)
-            for name in dict.fromkeys(spent.model for spent in batch.spent)
-        ]
-        if rows:
-            queue.record(rows)
-        outcome.made += len(batch.cards)
-        outcome.failures += batch.failures
-        outcome.spent += batch.spent
-        if self._progress is not None:
-            self._progress(outcome.made)
+        size = self._maker.options.batch_size
+        for at in range(0, len(items), size):
+            piece = items[at : at + size]
+            batch = await self._maker.make(piece, queue.count, queue.marks())
+            await self.put(queue, batch.cards)
+            queue.take(piece, batch)
+            rows = [self._failed(failure) for failure in batch.failures]
+            models = dict.fromkeys(spent.model for spent in batch.spent)
+            rows += [self._spent(queue, name, batch.spent) for name in models]
+            if rows:
+                queue.record(rows)
+            if self._progress is not None:
+                self._progress(queue.outcome.made)
 
     async def put(self, queue: Queue, cards: Sequence[Card]) -> None:
         """Keep cards of the session. Raises StoreError."""
