@@ -71,10 +71,9 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     called = checked_name(name)
     word = ref.strip().casefold()
     if word in (THIS, LAST):
-        replies = [
-            at for at, item in enumerate(phase_run.progress.own) if item.message.role == "assistant"
-        ]
-        item = phase_run.progress.own[replies[-1] if word == THIS else replies[-1] - 1]
+        own = phase_run.progress.own
+        reply = max(at for at, item in enumerate(own) if item.message.role == "assistant")
+        item = own[reply if word == THIS else reply - 1]
         message_id, message = item.id, item.message
     else:
         stored = find_message(list(run.record.store.rows(run.record.session_id)), ref)
@@ -114,10 +113,10 @@ def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, (policy and policy.max_input_tokens) or room)
     tokens = phase_run.info.counter.message(message)
-    others = sum(phase_run.progress.kept.values()) - phase_run.progress.kept.get(message_id, 0)
-    if others + tokens > KEPT_SHARE * limit:
+    kept = phase_run.progress.kept
+    if sum(kept.values()) - kept.get(message_id, 0) + tokens > KEPT_SHARE * limit:
         return False
-    phase_run.progress.kept[message_id] = tokens
+    kept[message_id] = tokens
     return True
 
 

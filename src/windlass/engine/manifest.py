@@ -35,7 +35,8 @@ async def choose_tools(
     banks = memory_of(run.cascade, phase)
     usable = [name for name in run.registry.names() if without_bank(banks, name) is None]
     specs = [run.registry.get(name).spec for name in usable]
-    menu = "\n".join(f"- {spec.name}: {_first_line(spec)}" for spec in specs)
+    lines = [spec.description.strip().partition("\n")[0] for spec in specs]
+    menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
     names = [spec.name for spec in specs]
     schema = {
         "type": "object",
@@ -100,7 +101,3 @@ def by_words(instructions: str, specs: Sequence[ToolSpec]) -> list[str]:
     ]
     best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
     return [name for score, name in best if score > 0][:MOST]
-
-
-def _first_line(spec: ToolSpec) -> str:
-    return spec.description.strip().partition("\n")[0]

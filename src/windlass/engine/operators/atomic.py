@@ -24,8 +24,8 @@ from windlass.engine.phase import carry_out, open_phase
 from windlass.engine.state import PhaseRun
 from windlass.errors import NoContext
 from windlass.fair import fair
-from windlass.history.base import NodeType, Row
-from windlass.messages import Text, user
+from windlass.history.base import NodeType
+from windlass.messages import Message, Text, user
 from windlass.operators.model import Task
 from windlass.providers.base import ModelInfo
 from windlass.templates import render
@@ -136,7 +136,7 @@ def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     """The frame without fresh pieces that the task's inputs hold already."""
     held = " ".join(" ".join(inputs).split())
     fresh = tuple(piece for piece in frame.fresh if " ".join(piece.text.split()) not in held)
-    return Frame(frame.inherited, frame.previous, fresh)
+    return replace(frame, fresh=fresh)
 
 
 def tell_fresh(job: Job, name: str, fresh: Found) -> None:
@@ -160,8 +160,8 @@ def _system(
     message, injection = open_head(job.run, phase, info, where=where, task=task)
     if message is None:
         return (), injection
-    row = job.run.record.row(NodeType.SYSTEM, message, phase=phase.name, turn=0)
-    return _once(job, row, "the system prompt"), injection
+    reason = "the system prompt"
+    return _once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
@@ -178,10 +178,8 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
             sources = list(dict.fromkeys(piece.source for piece in pieces))
             metadata = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
             reason = f"{called}: {_named(sources)}"
-            row = job.run.record.row(
-                NodeType.CONTEXT_INJECTION, message, phase=name, turn=0, metadata=metadata
-            )
-            entries += _once(job, row, reason)
+            node = NodeType.CONTEXT_INJECTION
+            entries += _once(job, node, message, reason, phase=name, metadata=metadata)
     return entries
 
 
@@ -195,11 +193,12 @@ def _named(sources: Sequence[str]) -> str:
     return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def _once(job: Job, row: Row, reason: str) -> tuple[Entry, ...]:
-    """An entry for a row's message, which the record has once for all tasks that see it."""
-    assert row.message is not None
-    item = job.material.sections.get(row.message.key)
+def _once(
+    job: Job, node: NodeType, message: Message, reason: str, **columns: Any
+) -> tuple[Entry, ...]:
+    """An entry for a message, which the record has once for all tasks that see it."""
+    item = job.material.sections.get(message.key)
     if item is None:
-        (item,) = job.run.record.append([row])
-        job.material.keep(row.message.key, item)
+        item = job.run.record.add(node, message, turn=0, **columns)
+        job.material.keep(message.key, item)
     return show([item], reason)
