@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
-from windlass.engine.choosing import known
+from windlass.engine.choosing import session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
@@ -578,7 +578,7 @@ class TestTrouble:
             def take_tokens(self) -> int:
                 return 0 if fails else 7
 
-        monkeypatch.setattr(known, "embedder_of", lambda _: Served)
+        monkeypatch.setattr(session, "embedder_of", lambda _: Served)
         said = selecting(selection={"strategy": "semantic"})
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=said), pages(*TOPICS)

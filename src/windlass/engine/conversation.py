@@ -100,7 +100,8 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
     expected = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
-    sent = [one.message for one in conversation.entries[: conversation.sent] if one is not None]
+    entries = conversation.entries[: conversation.sent]
+    sent = [entry.message for entry in entries if entry is not None]
     return expected.cached >= SHARE * sum(map(counter.message, sent))
 
 

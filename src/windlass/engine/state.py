@@ -115,7 +115,7 @@ class RunProgress:
     assumed: set[str] = field(default_factory=set[str])
     """Models of whose cache something is assumed, and the user was told."""
     choosing: object | None = None
-    """What choosing keeps of the session; `choosing/known.py` makes it and knows its type."""
+    """What choosing keeps of the session; `choosing/session.py` makes it and knows its type."""
     last: PhaseRun | None = None
     """The phase before the one that runs (None: there was none)."""
     calls: int = 0

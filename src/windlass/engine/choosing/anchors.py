@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
-from windlass.engine.choosing.known import Known
+from windlass.engine.choosing.session import SessionIndex
 from windlass.engine.sources import last_said
 from windlass.history.base import NodeType, Outcome, StoredRow
 from windlass.messages import Message, Role, Text
@@ -79,7 +79,7 @@ class Ground:
     `held` the ids that the phase's sources hold already.
     """
 
-    known: Known
+    session: SessionIndex
     phases: Sequence[str]
     outcomes: Mapping[str, Outcome]
     rows: Sequence[StoredRow]
@@ -89,7 +89,7 @@ class Ground:
 
     def items(self, phase: str) -> list[Item]:
         """What was said in a phase."""
-        return [item for item in self.known.index.items if item.phase == phase]
+        return [item for item in self.session.index.items if item.phase == phase]
 
 
 def gather_anchors(
@@ -101,7 +101,7 @@ def gather_anchors(
     """
     by_place: dict[int, Piece] = {}
     own: list[Piece] = []
-    places = ground.known.places
+    places = ground.session.places
     names = [each for word in anchors.from_phases for each in reached(word, ground.phases)]
     for name in dict.fromkeys(names):
         outcome, items = ground.outcomes.get(name), ground.items(name)
@@ -123,7 +123,7 @@ def gather_anchors(
         text = Text(output_text(name, output.message.text, status))
         own.append(
             Piece(
-                ground.known.unit(place)[-1],
+                ground.session.unit(place)[-1],
                 Message(role, (text,)),
                 "output",
                 reason,
@@ -150,15 +150,15 @@ def reached(word: str, phases: Sequence[str]) -> list[str]:
 
 def _callouts(ground: Ground) -> Iterator[Piece]:
     """Messages that were called out, with the calls and results that belong to them."""
-    items = ground.known.index.items
+    items = ground.session.index.items
     for ident, name in ground.callouts.items():
-        place = ground.known.places.get(ident)
+        place = ground.session.places.get(ident)
         if place is None or items[place].phase not in ground.phases:
             continue
         outcome = ground.outcomes.get(items[place].phase or "")
         if outcome is not None and outcome.hidden and items[place].message.role == "tool":
             continue  # of that phase only its output may be seen
-        for at in ground.known.unit(place):
+        for at in ground.session.unit(place):
             item = items[at]
             if item.id not in ground.held and not says_nothing(item.message):
                 reason = f"anchor: called out as {name!r}"
@@ -175,12 +175,12 @@ def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
         and stored.row.phase in ground.phases
         and stored.id is not None
         and stored.id not in shown
-        and stored.id in ground.known.places
+        and stored.id in ground.session.places
     ][-MOST_ERRORS:]
     if not failed:
         return []
     lines = [_error_line(ground, stored, ERROR_TOKENS) for stored in failed]
-    place = ground.known.unit(ground.known.places[str(failed[-1].id)])[-1]
+    place = ground.session.unit(ground.session.places[str(failed[-1].id)])[-1]
     message = Message(role, (Text(errors_text(lines)),))
     reason = f"anchor: the last {len(lines)} errors"
     ids = tuple(str(stored.id) for stored in failed)
@@ -191,8 +191,8 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
     """A failed call in at most so many tokens: what was called, what it said of the error."""
     message = stored.row.message
     assert message is not None
-    place = ground.known.places[str(stored.id)]
-    caller = ground.known.index.items[ground.known.unit(place)[0]].message
+    place = ground.session.places[str(stored.id)]
+    caller = ground.session.index.items[ground.session.unit(place)[0]].message
     calls = (call for call in caller.tool_calls if call.id == message.tool_call_id)
     call = next(calls, None)
     called = folded_pair(call, None).removesuffix(" -> no result]") + "]" if call else ""
@@ -301,7 +301,7 @@ def outline_of(
     while lines:
         message = Message(role, (Text("\n".join([head, *(lines[at] for at in sorted(lines))])),))
         if ground.count(message) <= room:
-            ids = tuple(ground.known.index.items[at].id for at in lines)
+            ids = tuple(ground.session.index.items[at].id for at in lines)
             what = "message" if len(lines) == 1 else "messages"
             reason = f"outline: names in {len(lines)} {what} not shown whole"
             return Piece(-1, message, "outline", reason, what="outline", covers=ids)
@@ -312,7 +312,7 @@ def outline_of(
 
 def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
     """What is told of a message, and the names in it that were not in view; empty: nothing."""
-    item = ground.known.index.items[place]
+    item = ground.session.index.items[place]
     message, text = item.message, searched_text(item.message)
     left_names = [name for name in names_said(text) if name not in held]
     most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
@@ -327,9 +327,9 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
 
 def _called(ground: Ground, place: int) -> str:
     """The call that a result answers, in short."""
-    items = ground.known.index.items
+    items = ground.session.index.items
     ident = items[place].message.tool_call_id
-    caller = items[ground.known.unit(place)[0]].message
+    caller = items[ground.session.unit(place)[0]].message
     call = next((each for each in caller.tool_calls if each.id == ident), None)
     if call is None:
         return "tool"

@@ -8,7 +8,7 @@ cache holds is cheaper, and `commit` is priced, the phase sees what a snowball s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, outline_of, shortened
-from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_beside, known_of
 from windlass.engine.choosing.picking import (
     Choice,
     answered,
@@ -24,6 +23,12 @@ from windlass.engine.choosing.picking import (
     request_of,
     shortened_places,
     with_picked,
+)
+from windlass.engine.choosing.session import (
+    Remembering,
+    embedder_for,
+    session_beside,
+    session_of,
 )
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.events import Noted
@@ -86,7 +91,7 @@ async def choose(
     rule = phase_run.rule.choosing
     assert rule is not None
     phase_run.progress.whole = snowball
-    await known_beside(run, phase_run.info)
+    await session_beside(run, phase_run.info)
     ground, onward = _ground(run, phase_run, rule, gathered), base_of(run, phase_run, snowball)
     scene = _Scene(run, phase_run, rule, ground, gathered, snowball, onward)
     longest = max((item.message.chars for item in run.record.born), default=0)
@@ -151,11 +156,11 @@ async def _by_score(
 
 
 def _ground(run: CascadeRun, phase_run: PhaseRun, rule: Choosing, gathered: Gathered) -> Ground:
-    record, known = run.record, known_of(run, phase_run.info)
-    ran = dict.fromkeys(item.phase or "" for item in known.index.items)
+    record, session = run.record, session_of(run, phase_run.info)
+    ran = dict.fromkeys(item.phase or "" for item in session.index.items)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
     return Ground(
-        known=known,
+        session=session,
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
         rows=list(record.store.rows(record.session_id)),
@@ -193,7 +198,7 @@ def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     ground, progress = scene.ground, scene.phase_run.progress
     chosen = sum(ground.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
-    tokens = sum(ground.known.index.tokens_at(place) for place in places)
+    tokens = sum(ground.session.index.tokens_at(place) for place in places)
     most = max(LEAST_OUTLINE, int(scene.rule.outline * tokens))
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
     if not scene.rule.outline or not places:
@@ -258,11 +263,21 @@ def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: s
 
 
 def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
-    """What the phase needs and what it would go on from does not show."""
-    base, given = scene.base, choice.input
-    pieces = missing(
-        base, [p for p in choice.in_order() if p.kind != "outline"], scene.ground.known
-    )
+    """What the phase needs and what it would go on from does not show.
+
+    Calls are missing with their results, or neither is.
+    """
+    base, given, session = scene.base, choice.input, scene.ground.session
+    ids, texts = base.ids, {entry.message.text for entry in base.entries}
+
+    def is_held(piece: Piece) -> bool:
+        if piece.item is None:
+            covered = bool(piece.covers) and all(ident in ids for ident in piece.covers)
+            return covered or piece.message.text in texts
+        return any(session.index.items[at].id in ids for at in session.unit(piece.place))
+
+    listed = choice.in_order() if base.chosen else []
+    pieces = [piece for piece in listed if piece.kind != "outline" and not is_held(piece)]
     if pieces and pieces[0].message.role != "user":
         pieces.insert(0, _header())
     if given is not None and not _is_said(scene.run.input, base.entries, scene.phase_run):
@@ -396,24 +411,6 @@ def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -
         own = output_only(last.progress.own, reason)
     before = assemble(replace(last.progress.blocks, system=()), own)
     return Base(apply(before, last.progress.edits), chosen=True)
-
-
-def missing(base: Base, pieces: Sequence[Piece], known: Known) -> list[Piece]:
-    """The pieces that the base does not show, in order: calls with their results, or neither."""
-    if not base.chosen:
-        return []
-    ids = base.ids
-    texts = {entry.message.text for entry in base.entries}
-    return [piece for piece in pieces if not _is_held(piece, ids, texts, known)]
-
-
-def _is_held(piece: Piece, ids: Collection[str], texts: Collection[str], known: Known) -> bool:
-    if piece.item is None:
-        return piece.message.text in texts or (
-            bool(piece.covers) and all(ident in ids for ident in piece.covers)
-        )
-    unit = known.unit(piece.place)
-    return any(known.index.items[place].id in ids for place in unit)
 
 
 # ---- asking a helper model -------------------------------------------------------------------

@@ -76,7 +76,7 @@ def request_of(
     Counts the candidates into `choice`, and notes there where the strategy cannot be had.
     `llm` is asked as `hybrid` until somebody is there to ask.
     """
-    known, index = ground.known, ground.known.index
+    session, index = ground.session, ground.session.index
     among = _among(ground, choice)
     choice.candidates = sum(among)
     choice.candidate_tokens = sum(index.tokens_at(place) for place, may in enumerate(among) if may)
@@ -93,16 +93,16 @@ def request_of(
     if options.strategy == "semantic" and embedder is None:
         options = replace(options, strategy="heuristic")
         choice.note = f"by keywords alone: {MISSING}"
-    marked = [known.places[ident] for ident in ground.callouts if ident in known.places]
+    marked = [session.places[ident] for ident in ground.callouts if ident in session.places]
     return SelectionRequest(index, task, options, embedder, among=among, callouts=marked)
 
 
 def _among(ground: Ground, choice: Choice) -> list[bool]:
     """Of each message of the session, whether it may be chosen: what is no anchor already."""
-    known = ground.known
+    session = ground.session
     taken = {piece.item.id for piece in choice.anchors if piece.item is not None}
     outputs = {piece.source for piece in choice.anchors if piece.what == "output"}
-    items = known.index.items
+    items = session.index.items
     alone = {name: output_alone(items, name) for name in ground.phases}
     taken |= {item.id for name in outputs for item in alone.get(name, ())}
     hidden = {name for name, outcome in ground.outcomes.items() if outcome.hidden}
@@ -110,9 +110,9 @@ def _among(ground: Ground, choice: Choice) -> list[bool]:
         item.phase in ground.phases
         and item.id not in taken
         and item.id not in ground.held
-        and not known.repeats(place)
+        and not session.repeats(place)
         and (item.phase not in hidden or item in alone[item.phase])
-        for place, item in enumerate(known.index.items)
+        for place, item in enumerate(session.index.items)
     ]
 
 
@@ -147,7 +147,7 @@ def with_picked(base: Choice, ground: Ground, request: SelectionRequest, picked:
 
 def shortened_places(choice: Choice, ground: Ground) -> list[int]:
     """The messages that are shown as digests, which leave names out: the chosen ones first."""
-    places = ground.known.places
+    places = ground.session.places
     short_ones = [piece for piece in (*choice.chosen, *choice.anchors) if piece.because == "digest"]
     idents = (piece.covers if piece.item is None else (piece.item.id,) for piece in short_ones)
     return list(dict.fromkeys(places[ident] for group in idents for ident in group))
@@ -169,7 +169,7 @@ def _places_left(choice: Choice, request: SelectionRequest, picked: Picked) -> l
 
 
 def _with_pieces(base: Choice, ground: Ground, request: SelectionRequest, picked: Picked) -> Choice:
-    index, items = ground.known.index, ground.known.index.items
+    index, items = ground.session.index, ground.session.index.items
     choice = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
     choice.note = picked.note or base.note
     choice.reasoning, choice.refused = picked.reasoning, picked.refused
@@ -199,18 +199,18 @@ def _with_pieces(base: Choice, ground: Ground, request: SelectionRequest, picked
         else:
             choice.left_out += [_told(picked, ground, place) for place in unit]
     choice.chosen.sort(key=lambda piece: piece.place)
-    choice.told.sort(key=lambda row: ground.known.places[row["id"]])
+    choice.told.sort(key=lambda row: ground.session.places[row["id"]])
     return choice
 
 
 def _told(picked: Picked, ground: Ground, place: int, why: str = "") -> Mapping[str, Any]:
     """A message of a choice for the record: which, its score, its rank by each signal."""
-    item = ground.known.index.items[place]
+    item = ground.session.index.items[place]
     row: dict[str, Any] = {
         "id": item.id,
         "hash": item.message.content_hash,
         "phase": item.phase,
-        "tokens": ground.known.index.tokens_at(place),
+        "tokens": ground.session.index.tokens_at(place),
         "score": round(float(picked.scored.total[place]), 4),
         "ranks": picked.scored.ranks(place),
     }

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.known import Known, Remembering, embedder_for, known_of
 from windlass.engine.choosing.picking import by_score, output_alone
+from windlass.engine.choosing.session import Remembering, SessionIndex, embedder_for, session_of
 from windlass.engine.state import PhaseRun
 from windlass.errors import ToolError
 from windlass.selection.index import Query
@@ -50,8 +50,8 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     Calls and their results are named together. Phases whose rule excludes others, and what a
     phase's retention hides, hold here, too.
     """
-    known = known_of(run, phase_run.info)
-    index = known.index
+    session = session_of(run, phase_run.info)
+    index = session.index
     rule = phase_run.rule.choosing
     excluded = rule.exclude if rule is not None else frozenset[str]()
     record = run.record
@@ -60,7 +60,7 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     among = [
         item.phase not in excluded
         and (item.phase not in hidden or item.id in outputs)
-        and not known.repeats(place)
+        and not session.repeats(place)
         for place, item in enumerate(index.items)
     ]
     if not any(among):
@@ -76,14 +76,14 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
         unit = index.units[at]
         for place in range(unit.first, unit.last + 1):
             if float(scored.hits[place]) > 0 and len(lines) < most:
-                lines.append(_line(known, place))
+                lines.append(_line(session, place))
     if not lines:
         return f"nothing said in this session matches {query!r}"
     return "\n".join([f"{len(lines)} found; recall(ref) brings an original back:", *lines])
 
 
-def _line(known: Known, place: int) -> str:
-    item, tokens = known.index.items[place], known.index.tokens_at(place)
+def _line(session: SessionIndex, place: int) -> str:
+    item, tokens = session.index.items[place], session.index.tokens_at(place)
     who = item.message.name or item.message.role
-    summary = " ".join(known.index.card(place).summary.split())[:SUMMARY_CHARS]
+    summary = " ".join(session.index.card(place).summary.split())[:SUMMARY_CHARS]
     return f"[{reference(item.message)}] {who} ({item.phase}, ~{tokens} tok): {summary}"

@@ -99,7 +99,7 @@ async def _begin(
     info = run.resolve(generation.model)[1]
     text = described(job, task)
     given = _inputs(job, task, item)
-    worked_on += [said for _, said in given]
+    worked_on += [content for _, content in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
     room = input_room(info, generation.max_output_tokens)
     frame, fresh = assemble(
@@ -113,13 +113,13 @@ async def _begin(
     )
     frame = _without(frame, worked_on)
     tell_fresh(job, phase.name, fresh)
-    said, injection = _system(job, phase, info, text)
+    system, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
-    blocks = Blocks(system=said, sources=sections)
+    blocks = Blocks(system=system, sources=sections)
     return await open_phase(
         run, phase, rule, blocks, user(*parts), injected=sections, injection=injection
     )

@@ -199,11 +199,11 @@ async def run_reduce(
     values = job.run.template_values()
     file = job.program.source.file
     given = given_by(task.inputs, job.run.settings.root, values=values, file=file, apart=True)
-    names = [one.name for one in given]
+    names = [each.name for each in given]
     of_inner = joined(path, task.inner.name, root=root)
-    one: Callable[[int, Given], Awaitable[Done]]
-    one = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
-    results, failed = await side_by_side(given, one, task.parallel, _watcher(job, of_inner, names))
+    work: Callable[[int, Given], Awaitable[Done]]
+    work = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
+    results, failed = await side_by_side(given, work, task.parallel, _watcher(job, of_inner, names))
     if failed:
         kept = texts_of(job, results, names)
         index, error = failed[0]
@@ -214,7 +214,7 @@ async def run_reduce(
         also = [{"index": n, "input": names[n], **failure(why)} for n, why in failed]
         notes = {"partialResults": kept, "failed": also}
         raise InputFailed(sentence, input=names[index], index=index, notes=notes) from error
-    finished = [one for one in results if one is not None]
+    finished = [result for result in results if result is not None]
     try:
         return await _reduced(job, task, frame, finished, names, path=path, root=root)
     except StoreError:
@@ -349,16 +349,16 @@ async def _level(
     """The reduction of each group, side by side."""
     job = inner.job
 
-    async def one(index: int, _: Given) -> Done:
+    async def reduced(index: int, _: Given) -> Done:
         with job.apart(aside=True, emit=partial(_quiet, job.run.emit)) as own:
             path = f"{inner.path}-{index}]"
             return await run_task(own, inner.task, inner.frame, groups[index](), path=path)
 
     given = [Given(f"group {number}", "") for number in range(len(groups))]
-    results, failed = await side_by_side(given, one, parallel, lambda _: None)
+    results, failed = await side_by_side(given, reduced, parallel, lambda _: None)
     if failed:
         raise failed[0][1]
-    return [one for one in results if one is not None]
+    return [result for result in results if result is not None]
 
 
 def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:

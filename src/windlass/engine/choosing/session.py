@@ -33,7 +33,7 @@ _AT_ONCE: Final = 20_000
 """Characters that are taken in at once, which takes less than a tenth of a second."""
 
 
-class Known:
+class SessionIndex:
     """The messages of a session, to be searched. `count` gives the tokens of a message."""
 
     def __init__(self, count: Callable[[Message], int]) -> None:
@@ -78,7 +78,7 @@ class Known:
 class ChoosingMemory:
     """What choosing keeps of a session, from phase to phase."""
 
-    known: dict[str, Known] = field(default_factory=dict[str, Known])
+    indexes: dict[str, SessionIndex] = field(default_factory=dict[str, SessionIndex])
     """The session's index, by the model that counts its tokens."""
     embedder: Embedder | None = None
     """What makes its vectors (None: not asked for yet, or none)."""
@@ -91,23 +91,23 @@ def _memory(run: CascadeRun) -> ChoosingMemory:
     return memory
 
 
-async def known_beside(run: CascadeRun, info: ModelInfo) -> Known:
-    """The same as `known_of`; long messages are taken in beside the event loop."""
-    known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
+async def session_beside(run: CascadeRun, info: ModelInfo) -> SessionIndex:
+    """The same as `session_of`; long messages are taken in beside the event loop."""
+    session = _memory(run).indexes.setdefault(info.name, SessionIndex(info.counter.message))
     record = run.record
     born = list(record.born)
-    if sum(item.message.chars for item in born[len(known.index) :]) > _AT_ONCE:
+    if sum(item.message.chars for item in born[len(session.index) :]) > _AT_ONCE:
         cards = cards_of(record.store, record.session_id)
-        await asyncio.to_thread(known.grow, born, lambda: cards)
-    return known_of(run, info)
+        await asyncio.to_thread(session.grow, born, lambda: cards)
+    return session_of(run, info)
 
 
-def known_of(run: CascadeRun, info: ModelInfo) -> Known:
+def session_of(run: CascadeRun, info: ModelInfo) -> SessionIndex:
     """The run's session as far as it was said, with tokens as the model counts them."""
-    known = _memory(run).known.setdefault(info.name, Known(info.counter.message))
+    session = _memory(run).indexes.setdefault(info.name, SessionIndex(info.counter.message))
     record = run.record
-    known.grow(record.born, lambda: cards_of(record.store, record.session_id))
-    return known
+    session.grow(record.born, lambda: cards_of(record.store, record.session_id))
+    return session
 
 
 def embedder_for(run: CascadeRun) -> Embedder | None:
@@ -131,7 +131,7 @@ class Remembering:
     def __init__(self, embedder: RemoteEmbedder) -> None:
         self.asked = embedder
         self.name = embedder.name
-        self._known: dict[str, Vectors] = {}
+        self._vectors: dict[str, Vectors] = {}
 
     @property
     def dimensions(self) -> int:
@@ -140,10 +140,10 @@ class Remembering:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; waits for the server. Raises ProviderError."""
-        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
         if new:
-            self._known.update(zip(new, self.asked.embed(new), strict=True))
-        return np.stack([self._known[text] for text in texts])
+            self._vectors.update(zip(new, self.asked.embed(new), strict=True))
+        return np.stack([self._vectors[text] for text in texts])
 
     def take_tokens(self) -> int:
         """The tokens that were reported since this was last asked."""
