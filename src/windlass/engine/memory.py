@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from windlass.cascade.model import MemoryBanks, Phase, memory_of
+from windlass.cascade.model import Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
-from windlass.memory.banks import Banks, expiry_of, time_text
+from windlass.memory.banks import Banks, Memory, expiry_of, time_text
 from windlass.memory.matching import match_texts
 from windlass.tools.base import MemoryCallbacks, ToolContext
 
@@ -27,52 +26,49 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
     if declared is None:
         return None
     banks = Banks(run.record.store, run.record.clock, run.record.new_id)
-    opened = _Opened(banks, declared, f"session {run.record.session_id}, phase {phase.name}")
-    return MemoryCallbacks(opened.remember, opened.search)
 
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """The banks as one phase may use them; `by` says where what it remembers was said."""
-
-    banks: Banks
-    declared: MemoryBanks
-    by: str
-
-    def remember(self, text: str, bank: str, key: str, expires: str) -> str:
-        _must_be_open(bank, self.declared.write, "written")
+    def keep(text: str, bank: str, key: str, expires: str) -> str:
+        _must_be_open(bank, declared.write, "written")
+        by = f"session {run.record.session_id}, phase {phase.name}"
         try:
-            until = expiry_of(expires, self.banks.clock())
-            kept = self.banks.remember(bank, text, key=key, expires=until, by=self.by)
+            until = expiry_of(expires, banks.clock())
+            kept = banks.remember(bank, text, key=key, expires=until, by=by)
         except (UsageError, StoreError) as error:
             raise ToolError(str(error)) from error
         ends = "" if kept.expires is None else f", until {time_text(kept.expires)}"
         return f"remembered as {kept.key!r} in bank {kept.bank!r}, version {kept.version}{ends}"
 
-    def search(self, query: str, bank: str) -> str:
+    def search(query: str, bank: str) -> str:
         if bank:
-            _must_be_open(bank, self.declared.read, "read")
-        names = (bank,) if bank else tuple(self.declared.read)
+            _must_be_open(bank, declared.read, "read")
+        names = (bank,) if bank else tuple(declared.read)
         if not names:
             raise ToolError("this phase may read no memory bank")
         if not query.strip():
             raise ToolError("there is nothing to look for: give some words")
         try:
-            held = [memory for name in names for memory in self.banks.memories(name)]
+            held = [memory for name in names for memory in banks.memories(name)]
         except StoreError as error:
             raise ToolError(str(error)) from error
-        texts = {number: searched(memory) for number, memory in enumerate(held)}
-        matching = match_texts(query, texts, most=MOST_FOUND)
-        where = " and ".join(repr(name) for name in names)
-        if not matching:
-            keys = ", ".join(memory.key for memory in held[-_LISTED:])
-            holds = f"it holds: {keys}" if keys else "it holds nothing"
-            return f"memory {where}: nothing belongs to {query!r}; {holds}"
-        shown = (
-            f"[{memory.reference}, remembered {time_text(memory.remembered)}]\n{memory.text}"
-            for memory in (held[number] for number in sorted(matching))
-        )
-        return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
+        return _listed(query, names, held)
+
+    return MemoryCallbacks(keep, search)
+
+
+def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
+    """What is said of the memories that belong to a query, out of those held."""
+    texts = {number: searched(memory) for number, memory in enumerate(held)}
+    matching = match_texts(query, texts, most=MOST_FOUND)
+    where = " and ".join(repr(name) for name in names)
+    if not matching:
+        keys = ", ".join(memory.key for memory in held[-_LISTED:])
+        holds = f"it holds: {keys}" if keys else "it holds nothing"
+        return f"memory {where}: nothing belongs to {query!r}; {holds}"
+    shown = (
+        f"[{memory.reference}, remembered {time_text(memory.remembered)}]\n{memory.text}"
+        for memory in (held[number] for number in sorted(matching))
+    )
+    return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
 
 def _must_be_open(bank: str, allowed: Sequence[str], verb: str) -> None:

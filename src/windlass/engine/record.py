@@ -60,14 +60,7 @@ class Recorder:
         for row, id_ in zip(rows, ids, strict=True):
             if row.message is None or id_ is None:
                 continue
-            item = Item(
-                id=id_,
-                message=without_bytes(row.message),
-                node=row.node_type,
-                phase=row.phase,
-                turn=row.turn,
-                attempt=row.attempt,
-            )
+            item = _item(id_, row, without_bytes(row.message))
             items.append(item)
             self.traces[id_] = row.trace_id
             self.times[id_] = row.timestamp
@@ -94,19 +87,16 @@ class Recorder:
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""
         return [
-            Item(
-                id=stored.id,
-                message=stored.row.message,
-                node=stored.row.node_type,
-                phase=stored.row.phase,
-                turn=stored.row.turn,
-                attempt=stored.row.attempt,
-            )
+            _item(stored.id, stored.row, stored.row.message)
             for stored in self.store.rows(self.session_id, phase=phase)
             if stored.row.node_type in BORN
             and stored.row.message is not None
             and stored.id is not None
         ]
+
+
+def _item(id_: str, row: Row, message: Message) -> Item:
+    return Item(id_, message, row.node_type, row.phase, row.turn, row.attempt)
 
 
 def usage_columns(model: str, usage: Usage, cost: float | None) -> dict[str, Any]:
