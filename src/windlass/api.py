@@ -545,16 +545,15 @@ def load_cascade(
     `warn` is told of each key that other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import checked, warnings_of
+    from windlass.cascade.check import checked, input_needs, not_given, warnings_of
     from windlass.cascade.layers import load_own
     from windlass.cascade.load import load, of
-    from windlass.cascade.needed import needed, not_given
 
     registry = make_registry(settings, tools, modules_of(cascade, trust=trust))
     written = load(cascade) if isinstance(cascade, str | Path) else of(cascade)
     checked_cascade = checked(written, tools=registry, servers=settings.mcp_servers)
     load_own(checked_cascade, registry.modules)
-    if input is not None and (missing := not_given(needed(written), input)):
+    if input is not None and (missing := not_given(input_needs(written), input)):
         raise CascadeError(missing)
     if warn is not None:
         for warning in warnings_of(written):
@@ -581,8 +580,8 @@ def load_program(
     `input` are the names of what its templates are given (None: they are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
+    from windlass.cascade.check import not_given
     from windlass.cascade.layers import load_own
-    from windlass.cascade.needed import not_given
     from windlass.operators.compile import compile_task
     from windlass.operators.reading import load_task
 

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from windlass.cascade import sentences
+from windlass.cascade.compile import reach
 from windlass.cascade.layers import choosing_layers, injectors_of, merged
 from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
 from windlass.cascade.model import (
@@ -29,6 +32,7 @@ from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
+from windlass.needs import needs_of
 from windlass.rules import ContextSource
 from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
 from windlass.tools.registry import Registry
@@ -459,3 +463,82 @@ def _turns(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
         " ends incomplete; elsewhere a turn has one more call for that. Write 2"
     )
     yield _Misread(spots.mistake(path, text), fails=False)
+
+
+# ---- inputs that templates cannot do without ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeed:
+    """A name of the input that a run cannot do without; `use` is where a template uses it first."""
+
+    name: str
+    use: Mistake
+
+
+def input_needs(
+    loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
+) -> tuple[InputNeed, ...]:
+    """What a checked cascade needs of its input, each name once, in the order of use.
+
+    `own` are names that a phase's input has without being given them, by the phase's number.
+    """
+    if loaded.partial is None:
+        return ()
+    spots, uses = Spots(loaded, loaded.partial), dict[str, InputNeed]()
+    for path, template in _templates(spots):
+        index = path[1] if len(path) > 1 else None
+        names = own.get(index, ()) if isinstance(index, int) else ()
+        for need in needs_of(template):
+            if need.name in names:
+                continue
+            text = f"the template needs the input {need.name!r}"
+            use = spots.in_template(path, template, need.line, text)
+            uses.setdefault(need.name, InputNeed(need.name, use))
+    return tuple(uses.values())
+
+
+def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistake]:
+    """One mistake for each need that the names of the input do not meet."""
+    mistakes = []
+    for need in needs:
+        if need.name not in given:
+            way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
+            near = did_you_mean(need.name, given)
+            way = f"{near}; {way}" if near.startswith("did") else way
+            text = f"{need.use.text}, which is not given; {way}"
+            mistakes.append(replace(need.use, text=text))
+    return mistakes
+
+
+def flags(needs: Iterable[InputNeed]) -> str:
+    """The needs as flags of the command line: `-i file=... -i region=...`."""
+    return " ".join(f"-i {need.name}=..." for need in needs)
+
+
+def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
+    """Each template that is rendered in every run that gets that far, with its place."""
+    cascade = spots.cascade
+    shared = cascade.system
+    if shared is not None and any(phase.system is None for phase in cascade.phases):
+        yield ("system",), shared
+    names = [phase.name for phase in cascade.phases]
+    for index, phase in enumerate(cascade.phases):
+        base: Path = ("phases", index)
+        for path, source, exclude in _sources(phase, base):
+            if source.condition is not None and reach(source.phase, names, index, exclude):
+                short = "if" if spots.written((*path, "if")) is not None else "condition"
+                yield (*path, short), source.condition
+        yield (*base, "instructions"), phase.instructions
+        if phase.system is not None:
+            yield (*base, "system"), phase.system
+
+
+def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, ContextSource, frozenset[str]]]:
+    context = phase.context
+    if context is not None:
+        for at, source in enumerate(context.from_):
+            path = (*base, "context", "from", at)
+            yield path, long_form(source), frozenset(context.exclude)
+    for at, source in enumerate(phase.inject_from or ()):
+        yield (*base, "inject_from", at), long_form(source), frozenset()

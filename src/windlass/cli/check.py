@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from windlass.api import load_cascade, load_program
-from windlass.cascade.check import warnings_of
+from windlass.cascade.check import flags, input_needs, warnings_of
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.load import load
 from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.needed import flags, needed
 from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.options import AsJson, Trust
 from windlass.cli.output import out, print_json, progress
@@ -64,7 +63,7 @@ def _check_cascade(
             out.print(str(explained))
         return
     names = [phase.name for phase in cascade.phases]
-    needs = needed(source)
+    needs = input_needs(source)
     if as_json:
         lists = {
             "warnings": [str(one) for one in warned],

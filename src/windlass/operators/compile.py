@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass import rules
-from windlass.cascade.check import check, warnings_of
+from windlass.cascade.check import InputNeed, check, input_needs, warnings_of
 from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
-from windlass.cascade.needed import Needed, needed
 from windlass.cascade.source import ParsedText
 from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
@@ -36,7 +35,7 @@ class Program:
     cascade: Cascade
     warnings: tuple[Mistake, ...]
     previous: dict[str, str | None]
-    needs: tuple[Needed, ...] = ()
+    needs: tuple[InputNeed, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -94,12 +93,12 @@ def compile_task(
     return Program(source, loaded.cascade, tuple(warnings), previous, tuple(in_order))
 
 
-def _needs(source: TaskFile, loaded: Loaded) -> Iterator[Needed]:
+def _needs(source: TaskFile, loaded: Loaded) -> Iterator[InputNeed]:
     """What templates of the file need of the input, wherever they stand."""
     inner = {id(below) for task in source.task.walk() if task.inner for below in task.inner.walk()}
     leaves = [task for task in source.task.walk() if task.leaf is not None]
     own = {task.leaf: OF_INNER for task in leaves if task.leaf is not None and id(task) in inner}
-    yield from (Needed(need.name, _in_xml(need.use)) for need in needed(loaded, own))
+    yield from (InputNeed(need.name, _in_xml(need.use)) for need in input_needs(loaded, own))
     for task in source.task.walk():
         templates = [(each.template, each.line, "an input") for each in task.inputs]
         if task.leaf is None:
@@ -109,7 +108,7 @@ def _needs(source: TaskFile, loaded: Loaded) -> Iterator[Needed]:
                 if id(task) in inner and need.name in OF_INNER:
                     continue
                 text = f"{what} of {task.path!r} needs the input {need.name!r}"
-                yield Needed(need.name, Mistake(source.file, line, text))
+                yield InputNeed(need.name, Mistake(source.file, line, text))
 
 
 _ELSEWHERE = ("names are unique", "stands for phases in a source")
