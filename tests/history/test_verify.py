@@ -111,6 +111,7 @@ class TestBlobs:
 
     def test_that_nothing_names_are_only_notes(self, store_folder: Path) -> None:
         sha = hashlib.sha256(b"orphan").hexdigest()
+        blob(store_folder, sha).parent.mkdir(exist_ok=True)
         blob(store_folder, sha).write_bytes(b"orphan")
         assert list(verify_store(store_folder)) == [
             Discrepancy(f"blob {sha}", "is named by nothing", "note")

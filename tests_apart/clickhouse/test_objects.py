@@ -14,8 +14,7 @@ from tests_apart.clickhouse.s3 import Handler, serving
 from tests_apart.clickhouse.server import PASSWORD
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import Batch
-from windlass.history.blob_places import BlobPlace, open_blobs
-from windlass.history.blobs import Blobs
+from windlass.history.blobs import BlobPlace, Blobs, open_blobs
 from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user

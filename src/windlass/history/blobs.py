@@ -1,7 +1,8 @@
-"""A folder of files named by the SHA-256 of their bytes: `blobs/aa/<sha256>`.
+"""Bytes by their SHA-256, in a folder (`blobs/aa/<sha256>`) or in an object store.
 
-A file is there whole or not at all: it is written under another name, synced,
-renamed, and its folder synced. This module knows no message and no database.
+In a folder a file is there whole or not at all: it is written under another name, synced,
+renamed, and its folder synced. An object store is whatever `obstore` opens: S3 and what speaks
+like it, Google's, Azure's. This module knows no message and no database.
 """
 
 from __future__ import annotations
@@ -9,26 +10,30 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias
 
-_Item = TypeVar("_Item")
+from windlass.errors import StoreError, UsageError
+from windlass.imports import logging_unchanged
+from windlass.redaction import redacted
 
-TEMPORARY: Final = ".tmp"
+_TEMPORARY: Final = ".tmp"
 """How the names of unfinished files end; a killed process may leave some."""
-
-_MANY: Final = 4
-"""From so many files on they are synced side by side: a disk joins waiting syncs into one."""
-
-_SURE: Final = 50_000
-"""How many names are remembered as safely on the disk before the memory starts anew."""
 
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 )
+_SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
+_NAME: Final = re.compile(r"[0-9a-f]{64}")
+
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+"""What is recorded is its owner's alone; a stricter umask takes more away."""
+
+_READ_ONLY: Final = 0o400
 
 
 def sync_folder(folder: Path) -> None:
@@ -40,13 +45,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-PRIVATE_FOLDER: Final = 0o700
-PRIVATE_FILE: Final = 0o600
-"""What is recorded is its owner's alone; a stricter umask takes more away."""
-
-_READ_ONLY: Final = 0o400
 
 
 def make_folder(folder: Path) -> None:
@@ -75,10 +73,39 @@ def open_private(path: Path, mode: int = PRIVATE_FILE) -> int:
     return os.open(path, flags, mode)
 
 
+def _temporary_for(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.urandom(6).hex()}{_TEMPORARY}")
+
+
+def _write_file(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
+    """Write a file that is there whole or not at all; one of that name is replaced."""
+    make_folder(path.parent)
+    temporary = _temporary_for(path)
+    handle = open_private(temporary, mode)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes, in hex. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checked(sha256: str, data: bytes) -> bytes:
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ValueError(f"the bytes of blob {sha256} are not those it is named after")
+    return data
 
 
 def visible_files(folder: Path) -> list[Path]:
@@ -100,10 +127,11 @@ def remove_visible(folder: Path, names: Collection[str]) -> None:
 class Blobs:
     """The blobs under `root` (`<store>/blobs`). Every method may raise OSError."""
 
+    on_lost: Callable[[str], None] | None = None
+    """Told of each message that cannot be read, where who reads takes a stand-in for it."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._sure: dict[str, tuple[int, int, int]] = {}
-        self.on_lost: Callable[[str], None] | None = None
 
     def path(self, sha256: str) -> Path:
         """Where the blob lies, or would lie."""
@@ -111,7 +139,7 @@ class Blobs:
 
     def has(self, sha256: str) -> bool:
         """Whether a file of that name is there; its bytes are not looked at."""
-        return os.path.exists(f"{self.root}/{sha256[:2]}/{sha256}")  # noqa: PTH110 - called for every body of every batch
+        return self.path(sha256).exists()
 
     def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
         """Store blobs by name; when this returns they survive a loss of power.
@@ -121,64 +149,23 @@ class Blobs:
         the names of those are the answer. With `renew` what stays becomes as young as
         what is written now.
         """
-        if renew:
-            for sha in blobs:
+        damaged: list[str] = []
+        for sha, data in blobs.items():
+            if renew:
                 with suppress(FileNotFoundError):
                     self.renew(sha)
-        missing = {sha: data for sha, data in blobs.items() if not self._is_stored(sha, data)}
-        if not missing:
-            return ()
-        damaged = [sha for sha in missing if self.has(sha)]
-        with ExitStack() as undo:
-            written = [self._write_temporary(sha, data, undo) for sha, data in missing.items()]
-            _each(os.fsync, [handle for handle, _ in written])
-            for sha, (_, path) in zip(missing, written, strict=True):
-                path.replace(self.path(sha))
-        _each(sync_folder, {self.path(sha).parent for sha in missing})
-        if len(self._sure) > _SURE:
-            self._sure.clear()
-        for sha in missing:
-            self._sure[sha] = _seen(self.path(sha).stat())
+            path = self.path(sha)
+            if path.exists():
+                if path.stat().st_size == len(data) and file_digest(path) == sha:
+                    # Another process may have renamed it a moment ago and not yet synced the
+                    # folder: our record must not name what a loss of power could still take.
+                    sync_folder(path.parent)
+                    continue
+                damaged.append(sha)
+            # Read-only from birth: visible names are links to this very file, and what a
+            # person writes into one of them would change the record.
+            _write_file(path, data, _READ_ONLY)
         return damaged
-
-    def _is_stored(self, sha256: str, data: bytes) -> bool:
-        path = self.path(sha256)
-        try:
-            stat = path.stat()
-        except FileNotFoundError:
-            return False
-        if stat.st_size != len(data):
-            return False
-        if self._sure.get(sha256) != _seen(stat):
-            if file_digest(path) != sha256:
-                return False
-            # Another process may have renamed it a moment ago and not yet synced the
-            # folder: our record must not name what a loss of power could still take.
-            sync_folder(path.parent)
-            self._sure[sha256] = _seen(stat)
-        return True
-
-    def _make_folders(self) -> None:
-        # All at once, since each would cost a sync of its own when its first blob comes.
-        make_folder(self.root)
-        for number in range(256):
-            (self.root / f"{number:02x}").mkdir(PRIVATE_FOLDER, exist_ok=True)
-        sync_folder(self.root)
-
-    def _write_temporary(self, sha256: str, data: bytes, undo: ExitStack) -> tuple[int, Path]:
-        path = self.path(sha256)
-        if not path.parent.is_dir():
-            self._make_folders()
-        temporary = path.with_name(f".{sha256}.{os.urandom(6).hex()}{TEMPORARY}")
-        # Read-only from birth: visible names are links to this very file, and what a
-        # person writes into one of them would change the record.
-        handle = open_private(temporary, _READ_ONLY)
-        undo.callback(temporary.unlink, missing_ok=True)
-        undo.callback(os.close, handle)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-        return handle, temporary
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
         """The bytes of a blob.
@@ -187,9 +174,7 @@ class Blobs:
         the name says. Raises FileNotFoundError where there is no such blob.
         """
         data = self.path(sha256).read_bytes()
-        if check and hashlib.sha256(data).hexdigest() != sha256:
-            raise ValueError(f"the bytes of blob {sha256} are not those it is named after")
-        return data
+        return _checked(sha256, data) if check else data
 
     def link(self, sha256: str, name: Path) -> None:
         """Give the blob a visible `name`, by a hard link, or by a copy where links do not work.
@@ -198,21 +183,14 @@ class Blobs:
         never recorded.
         """
         make_folder(name.parent)
-        temporary = name.with_name(f".{name.name}.{os.urandom(6).hex()}{TEMPORARY}")
+        temporary = _temporary_for(name)
         try:
-            try:
-                os.link(self.path(sha256), temporary)
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                with (
-                    self.path(sha256).open("rb") as blob,
-                    os.fdopen(open_private(temporary), "wb") as file,
-                ):
-                    shutil.copyfileobj(blob, file)
-                    file.flush()
-                    os.fsync(file.fileno())
+            os.link(self.path(sha256), temporary)
             temporary.replace(name)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            _write_file(name, self.read(sha256, check=False))
         finally:
             # POSIX leaves the first name where both are links to one file.
             temporary.unlink(missing_ok=True)
@@ -221,12 +199,12 @@ class Blobs:
     def list(self) -> Iterator[str]:
         """The names of all blobs, in no order; temporary files are left out."""
         for path in self.root.glob("??/*"):
-            if not path.name.endswith(TEMPORARY):
+            if not path.name.endswith(_TEMPORARY):
                 yield path.name
 
     def remove_unfinished(self, before: float) -> None:
         """Remove what killed processes left half written before that time (seconds since 1970)."""
-        for path in self.root.glob(f"??/.*{TEMPORARY}"):
+        for path in self.root.glob(f"??/.*{_TEMPORARY}"):
             if path.stat().st_mtime < before:
                 path.unlink(missing_ok=True)
 
@@ -248,23 +226,125 @@ class Blobs:
 
     def remove(self, sha256: str) -> None:
         """Remove a blob; one that is not there is no error."""
-        self._sure.pop(sha256, None)
         self.path(sha256).unlink(missing_ok=True)
 
 
-def _seen(stat: os.stat_result) -> tuple[int, int, int]:
-    """What of a file changes when its bytes do."""
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+class ObjectBlobs:
+    """Blobs in an object store, named as in a folder: each method does what it does in `Blobs`.
+
+    Keys and region come from the environment, as its vendor's do. An object is there whole or
+    not at all, which is what object stores promise.
+    """
+
+    on_lost: Callable[[str], None] | None = None
+
+    def __init__(self, address: str) -> None:
+        self.address = redacted(address)
+        try:
+            with logging_unchanged("obstore"):
+                import obstore
+                from obstore.store import from_url
+        except ImportError as error:
+            raise UsageError(
+                f"blobs={self.address!r} needs obstore: pip install 'windlass[objects]'"
+            ) from error
+        self._obstore: Any = obstore
+        try:
+            self._store: Any = from_url(address)
+        except Exception as error:
+            reason = _first_line(error)
+            raise UsageError(f"blobs={self.address!r} cannot be used ({reason})") from error
+
+    def _do(self, method: str, *values: Any) -> Any:
+        try:
+            return getattr(self._obstore, method)(self._store, *values)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise StoreError(
+                f"the object store {self.address} failed ({_first_line(error)}): see that it "
+                "answers, that the bucket exists and that the environment has its keys"
+            ) from error
+
+    def _do_for(self, method: str, sha256: str, *values: Any) -> Any:
+        return self._do(method, f"{sha256[:2]}/{sha256}", *values)
+
+    def has(self, sha256: str) -> bool:
+        """Whether there is an object of that name."""
+        try:
+            self._do_for("head", sha256)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
+        """Store blobs by name; `renew` puts those again that are there."""
+        for sha, data in blobs.items():
+            if renew or not self.has(sha) or self.size(sha) != len(data):
+                self._do_for("put", sha, data)
+        return ()
+
+    def read(self, sha256: str, *, check: bool = True) -> bytes:
+        """The bytes of a blob."""
+        data = bytes(self._do_for("get", sha256).bytes())
+        return _checked(sha256, data) if check else data
+
+    def link(self, sha256: str, name: Path) -> None:
+        """Write a local copy: people and tools look at files."""
+        _write_file(name, self.read(sha256))
+
+    def list(self) -> Iterator[str]:
+        """The names of all blobs."""
+        for portion in self._do("list"):
+            for entry in portion:
+                name = str(entry["path"]).rpartition("/")[2]
+                if _NAME.fullmatch(name):
+                    yield name
+
+    def size(self, sha256: str) -> int:
+        """The size of a blob in bytes."""
+        return int(self._do_for("head", sha256)["size"])
+
+    def written(self, sha256: str) -> float:
+        """When it was last put."""
+        return float(self._do_for("head", sha256)["last_modified"].timestamp())
+
+    def renew(self, sha256: str) -> None:
+        """Put it once more: an object's time cannot be set."""
+        self._do_for("put", sha256, self.read(sha256))
+
+    def digest(self, sha256: str) -> str:
+        """The SHA-256 of what is stored under that name."""
+        return hashlib.sha256(self.read(sha256, check=False)).hexdigest()
+
+    def remove(self, sha256: str) -> None:
+        """Remove a blob; one that is not there is no error."""
+        with suppress(FileNotFoundError):
+            self._do_for("delete", sha256)
+
+    def remove_unfinished(self, before: float) -> None:
+        """Nothing: an object store shows no unfinished objects."""
 
 
-def _each(do: Callable[[_Item], None], items: Collection[_Item]) -> None:
-    if len(items) < _MANY:
-        for item in items:
-            do(item)
-        return
-    # Imported here, since few batches need it and every start of the program would pay.
-    from concurrent.futures import ThreadPoolExecutor
+BlobPlace: TypeAlias = Blobs | ObjectBlobs
 
-    with ThreadPoolExecutor(8) as pool:
-        for _ in pool.map(do, items):
-            pass  # only so that an error is raised here
+
+def open_blobs(place: str, folder: Path) -> BlobPlace:
+    """The blobs at `place`: the address of an object store, or a folder (relative to `folder`).
+
+    Raises UsageError for an address of another kind, and where the library is missing.
+    """
+    scheme, separator, _ = place.partition("://")
+    if not separator:
+        return Blobs(folder / Path(place).expanduser())
+    if scheme not in _SCHEMES:
+        raise UsageError(
+            f"blobs={redacted(place)!r}: {scheme!r} is no kind of object store; "
+            "expected a folder or one of " + ", ".join(f"{name}://" for name in _SCHEMES)
+        )
+    return ObjectBlobs(place)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__)[:300]

@@ -11,7 +11,7 @@ from typing import Final
 
 from windlass.errors import StoreError
 from windlass.history.base import NodeType
-from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import BlobPlace
 from windlass.messages import Message, Role, Text
 
 _ROLES: Final[dict[str, Role]] = {

@@ -72,7 +72,7 @@ def open_place(
         if not existing:
             return SqliteStore(store)
         return SqliteStore.open_existing(store, writing=writing)
-    from windlass.history.blob_places import open_blobs
+    from windlass.history.blobs import open_blobs
     from windlass.history.clickhouse.client import ClickHouseClient
     from windlass.history.clickhouse.store import ClickHouseStore
 

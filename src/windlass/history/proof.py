@@ -21,8 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Discrepancy, request_hash
-from windlass.history.blob_places import BlobPlace
-from windlass.history.blobs import file_digest, visible_files
+from windlass.history.blobs import BlobPlace, file_digest, visible_files
 from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow, StateRow
 from windlass.history.reading import SessionReader, log_rows, windows
 from windlass.messages import from_dict

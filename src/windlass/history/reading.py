@@ -28,7 +28,7 @@ from windlass.history.base import (
     StateChange,
     StoredRow,
 )
-from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import BlobPlace
 from windlass.history.lost import Lost, damaged, lost, once_each
 from windlass.history.numbering import Lookups, Prepared, SessionHead, prepare
 from windlass.history.packing import (

@@ -24,7 +24,7 @@ from typing import Any, Final, get_args
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Batch, Status
-from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import BlobPlace
 from windlass.history.clickhouse import reading
 from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.reading import ClickHouseSession

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history.base import Discrepancy
-from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import BlobPlace
 from windlass.history.clickhouse import cards, pruning, reading
 from windlass.history.clickhouse.appending import body_columns
 from windlass.history.clickhouse.client import ClickHouseClient

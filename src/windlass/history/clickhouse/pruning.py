@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.history.base import BANK, Pruned
-from windlass.history.blob_places import BlobPlace
-from windlass.history.blobs import remove_visible
+from windlass.history.blobs import BlobPlace, remove_visible
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.clickhouse.tables import VISIBLE
 

@@ -22,7 +22,7 @@ from typing import Any
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
-from windlass.history.blob_places import BlobPlace
+from windlass.history.blobs import BlobPlace
 from windlass.history.clickhouse import asking, pruning, reading
 from windlass.history.clickhouse import cards as card_table
 from windlass.history.clickhouse.appending import GRACE_S, Appender, result_row
