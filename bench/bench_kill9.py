@@ -37,8 +37,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.history.sqlite import SqliteStore
-from windlass.history.verify import verify_store
+from windlass.history.sqlite import SqliteStore, verify_store
 from windlass.messages import Picture, tool, user
 
 _A_STORE: Final = 20

@@ -11,8 +11,7 @@ from tests.history.builders import a_session, row, start
 from tests.history.test_cards_kept import SAID, card
 from windlass.history import migrations
 from windlass.history.base import Batch, Discrepancy
-from windlass.history.sqlite import SqliteStore
-from windlass.history.verify import verify_store
+from windlass.history.sqlite import SqliteStore, verify_store
 
 
 @pytest.mark.req("AC-10")

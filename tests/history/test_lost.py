@@ -15,8 +15,7 @@ from tests.history.builders import a_session, row, start
 from windlass.errors import StoreError
 from windlass.history.base import Batch
 from windlass.history.migrating import migrate
-from windlass.history.sqlite import SqliteStore
-from windlass.history.verify import verify_store
+from windlass.history.sqlite import SqliteStore, verify_store
 from windlass.messages import Message, assistant
 
 __all__ = ["windlass"]
@@ -142,7 +141,7 @@ class TestLooking:
         assert ran("migrate", ".windlass", "other").code == 0  # again, it copies nothing
         assert damages(ran.folder / "other") == [f"blob {blob.name}: is missing"]
         with SqliteStore(ran.folder / ".windlass") as store:
-            store._blobs.write({blob.name: sound})
+            store.blobs.write({blob.name: sound})
         assert ran("migrate", ".windlass", "healed").code == 0
         assert damages(ran.folder / "healed") == []
 

@@ -12,8 +12,7 @@ import pytest
 from tests.history.builders import LONG, a_session, png, seen
 from windlass.errors import StoreError
 from windlass.history.base import Discrepancy
-from windlass.history.sqlite import SqliteStore
-from windlass.history.verify import verify_store
+from windlass.history.sqlite import SqliteStore, verify_store
 from windlass.messages import ToolCall, tool
 
 ASKED = ToolCall("call_1", "run_sql", '{"sql": "select 1"}')

@@ -113,10 +113,10 @@ def test_the_documents_selection_and_join_queries_run(filled: Store) -> None:
         f"'s1', '{said.content_hash}', 'Asks what sold best.', ['sold', 'best'], [1, 2], 'm', 5, "
         "'user', 'explore', NULL, false, true, 'goal', now(), 'rules', toDateTime(1000)"
     )
-    filled._client.command(  # type: ignore[attr-defined]
+    filled.client.command(  # type: ignore[attr-defined]
         f"INSERT INTO context_cards (* EXCEPT message_id) SELECT {card}"
     )
-    filled._client.command(  # type: ignore[attr-defined]
+    filled.client.command(  # type: ignore[attr-defined]
         f"INSERT INTO context_cards (* EXCEPT message_id) SELECT {card.replace('Asks', 'Wants')}"
         " SETTINGS insert_deduplicate = 0"
     )

@@ -139,7 +139,7 @@ class TestLostConnections:
         with pytest.raises(LostConnectionError):
             store.append(batch)
         trouble("kind=")
-        assert store._client.select("SELECT count() FROM record WHERE early") == [(20,)]
+        assert store.client.select("SELECT count() FROM record WHERE early") == [(20,)]
         assert store.query("SELECT count(*) AS n FROM unified_logs") == [{"n": 0}]
         assert texts(store) == []
         assert damage(store) == []
@@ -149,7 +149,7 @@ class TestLostConnections:
         store.append(Batch("s", rows=[row(user(f"n{at}")) for at in range(25)]))
         assert damage(store) == []
         store.prune(older_than_s=1e9, now=0.0)
-        early = store._client.select("SELECT uniq(write), count() FROM record WHERE early")
+        early = store.client.select("SELECT uniq(write), count() FROM record WHERE early")
         assert early == [(2, 30 + 20 + 2)], "what never came to its commit is gone"
         assert len(texts(store)) == 60
 
@@ -303,8 +303,8 @@ class TestFeatures:
     def test_inserts_join_others_only_where_repeats_are_told_apart(
         self, store: ClickHouseStore
     ) -> None:
-        assert store._client._insert_settings["async_insert"] == 1
-        assert store._client._insert_settings["wait_for_async_insert"] == 1
+        assert store.client._insert_settings["async_insert"] == 1
+        assert store.client._insert_settings["wait_for_async_insert"] == 1
 
     def test_an_index_that_lies_behind_loses_nothing(
         self, store: ClickHouseStore, client: ClickHouseClient

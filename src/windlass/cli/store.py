@@ -17,7 +17,7 @@ from windlass.errors import StoreError, UsageError
 from windlass.history.base import Discrepancy
 from windlass.history.migrating import migrate
 from windlass.history.places import open_place
-from windlass.history.verify import verify_store
+from windlass.history.sqlite import verify_store
 from windlass.settings import Settings, read_store
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")

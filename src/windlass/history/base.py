@@ -271,76 +271,60 @@ class Store(Protocol):
         When this returns, the batch survives a kill of the process; when it raises,
         nothing of it is in the record.
         """
-        ...
 
     def mark_lost(self, tell: Callable[[str], None]) -> None:
         """From now on give a stand-in (`lost.py`) for a message that is missing or changed.
 
         `tell` hears of each, once. Without this such a message is a StoreError.
         """
-        ...
 
     def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
         """A session's rows in order, with their messages."""
-        ...
 
     def message(self, key: str) -> Message:
         """The message body with this key."""
-        ...
 
     def picture(self, sha256: str) -> bytes:
         """The bytes of a picture."""
-        ...
 
     def edits(self, session_id: str) -> Sequence[EditRecord]:
         """The committed edits of a session, in order."""
-        ...
 
     def calls(self, session_id: str) -> Sequence[CallRecord]:
         """The session's calls in order, each with its whole window."""
-        ...
 
     def state(self, session_id: str) -> Sequence[StateChange]:
         """The state changes of a session, in order."""
-        ...
 
     def outcomes(self, session_id: str) -> Sequence[Outcome]:
         """How the phases, and at last the session, ended."""
-        ...
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
         """How the last so many runs ended, newest first; None: it runs yet, or was killed.
 
         Costs the same however many sessions there are.
         """
-        ...
 
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
-        ...
 
     def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
         """Sessions, newest first."""
-        ...
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT on a read-only connection.
 
         Raises UsageError for anything else, and for SQL that the engine refuses.
         """
-        ...
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
         """(SHA-256, visible file) of the pictures a phase made, in order."""
-        ...
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a shortened result."""
-        ...
 
     def results(self, session_id: str) -> Sequence[tuple[str, str]]:
         """(Reference, key) of the results that `store_tool_result` made files of, by reference."""
-        ...
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one (`generated_at`).
@@ -348,11 +332,9 @@ class Store(Protocol):
         Cards are derived data and the one thing that is replaced. One of a message that is not
         there is never given back. Raises UsageError for an unknown session.
         """
-        ...
 
     def cards(self, session_id: str) -> Sequence[Card]:
         """The cards of a session, in the order of its messages; [] where there are none."""
-        ...
 
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
@@ -361,11 +343,9 @@ class Store(Protocol):
 
         This is the queue of cards: whether a message wants one (`wants_card`) is for the caller.
         """
-        ...
 
     def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, windows and links again and yield what disagrees."""
-        ...
 
     def prune(
         self,
@@ -376,8 +356,6 @@ class Store(Protocol):
         dry_run: bool = False,
     ) -> Pruned:
         """Remove sessions, and the bodies and blobs that no other session uses."""
-        ...
 
     def close(self) -> None:
         """Close connections."""
-        ...

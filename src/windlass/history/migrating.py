@@ -19,6 +19,7 @@ from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Batch, Row, SessionInfo, Store, StoredRow
 from windlass.history.lost import Lost
+from windlass.history.packing import LogRow
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -246,7 +247,14 @@ def fingerprint(store: Store, name: str, missing: _Missing | None = None) -> Cop
     pictures: set[str] = set()
     for stored in store.rows(name):
         rows += 1
-        take([stored.seq, stored.id, stored.key, packing.log_row(stored.row)])
+        take(
+            [
+                stored.seq,
+                stored.id,
+                stored.key,
+                LogRow(0, 0, 0, occurrence=None, **packing.log_columns(stored.row)),
+            ]
+        )
         message = stored.row.message
         if missing is not None:
             missing.take(message)

@@ -1,31 +1,33 @@
-"""How a batch becomes numbered rows: serialised by `prepare`, numbered by `number`.
+"""How a batch becomes numbered rows: serialised by `prepare`, numbered by `Numbered`.
 
-Everything that can fail or takes time without a lock (serialising, hashing) happens in
-`prepare`. Numbering asks its store for three things only (`Lookups`), and is the same for every
-store: so a history that moves from one to another keeps every id and digest.
+What takes time without a lock (serialising and hashing bodies) happens in `prepare`. Numbering
+reads its store through `SessionReader` only, and is the same for every store: so a history that
+moves from one to another keeps every id and digest.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import (
-    Batch,
-    CallRecord,
-    EditRecord,
-    Outcome,
-    Row,
-    ShownMessage,
-    StateChange,
-)
+from windlass.history.base import Batch, CallRecord, EditRecord, Outcome, Row, ShownMessage
 from windlass.history.lost import Lost
-from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
+from windlass.history.packing import (
+    DIGESTED,
+    CallRow,
+    EditRow,
+    ImageRow,
+    LogRow,
+    OutcomeRow,
+    SessionRow,
+    StateRow,
+    TableRow,
+)
 from windlass.messages import Message, Text
 
 INLINE: Final = 4096
@@ -48,16 +50,15 @@ class BodyRow(NamedTuple):
 
 @dataclass(slots=True)
 class Prepared:
-    """A batch serialised: rows for the tables, bytes for the blobs.
+    """A batch with its bodies serialised: rows for their tables, bytes for the blobs.
 
-    `log` has rows without their numbers; `extra_bodies` the keys of bodies that calls
-    and edits bring. `needed` are the blobs that the bodies refer to, whether their bytes came
-    with the batch or are expected in the store.
+    `extra_bodies` are the keys of bodies that calls and edits bring. `needed` are the blobs
+    that the bodies refer to, whether their bytes came with the batch or are expected in the
+    store.
     """
 
     batch: Batch
     session_id: str
-    log: list[LogRow] = field(default_factory=list[LogRow])
     bodies: dict[str, BodyRow] = field(default_factory=dict[str, BodyRow])
     body_pictures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -110,11 +111,16 @@ class Prepared:
                 )
             self.blobs[sha] = data
 
-    def session_row(self) -> packing.SessionRow:
+    @property
+    def traces(self) -> list[str]:
+        """The traces of its rows."""
+        return [packing.text(row.trace_id) for row in self.batch.rows]
+
+    def session_row(self) -> SessionRow:
         """The session's own row, of a batch that begins one."""
         start = self.batch.start
         assert start is not None
-        return packing.SessionRow(
+        return SessionRow(
             self.session_id,
             packing.text(start.cascade_id),
             packing.text(start.model),
@@ -134,9 +140,13 @@ def prepare(batch: Batch) -> Prepared:
     for row in batch.rows:
         if row.message is not None:
             prepared.add(row.message, row.pictures)
-        if row.pictures:
-            _check_pictures(row)
-        prepared.log.append(packing.log_row(row))
+        shown = {picture.sha256 for picture in row.message.pictures} if row.message else set[str]()
+        for sha in row.pictures:
+            if sha not in shown:
+                raise StoreError(
+                    f"row {row.trace_id!r} brings picture {sha!r}, which its message does not "
+                    "show: nothing was recorded"
+                )
     extra = [message for call in batch.calls for message in call.bodies]
     extra += [edit.replacement for edit in batch.edits if edit.replacement is not None]
     for message in extra:
@@ -145,14 +155,41 @@ def prepare(batch: Batch) -> Prepared:
     return prepared
 
 
-def _check_pictures(row: Row) -> None:
-    shown = {picture.sha256 for picture in row.message.pictures} if row.message else set[str]()
-    for sha in row.pictures:
-        if sha not in shown:
-            raise StoreError(
-                f"row {row.trace_id!r} brings picture {sha!r}, which its message does not show: "
-                "nothing was recorded"
-            )
+class SessionReader(Protocol):
+    """What a store reads of one session, anew at each call; all in order."""
+
+    number: int
+    """The session's number in its store."""
+
+    def start(self) -> SessionRow:
+        """How it began."""
+
+    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
+        """The first rows (`reading.PORTION`) behind number `after`."""
+
+    def table(self, kind: type[TableRow]) -> list[TableRow]:
+        """Its rows of another table; images by the row that shows them."""
+
+    def results(self) -> list[tuple[str, str]]:
+        """(Reference, key) of the results that have a visible file."""
+
+    def extra_bodies(self) -> set[str]:
+        """The keys of bodies that calls and edits brought or show."""
+
+    def tool_lists(self) -> dict[str, str]:
+        """The tools that its calls sent: JSON by its SHA-256."""
+
+    def digests(self) -> dict[int, str]:
+        """The digest of each batch by its number."""
+
+    def last_batch(self) -> tuple[int, str] | None:
+        """Number and digest of the last batch."""
+
+    def has_body(self, key: str) -> bool:
+        """Whether the store has a body of that key."""
+
+    def traces_among(self, traces: list[str]) -> list[str]:
+        """Those of these traces that the session has rows of."""
 
 
 @dataclass(slots=True)
@@ -160,132 +197,112 @@ class SessionHead:
     """What an appender must know of a session: numbers given so far, and the last window.
 
     True up to `batch`, whose digest tells whether another process has appended since.
-    `counts` are occurrences by content hash; `fresh` those of the batch being written,
-    apart until it is committed (copying all counts for each batch would be quadratic).
+    `numbers` are the highest of each table, `tools` the hashes of tool lists. `counts` are
+    occurrences by content hash; `fresh` those of the batch being written, apart until it is
+    committed (copying all counts for each batch would be quadratic).
     """
 
-    session_no: int
+    session: SessionReader
     batch: int
     digest: str
-    rows: int = 0
-    calls: int = 0
-    edits: int = 0
-    state: int = 0
-    outcomes: int = 0
+    numbers: Counter[type] = field(default_factory=Counter[type])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     fresh: dict[str, int] = field(default_factory=dict[str, int])
+    tools: set[str] = field(default_factory=set[str])
     window: tuple[ShownMessage, ...] = ()
     bodies: tuple[str, ...] = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nobody has appended since."""
+        return self.session.last_batch() == (self.batch, self.digest)
+
+    def count(self, content_hash: str) -> int:
+        """How often the message occurs."""
+        return self.fresh.get(content_hash) or self.counts.get(content_hash, 0)
 
     def has(self, message_id: str) -> bool:
         """Whether an occurrence of that id is in the session."""
         content_hash, _, number = message_id.rpartition("-")
-        last = self.fresh.get(content_hash) or self.counts.get(content_hash, 0)
-        return number.isdecimal() and 1 <= int(number) <= last
-
-    def settle(self) -> None:
-        """Count the batch just committed in."""
-        self.counts.update(self.fresh)
-        self.fresh = {}
+        return number.isdecimal() and 1 <= int(number) <= self.count(content_hash)
 
 
-class Lookups(Protocol):
-    """What numbering must ask about the session (outside the batch itself)."""
-
-    def image_count(self, phase: str) -> int:
-        """How many pictures the phase has visible names for."""
-        ...
-
-    def has_body(self, key: str) -> bool:
-        """Whether the store has a body of that key."""
-        ...
-
-    def has_row(self, trace_id: str) -> bool:
-        """Whether the session has a row of that trace."""
-        ...
-
-
-@dataclass(slots=True)
 class Numbered:
-    """A batch as rows of the tables.
+    """A batch as rows, by their table. Raises StoreError where it names what is not there.
 
-    `tools` is JSON by its SHA-256; `extra_bodies` the keys of bodies that calls and edits
-    brought or show; `head` what is known of the session once this is committed; `ids` the
-    occurrence ids of the batch's rows.
+    `tools` is JSON by its SHA-256 of the tool lists that are new to the session;
+    `extra_bodies` the keys of bodies that calls and edits brought or show; `head` what there is
+    of the session once this is committed; `ids` the occurrence ids of the batch's rows.
     """
 
-    head: SessionHead
-    ids: list[str | None] = field(default_factory=list[str | None])
-    log: list[LogRow] = field(default_factory=list[LogRow])
-    calls: list[CallRow] = field(default_factory=list[CallRow])
-    edits: list[EditRow] = field(default_factory=list[EditRow])
-    state: list[StateRow] = field(default_factory=list[StateRow])
-    outcomes: list[OutcomeRow] = field(default_factory=list[OutcomeRow])
-    images: list[ImageRow] = field(default_factory=list[ImageRow])
-    tools: dict[str, str] = field(default_factory=dict[str, str])
-    extra_bodies: dict[str, None] = field(default_factory=dict[str, None])
-
-
-def number(prepared: Prepared, head: SessionHead, lookups: Lookups) -> Numbered:
-    """The batch's rows. Raises StoreError where it names what is not in the record."""
-    return _Numbering(prepared, head, lookups).numbered()
-
-
-class _Numbering:
-    def __init__(self, prepared: Prepared, head: SessionHead, lookups: Lookups) -> None:
+    def __init__(self, prepared: Prepared, head: SessionHead) -> None:
         self.prepared = prepared
-        self.head = replace(head, batch=head.batch + 1, fresh={})
-        self.lookups = lookups
-        self.rows = Numbered(self.head, extra_bodies=dict.fromkeys(prepared.extra_bodies))
-        self.images: defaultdict[str, int] = defaultdict(int)
+        self.head = replace(head, batch=head.batch + 1, numbers=head.numbers.copy(), fresh={})
+        self.ids: list[str | None] = []
+        self.rows: dict[type, list[Any]] = {kind: [] for kind in (*DIGESTED, ImageRow)}
+        self.tools: dict[str, str] = {}
+        self.extra_bodies = dict.fromkeys(prepared.extra_bodies)
+        batch = prepared.batch
+        for row in batch.rows:
+            self._add_row(row)
+        for call in batch.calls:
+            self._add_call(call)
+        for edit in batch.edits:
+            self._add_edit(edit)
+        for change in batch.state:
+            self._add(
+                StateRow,
+                phase=packing.text(change.phase),
+                key=packing.text(change.key),
+                value_json=packing.to_json(change.value),
+            )
+        for outcome in batch.outcomes:
+            self._add_outcome(outcome)
+        self.head.digest = packing.digest(head.digest, *(self.rows[kind] for kind in DIGESTED))
 
-    def numbered(self) -> Numbered:
-        batch, rows, head = self.prepared.batch, self.rows, self.head
-        for row, values in zip(batch.rows, self.prepared.log, strict=True):
-            self._log(row, values)
-        rows.calls = [self._call(call) for call in batch.calls]
-        rows.edits = [self._edit(edit) for edit in batch.edits]
-        rows.state = [self._state(change) for change in batch.state]
-        rows.outcomes = [self._outcome(outcome) for outcome in batch.outcomes]
-        head.digest = packing.digest(
-            head.digest, rows.log, rows.calls, rows.edits, rows.state, rows.outcomes
-        )
-        return rows
+    def settle(self) -> None:
+        """Count the batch, which is committed, in."""
+        self.head.counts.update(self.head.fresh)
+        self.head.fresh = {}
+        self.head.tools.update(self.tools)
 
-    def _log(self, row: Row, values: LogRow) -> None:
+    def _add(self, kind: type, /, **columns: Any) -> None:
         head = self.head
-        head.rows += 1
+        head.numbers[kind] += 1
+        row = kind(head.session.number, head.numbers[kind], head.batch, **columns)
+        self.rows[kind].append(row)
+
+    def _add_row(self, row: Row) -> None:
+        columns = packing.log_columns(row)
+        key = columns["key"]
         occurrence = message_id = None
-        if values.key is not None:
+        if key is not None:
             # Counted by the short hash, so that an id stays unique even where two
             # different messages share their first 16 digits.
-            short = values.key[:16]
-            occurrence = (head.fresh.get(short) or head.counts.get(short, 0)) + 1
-            head.fresh[short] = occurrence
-            message_id = packing.occurrence_id(values.key, occurrence)
-        self.rows.ids.append(message_id)
-        self.rows.log.append(
-            values._replace(
-                session_no=head.session_no, seq=head.rows, batch=head.batch, occurrence=occurrence
-            )
-        )
+            short = key[:16]
+            occurrence = self.head.fresh[short] = self.head.count(short) + 1
+            message_id = packing.occurrence_id(key, occurrence)
+        self.ids.append(message_id)
+        self._add(LogRow, occurrence=occurrence, **columns)
         if row.keep_pictures and row.message is not None:
             self._add_images(packing.text(row.phase or ""), row.message)
 
     def _add_images(self, phase: str, message: Message) -> None:
-        head = self.head
-        if phase not in self.images:
-            self.images[phase] = self.lookups.image_count(phase)
-        for picture in message.pictures:
-            sha, count = picture.sha256, self.images[phase]
-            if sha:
-                name = packing.image_name(
-                    self.prepared.session_id, phase, count, picture.media_type
+        session = self.head.session
+        images = [*session.table(ImageRow), *self.rows[ImageRow]]
+        count = sum(image.phase == phase for image in images)
+        shown = [picture for picture in message.pictures if picture.sha256]
+        for number, picture in enumerate(shown, count):
+            self.rows[ImageRow].append(
+                ImageRow(
+                    session.number,
+                    phase,
+                    number,
+                    self.head.numbers[LogRow],
+                    picture.sha256,
+                    packing.image_name(self.prepared.session_id, phase, number, picture.media_type),
                 )
-                self.rows.images.append(
-                    ImageRow(head.session_no, phase, count, head.rows, sha, name)
-                )
-                self.images[phase] += 1
+            )
 
     def _must_know(self, message_id: str) -> None:
         if not self.head.has(message_id):
@@ -294,16 +311,16 @@ class _Numbering:
             )
 
     def _must_have_body(self, key: str) -> None:
-        if key in self.rows.extra_bodies:
+        if key in self.extra_bodies:
             return
-        if key not in self.prepared.bodies and not self.lookups.has_body(key):
+        if key not in self.prepared.bodies and not self.head.session.has_body(key):
             raise self.prepared.refusal(
                 f"the body {key!r} is shown in a window but was never given"
             )
         # It may have come with another session, which `prune` must then not take it with.
-        self.rows.extra_bodies[key] = None
+        self.extra_bodies[key] = None
 
-    def _call(self, call: CallRecord) -> CallRow:
+    def _add_call(self, call: CallRecord) -> None:
         head = self.head
         shown = packing.clean_shown(call.shown)
         packed = packing.against(head.window, shown)
@@ -316,36 +333,28 @@ class _Numbering:
         bodies = tuple(message.key for message in call.bodies)
         tools_json = packing.to_json([dict(tool) for tool in call.tools])
         tools = hashlib.sha256(tools_json.encode()).hexdigest()
-        self.rows.tools[tools] = tools_json
-        base = head.calls or None
-        head.calls += 1
-        row = CallRow(
-            session_no=head.session_no,
-            number=head.calls,
-            batch=head.batch,
+        if tools not in head.tools:
+            self.tools[tools] = tools_json
+        self._add(
+            CallRow,
             trace_id=packing.text(call.trace_id),
             model=packing.text(call.model),
             request_hash=call.request_hash,
             sent_tokens=call.sent_tokens,
             full_tokens=call.full_tokens,
             tools=tools,
-            base=base,
+            base=head.numbers[CallRow] or None,
             entries=len(shown),
             window_json=packing.pack_window(packed),
             bodies_json=packing.pack_keys(head.bodies, bodies),
             details_json=packing.to_json(call.details),
         )
         head.window, head.bodies = shown, bodies
-        return row
 
-    def _edit(self, edit: EditRecord) -> EditRow:
-        head = self.head
+    def _add_edit(self, edit: EditRecord) -> None:
         self._must_know(edit.message_id)
-        head.edits += 1
-        return EditRow(
-            session_no=head.session_no,
-            number=head.edits,
-            batch=head.batch,
+        self._add(
+            EditRow,
             message_id=edit.message_id,
             kind=edit.kind,
             because=packing.text(edit.because),
@@ -353,32 +362,16 @@ class _Numbering:
             replacement=None if edit.replacement is None else edit.replacement.key,
         )
 
-    def _state(self, change: StateChange) -> StateRow:
-        head = self.head
-        head.state += 1
-        return StateRow(
-            session_no=head.session_no,
-            number=head.state,
-            batch=head.batch,
-            phase=packing.text(change.phase),
-            key=packing.text(change.key),
-            value_json=packing.to_json(change.value),
-        )
-
-    def _outcome(self, outcome: Outcome) -> OutcomeRow:
-        head = self.head
+    def _add_outcome(self, outcome: Outcome) -> None:
         trace = packing.optional(outcome.output_trace)
         if (
             trace is not None
-            and all(row.trace_id != trace for row in self.rows.log)
-            and not self.lookups.has_row(trace)
+            and all(row.trace_id != trace for row in self.rows[LogRow])
+            and not self.head.session.traces_among([trace])
         ):
             raise self.prepared.refusal(f"there is no row {trace!r} that could be an output")
-        head.outcomes += 1
-        return OutcomeRow(
-            session_no=head.session_no,
-            number=head.outcomes,
-            batch=head.batch,
+        self._add(
+            OutcomeRow,
             phase=packing.optional(outcome.phase),
             status=outcome.status,
             timestamp=packing.real(outcome.timestamp),

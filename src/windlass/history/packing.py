@@ -303,29 +303,31 @@ class ImageRow(NamedTuple):
     name: str
 
 
-TableRow = TypeVar("TableRow", CallRow, EditRow, StateRow, OutcomeRow, ImageRow)
+TableRow = TypeVar("TableRow", LogRow, CallRow, EditRow, StateRow, OutcomeRow, ImageRow)
+
+DIGESTED: Final[tuple[type[Any], ...]] = (LogRow, CallRow, EditRow, StateRow, OutcomeRow)
+"""The tables of a batch, in the order in which its digest covers them."""
 
 _SAME: Final = [name for name in LogRow._fields if name in Row.__dataclass_fields__]
 _TEXTS: Final = ("trace_id", "parent_id", "phase", "model")
 _REALS: Final = ("timestamp", "cost", "duration_ms")
 
 
-def log_row(row: Row) -> LogRow:
-    """The row for the table; numbers of session, row, batch and occurrence come later."""
+def log_columns(row: Row) -> dict[str, Any]:
+    """The columns of the row in the table, but for numbers of session, row, batch, occurrence."""
     columns = {name: getattr(row, name) for name in _SAME}
     columns.update((name, optional(columns[name])) for name in _TEXTS)
     columns.update((name, real(columns[name])) for name in _REALS)
-    columns |= {
+    return columns | {
         "node_type": NodeType(row.node_type).value,
         "key": None if row.message is None else row.message.key,
         "metadata_json": to_json(row.metadata),
         "keep_pictures": int(row.keep_pictures),
     }
-    return LogRow(session_no=0, seq=0, batch=0, occurrence=None, **columns)
 
 
 def row_of(stored: LogRow, message: Message | None) -> Row:
-    """The row that `log_row` was made of, without the bytes of its pictures."""
+    """The row whose columns these are, without the bytes of its pictures."""
     columns = {name: getattr(stored, name) for name in _SAME}
     columns |= {
         "node_type": NodeType(stored.node_type),

@@ -12,18 +12,18 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
 from windlass.history.base import Discrepancy, request_hash
-from windlass.history.blobs import BlobPlace, file_digest, visible_files
-from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow, StateRow
-from windlass.history.reading import SessionReader, log_rows, windows
+from windlass.history.blobs import file_digest, visible_files
+from windlass.history.numbering import SessionReader
+from windlass.history.packing import DIGESTED, CallRow, EditRow, ImageRow, OutcomeRow
+from windlass.history.reading import BaseStore, log_rows, windows
 from windlass.messages import from_dict
 
 _Item = TypeVar("_Item")
@@ -39,22 +39,22 @@ Checks = Iterable[tuple[str, Iterator[Discrepancy]]]
 
 
 class StoreProof(ABC, Generic[_Session]):
-    """One reading of a store. `sound` are the blobs whose bytes are right."""
+    """One reading of a store.
+
+    `sound` are the blobs whose bytes are right, `bodies` the keys of all bodies, `pictures`
+    those they show, by key.
+    """
 
     names_are_kept = True
     """Whether a visible file that is missing is damage, and not made when it is wanted."""
 
-    def __init__(self, blobs: BlobPlace, folder: Path) -> None:
-        self.blobs = blobs
-        self.folder = folder
+    def __init__(self, store: BaseStore) -> None:
+        self.store = store
         self.sound: set[str] = set()
         self.bodies: set[str] = set()
         self.pictures: dict[str, list[str]] = {}
 
     # ---- what a store does its way --------------------------------------------------
-
-    @abstractmethod
-    def _used_blobs(self) -> set[str]: ...
 
     @abstractmethod
     def _contents(self, listed: list[str]) -> Checks:
@@ -72,13 +72,6 @@ class StoreProof(ABC, Generic[_Session]):
     @abstractmethod
     def _cards(self) -> Iterator[Discrepancy]: ...
 
-    @abstractmethod
-    def _results(self) -> Iterable[tuple[str, str]]:
-        """(Key, visible name) of all stored results."""
-
-    @abstractmethod
-    def _visible_names(self) -> set[str]: ...
-
     # ---- and what all do alike ------------------------------------------------------
 
     def findings(self) -> Iterator[Discrepancy]:
@@ -86,29 +79,29 @@ class StoreProof(ABC, Generic[_Session]):
         # Listed before the database is read: a blob that is written meanwhile is then not
         # taken for one that nothing names.
         listed: list[str] = []
-        yield from _guarded("blobs", _gather(lambda: sorted(self.blobs.list()), listed))
+        yield from _guarded("blobs", _gather(lambda: sorted(self.store.blobs.list()), listed))
         for place, check in self._contents(listed):
             yield from _guarded(place, check)
         sessions: list[tuple[str, _Session]] = []
         yield from _guarded("sessions", _gather(self._sessions, sessions))
         for name, session in sessions:
             where = f"session {name!r}"
-            proof = SessionProof(where, session, self.bodies, self.pictures)
-            for place, check in chain(proof.checks(self._link), self._more_of(where, session)):
+            proof = SessionProof(where, session, self)
+            for place, check in chain(proof.checks(), self._more_of(where, session)):
                 yield from _guarded(place, check)
         yield from _guarded("cards", self._cards())
-        yield from _guarded("storage/tool_results", self._result_files())
+        yield from _guarded("storage/tool_results", self._result_files(sessions))
         yield from _guarded("visible files", self._visible_files())
 
     def _blob_files(self, listed: list[str]) -> Iterator[Discrepancy]:
-        used = self._used_blobs()
+        used = self.store.used_blobs()
         for sha in listed:
             where = f"blob {sha}"
             if not _NAME.fullmatch(sha):
                 yield Discrepancy(where, "is no file of the store", "note")
                 continue
             try:
-                changed = self.blobs.digest(sha) != sha
+                changed = self.store.blobs.digest(sha) != sha
             except FileNotFoundError:
                 continue  # removed since it was listed; who needs it will say so
             if changed:
@@ -118,7 +111,7 @@ class StoreProof(ABC, Generic[_Session]):
             if sha not in used:
                 yield Discrepancy(where, "is named by nothing", "note")
         for sha in sorted(used.difference(listed)):
-            if self.blobs.has(sha):
+            if self.store.blobs.has(sha):
                 self.sound.add(sha)  # written while we were reading
             else:
                 yield Discrepancy(f"blob {sha}", "is missing")
@@ -131,7 +124,7 @@ class StoreProof(ABC, Generic[_Session]):
         self.bodies.add(key)
         if body is None and key not in self.sound:
             return  # its blob is missing or changed, which has been said
-        data = self.blobs.read(key, check=False) if body is None else str(body).encode()
+        data = self.store.blobs.read(key, check=False) if body is None else str(body).encode()
         if hashlib.sha256(data).hexdigest() != key:
             yield Discrepancy(where, "its text is not what its key is the hash of")
             return
@@ -142,22 +135,24 @@ class StoreProof(ABC, Generic[_Session]):
             yield Discrepancy(where, "its role, length or number of tool calls is wrong in bodies")
         self.pictures[key] = [picture.sha256 for picture in message.pictures if picture.sha256]
 
-    def _link(self, sha256: str, name: str) -> Iterator[Discrepancy]:
-        path = self.folder / name
+    def link(self, sha256: str, name: str) -> Iterator[Discrepancy]:
+        """Whether a visible file is there and shows its blob."""
+        path = self.store.folder / name
         if not path.is_file():
             if self.names_are_kept:
                 yield Discrepancy(name, f"is missing (it shows blob {sha256})")
         elif file_digest(path) != sha256:
             yield Discrepancy(name, f"holds other bytes than blob {sha256}, which it shows")
 
-    def _result_files(self) -> Iterator[Discrepancy]:
-        for key, name in self._results():
-            yield from self._link(key, name)
+    def _result_files(self, sessions: list[tuple[str, _Session]]) -> Iterator[Discrepancy]:
+        results = {result for _, session in sessions for result in session.results()}
+        for ref, key in sorted(results):
+            yield from self.link(key, packing.tool_result_name(ref))
 
     def _visible_files(self) -> Iterator[Discrepancy]:
-        names = self._visible_names()
-        for path in visible_files(self.folder):
-            name = path.relative_to(self.folder).as_posix()
+        names = self.store.visible_names()
+        for path in visible_files(self.store.folder):
+            name = path.relative_to(self.store.folder).as_posix()
             if name not in names:
                 yield Discrepancy(name, "is named by nothing", "note")
 
@@ -179,26 +174,23 @@ def _gather(read: Callable[[], Iterable[_Item]], into: list[_Item]) -> Iterator[
 class SessionProof:
     """The checks of one session, each of which reads for itself and stands alone.
 
-    `bodies` are the keys of all bodies in the store, `pictures` those they show, by key.
-    `keys`, filled by `log`, has the body of each occurrence id.
+    `store` is the proof of its store. `keys`, filled by `log`, has the body of each
+    occurrence id.
     """
 
     where: str
     session: SessionReader
-    bodies: set[str]
-    pictures: Mapping[str, list[str]]
+    store: StoreProof[Any]
     keys: dict[str, str] = field(default_factory=dict[str, str])
 
-    def checks(
-        self, link: Callable[[str, str], Iterator[Discrepancy]]
-    ) -> Iterator[tuple[str, Iterator[Discrepancy]]]:
-        """Each check with the place that it is about; `link` checks a visible file."""
+    def checks(self) -> Checks:
+        """Each check with the place that it is about."""
         yield f"{self.where}, log", self.log()
         yield f"{self.where}, batches", self.batches()
         yield f"{self.where}, calls", self.calls()
         yield f"{self.where}, edits", self.edits()
         yield f"{self.where}, outcomes", self.outcomes()
-        yield f"{self.where}, images", self.images(link)
+        yield f"{self.where}, images", self.images()
 
     def log(self) -> Iterator[Discrepancy]:
         """Rows without a gap, bodies that are there, occurrences counted right."""
@@ -216,7 +208,7 @@ class SessionProof:
             expected = seq + 1
             if key is None or row.occurrence is None:
                 continue
-            if key not in self.bodies:
+            if key not in self.store.bodies:
                 yield Discrepancy(f"{self.where}, row {seq}", f"its message {key} is missing")
             counts[key[:16]] += 1
             self.keys[packing.occurrence_id(key, row.occurrence)] = key
@@ -231,14 +223,8 @@ class SessionProof:
     def batches(self) -> Iterator[Discrepancy]:
         """Each batch is what was appended: its digest follows from its rows."""
         session = self.session
-        # In the order in which a batch's tables are digested.
-        others = (
-            session.table(CallRow),
-            session.table(EditRow),
-            session.table(StateRow),
-            session.table(OutcomeRow),
-        )
-        tables: tuple[Iterable[Any], ...] = (log_rows(session), *others)
+        tables: list[Iterable[Any]] = [log_rows(session)]
+        tables += [session.table(kind) for kind in DIGESTED[1:]]
         parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
         for place, rows in enumerate(tables):
             for row in rows:
@@ -280,7 +266,7 @@ class SessionProof:
                     )
                     continue
                 sent.append(entry.shown_as or key)
-            for key in {*sent, *bodies} - self.bodies:
+            for key in {*sent, *bodies} - self.store.bodies:
                 yield Discrepancy(call, f"shows message {key}, which is missing")
             edited = {entry.shown_as for entry in shown if entry.shown_as is not None}
             for key in (edited | set(bodies)) - extra:
@@ -312,16 +298,16 @@ class SessionProof:
                     f"its output, row {row.output_trace!r}, is missing",
                 )
 
-    def images(self, link: Callable[[str, str], Iterator[Discrepancy]]) -> Iterator[Discrepancy]:
+    def images(self) -> Iterator[Discrepancy]:
         """Pictures that phases made are listed, and their files show them."""
         named: defaultdict[int, list[str]] = defaultdict(list)
         for image in self.session.table(ImageRow):
             named[image.seq].append(image.sha256)
-            yield from link(image.sha256, image.name)
+            yield from self.store.link(image.sha256, image.name)
         for row in log_rows(self.session):
-            if not row.keep_pictures or row.key is None or row.key not in self.bodies:
+            if not row.keep_pictures or row.key is None or row.key not in self.store.bodies:
                 continue
-            if named[row.seq] != self.pictures.get(row.key, []):
+            if named[row.seq] != self.store.pictures.get(row.key, []):
                 yield Discrepancy(
                     f"{self.where}, row {row.seq}", "its pictures are not those listed in images"
                 )

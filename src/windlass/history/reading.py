@@ -1,4 +1,4 @@
-"""How a history is read back: what all stores do alike with the rows that each reads its way.
+"""What all stores do alike with the rows that each writes and reads its way.
 
 `SessionReader` is what a store reads of one session; `verify` reads by the same. `BaseStore`
 makes of it what the protocol promises.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
@@ -28,10 +27,11 @@ from windlass.history.base import (
     StateChange,
     StoredRow,
 )
-from windlass.history.blobs import BlobPlace
+from windlass.history.blobs import BlobPlace, remove_visible
 from windlass.history.lost import Lost, damaged, lost, once_each
-from windlass.history.numbering import Lookups, Prepared, SessionHead, prepare
+from windlass.history.numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
 from windlass.history.packing import (
+    DIGESTED,
     CallRow,
     EditRow,
     ImageRow,
@@ -39,11 +39,10 @@ from windlass.history.packing import (
     OutcomeRow,
     SessionRow,
     StateRow,
-    TableRow,
 )
 from windlass.messages import Message, from_dict
 
-_Session = TypeVar("_Session", bound="SessionReader")
+_Session = TypeVar("_Session", bound=SessionReader)
 
 PORTION: Final = 500
 """Rows read at a time: no reader holds a snapshot open while its caller thinks."""
@@ -51,52 +50,11 @@ PORTION: Final = 500
 _KEYS: Final = 1_000
 """Keys of bodies asked for at a time."""
 
+_REMEMBERED: Final = 256
+"""Sessions whose last numbers and window are kept at hand between appends."""
 
-class SessionReader(Lookups, Protocol):
-    """What a store reads of one session, anew at each call; all in order."""
-
-    number: int
-    """The session's number in its store."""
-
-    def start(self) -> SessionRow:
-        """How it began."""
-        ...
-
-    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first `PORTION` rows behind number `after`."""
-        ...
-
-    def table(self, kind: type[TableRow]) -> list[TableRow]:
-        """Its rows of another table; images by the row that shows them."""
-        ...
-
-    def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
-        ...
-
-    def extra_bodies(self) -> set[str]:
-        """The keys of bodies that calls and edits brought or show."""
-        ...
-
-    def tool_lists(self) -> dict[str, str]:
-        """The tools that its calls sent: JSON by its SHA-256."""
-        ...
-
-    def digests(self) -> dict[int, str]:
-        """The digest of each batch by its number."""
-        ...
-
-    def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
-        ...
-
-    def highest(self) -> Mapping[str, int]:
-        """The highest numbers of its rows, calls, edits, state and outcomes (0: none)."""
-        ...
-
-    def occurrences(self) -> dict[str, int]:
-        """How often each message occurs, by content hash."""
-        ...
+_STALE_S: Final = 3600.0
+"""Seconds after which an unfinished file belongs to no living process."""
 
 
 class CallWindow(NamedTuple):
@@ -142,21 +100,16 @@ def read_head(session: SessionReader) -> SessionHead:
     last = session.last_batch()
     if last is None:
         raise damaged(f"session number {session.number} has no batch")
-    numbers = session.highest()
-    # Only the last window is wanted, but each is told against the one before.
-    ends = deque(windows(session.table(CallRow)), maxlen=1)
-    return SessionHead(
-        session.number,
-        *last,
-        rows=numbers["rows"],
-        calls=numbers["calls"],
-        edits=numbers["edits"],
-        state=numbers["state"],
-        outcomes=numbers["outcomes"],
-        counts=session.occurrences(),
-        window=ends[0].shown if ends else (),
-        bodies=ends[0].bodies if ends else (),
-    )
+    head = SessionHead(session, *last, tools=set(session.tool_lists()))
+    for row in log_rows(session):
+        head.numbers[LogRow] = row.seq
+        if row.key is not None and row.occurrence is not None:
+            head.counts[row.key[:16]] = row.occurrence
+    for call in windows(session.table(CallRow)):
+        head.numbers[CallRow], head.window, head.bodies = call.row.number, call.shown, call.bodies
+    for kind in DIGESTED[2:]:
+        head.numbers[kind] = max((row.number for row in session.table(kind)), default=0)
+    return head
 
 
 def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredRow:
@@ -203,32 +156,18 @@ def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
     return from_dict(json.loads(data))
 
 
-def read_messages(
-    keys: Iterable[str | None],
-    fetch: Callable[[list[str]], Iterable[tuple[str, str | None]]],
-    blobs: BlobPlace,
-) -> dict[str | None, Message]:
-    """The messages with these keys; `fetch` gives key and body of those that are stored.
-
-    Raises StoreError for one that is missing or changed, where no stand-in is wanted.
-    """
-    messages: dict[str | None, Message] = {}
-    distinct = [key for key in dict.fromkeys(keys) if key is not None]
-    for at in range(0, len(distinct), _KEYS):
-        for key, body in fetch(distinct[at : at + _KEYS]):
-            if key not in messages:
-                messages[key] = decode(key, body, blobs)
-    for key in distinct:
-        if key not in messages:
-            messages[key] = lost(key, "is missing", blobs, "")
-    return messages
-
-
 class BaseStore(ABC):
-    """What stores do alike. A subclass opens sessions, and writes and prunes its way."""
+    """What stores do alike. A subclass opens sessions, and writes and prunes its way.
 
-    folder: Path
-    _blobs: BlobPlace
+    `blobs` is where large bodies and pictures lie; of those that nothing names, `prune` takes
+    what was written longer than `grace_s` seconds ago.
+    """
+
+    def __init__(self, folder: Path, blobs: BlobPlace, *, grace_s: float = 0.0) -> None:
+        self.folder = folder.absolute()
+        self.blobs = blobs
+        self._grace_s = grace_s
+        self._heads: dict[str, SessionHead] = {}
 
     # ---- what a store does its way --------------------------------------------------
 
@@ -241,6 +180,10 @@ class BaseStore(ABC):
         """Hold the store's lock, and translate what its parts raise."""
 
     @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """`_use`, for what is written together."""
+
+    @abstractmethod
     def _find(self, session_id: str) -> SessionReader | None: ...
 
     @abstractmethod
@@ -248,10 +191,15 @@ class BaseStore(ABC):
         """Names of recent sessions, for a message about an unknown one."""
 
     @abstractmethod
-    def _fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]: ...
+    def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:
+        """Key and body of those that are stored."""
 
     @abstractmethod
-    def _append(self, prepared: Prepared) -> tuple[str | None, ...]: ...
+    def _append(self, prepared: Prepared) -> Numbered: ...
+
+    @abstractmethod
+    def _begin(self, row: SessionRow) -> SessionReader:
+        """A session that is not there yet."""
 
     @abstractmethod
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
@@ -262,9 +210,16 @@ class BaseStore(ABC):
         """Number and name of the sessions, but for memory banks, without a row since."""
 
     @abstractmethod
-    def _prune(
-        self, choose: Callable[[], list[tuple[int, str]]], *, now: float, dry_run: bool
-    ) -> Pruned: ...
+    def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
+        """Remove sessions and what no other uses; how many rows and bodies, and the blobs left."""
+
+    @abstractmethod
+    def used_blobs(self) -> set[str]:
+        """The blobs that the record names."""
+
+    @abstractmethod
+    def visible_names(self) -> set[str]:
+        """The visible names of pictures and results, as paths under the store's folder."""
 
     # ---- and what all do alike ------------------------------------------------------
 
@@ -284,7 +239,38 @@ class BaseStore(ABC):
         parts = (batch.rows, batch.calls, batch.edits, batch.state, batch.outcomes)
         if batch.start is None and not any(parts):
             return ()
-        return self._append(prepare(batch))
+        return tuple(self._append(prepare(batch)).ids)
+
+    def _head(self, prepared: Prepared) -> SessionHead:
+        """What there is of the batch's session; one that begins is begun."""
+        begins = prepared.batch.start is not None
+        head = self._heads.get(prepared.session_id)
+        if head is not None and not begins and head.is_current:
+            return head
+        session = self._find(prepared.session_id)
+        if begins:
+            if session is not None:
+                raise prepared.refusal("a session of that name is in the store already")
+            row = prepared.session_row()
+            return SessionHead(self._begin(row), 0, packing.digest(*row))
+        if session is None:
+            raise prepared.refusal("the first batch of a session must carry its start")
+        return read_head(session)
+
+    def _remember(self, numbered: Numbered) -> None:
+        """Keep what is needed for the next batch, now that this one is committed."""
+        numbered.settle()
+        name = numbered.prepared.session_id
+        self._heads.pop(name, None)
+        self._heads[name] = numbered.head
+        if len(self._heads) > _REMEMBERED:
+            del self._heads[next(iter(self._heads))]
+
+    def _link_images(self, numbered: Numbered) -> None:
+        """Make the visible files of the pictures whose bytes there are."""
+        for image in numbered.rows[ImageRow]:
+            if image.sha256 not in numbered.prepared.batch.lost or self.blobs.has(image.sha256):
+                self.blobs.link(image.sha256, self.folder / image.name)
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a stored body.
@@ -294,7 +280,7 @@ class BaseStore(ABC):
         """
         path = self.folder / packing.tool_result_name(ref)
         with self._use():
-            message = self._messages([key])[key]
+            message = self.messages([key])[key]
             # What is lost keeps its name, for `verify` to tell.
             body = {} if isinstance(message, Lost) else {key: message.canonical.encode("ascii")}
             self._name_result(session_id, packing.text(ref), key, body)
@@ -317,13 +303,33 @@ class BaseStore(ABC):
         if (older_than_s is None) == (session_id is None):
             raise UsageError("prune needs either an age or a session, and not both")
 
-        def choose() -> list[tuple[int, str]]:
+        # The database forgets first, then the files go. A crash between the two leaves files
+        # that nothing names; the next prune takes whatever is not named.
+        with self._transaction():
             if session_id is not None:
-                return [(self._known(session_id, self._find(session_id)).number, session_id)]
-            return self._older(now - (older_than_s or 0.0))
+                chosen = [(self._known(session_id, self._find(session_id)).number, session_id)]
+            else:
+                chosen = self._older(now - (older_than_s or 0.0))
+            rows, bodies, used = self._forget([number for number, _ in chosen], dry_run=dry_run)
+            files = self._unused(used, now)
+            size = sum(self.blobs.size(sha) for sha in files)
+        if not dry_run:
+            # In a transaction of its own: whoever appends looks, under the same lock,
+            # whether the files it names are there.
+            with self._transaction():
+                for sha in self._unused(self.used_blobs(), now):
+                    self.blobs.remove(sha)
+                self.blobs.remove_unfinished(now - _STALE_S)
+                remove_visible(self.folder, self.visible_names())
+        return Pruned(tuple(name for _, name in chosen), rows, bodies, len(files), size)
 
-        with self._use():
-            return self._prune(choose, now=now, dry_run=dry_run)
+    def _unused(self, used: set[str], now: float) -> list[str]:
+        return [
+            sha
+            for sha in list(self.blobs.list())
+            if sha not in used
+            and not (self._grace_s and self.blobs.written(sha) > now - self._grace_s)
+        ]
 
     def _known(self, session_id: str, session: _Session | None) -> _Session:
         if session is None:
@@ -331,12 +337,25 @@ class BaseStore(ABC):
             raise UsageError(f"no session {session_id!r} in this store: {hint}")
         return session
 
-    def _messages(self, keys: Iterable[str | None]) -> dict[str | None, Message]:
-        return read_messages(keys, self._fetch_bodies, self._blobs)
+    def messages(self, keys: Iterable[str | None]) -> dict[str | None, Message]:
+        """The messages with these keys.
+
+        Raises StoreError for one that is missing or changed, where no stand-in is wanted.
+        """
+        messages: dict[str | None, Message] = {}
+        distinct = [key for key in dict.fromkeys(keys) if key is not None]
+        for at in range(0, len(distinct), _KEYS):
+            for key, body in self.fetch_bodies(distinct[at : at + _KEYS]):
+                if key not in messages:
+                    messages[key] = decode(key, body, self.blobs)
+        for key in distinct:
+            if key not in messages:
+                messages[key] = lost(key, "is missing", self.blobs, "")
+        return messages
 
     def mark_lost(self, tell: Callable[[str], None]) -> None:
         """From now on give a stand-in for a message that cannot be read, and tell of each once."""
-        self._blobs.on_lost = once_each(tell)
+        self.blobs.on_lost = once_each(tell)
 
     def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
         """A session's rows in order, with their messages; none where it is unknown.
@@ -349,7 +368,7 @@ class BaseStore(ABC):
         while session is not None:
             with self._use():
                 portion = session.log(after, phase)
-                messages = self._messages(row.key for row in portion)
+                messages = self.messages(row.key for row in portion)
             for row in portion:
                 yield stored_row(session_id, row, messages.get(row.key))
             if len(portion) < PORTION:
@@ -359,13 +378,13 @@ class BaseStore(ABC):
     def message(self, key: str) -> Message:
         """The message body with this key. Raises StoreError where there is none."""
         with self._use():
-            return self._messages([key])[key]
+            return self.messages([key])[key]
 
     def picture(self, sha256: str) -> bytes:
         """The bytes of a picture. Raises StoreError where they are missing or changed."""
         with self._use():
             try:
-                return self._blobs.read(sha256)
+                return self.blobs.read(sha256)
             except FileNotFoundError as error:
                 raise damaged(f"the file of picture {sha256!r} is missing") from error
             except ValueError as error:
@@ -379,7 +398,7 @@ class BaseStore(ABC):
             if session is None or not stored:
                 return []
             tools = {sha: tuple(json.loads(text)) for sha, text in session.tool_lists().items()}
-            messages = self._messages(key for call in stored for key in call.bodies)
+            messages = self.messages(key for call in stored for key in call.bodies)
         for row, _, _ in stored:
             if row.tools not in tools:
                 raise damaged(f"the tools of call {row.number} are missing")
@@ -403,7 +422,7 @@ class BaseStore(ABC):
         with self._use():
             session = self._find(session_id)
             stored = [] if session is None else session.table(EditRow)
-            messages = self._messages(row.replacement for row in stored)
+            messages = self.messages(row.replacement for row in stored)
         return [
             EditRecord(
                 row.message_id, row.kind, row.because, row.reason, messages.get(row.replacement)

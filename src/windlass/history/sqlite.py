@@ -13,40 +13,60 @@ names them, and are removed only after the transaction that forgets them.
 # ruff: noqa: S608
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
-from windlass.history import packing, query, sqlite_reading
-from windlass.history.base import BANK, Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
-from windlass.history.blobs import Blobs, make_folder, remove_visible, sync_folder, tighten
+from windlass.history import packing, query
+from windlass.history.base import BANK, Discrepancy, Outcome, SessionInfo, StoredRow
+from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
+from windlass.history.cards import NODES
 from windlass.history.connect import (
     FILE,
     Synchronous,
     check_writable,
+    connect_reading,
     is_unwritable,
     open_reading,
     open_writing,
     store_errors,
 )
-from windlass.history.numbering import BodyRow, Numbered, Prepared, SessionHead, number
-from windlass.history.reading import BaseStore, read_head, reference_taken, stored_row
-from windlass.history.sqlite_reading import SqliteSession, used_blobs, visible_names
-from windlass.history.verify import verify_store
+from windlass.history.migrations import APPLICATION_ID, STEPS, version
+from windlass.history.numbering import BodyRow, Numbered, Prepared
+from windlass.history.packing import (
+    CallRow,
+    EditRow,
+    ImageRow,
+    LogRow,
+    OutcomeRow,
+    SessionRow,
+    StateRow,
+    TableRow,
+)
+from windlass.history.proof import Checks, StoreProof
+from windlass.history.reading import PORTION, BaseStore, outcome_of, reference_taken, stored_row
 from windlass.interrupting import interruptible
 from windlass.selection.card import Card
 
-_REMEMBERED: Final = 256
-"""Sessions whose last numbers and window are kept at hand between appends."""
+_RECENT: Final = 10
+"""Sessions that a message about an unknown one names."""
 
-_STALE_S: Final = 3600.0
-"""Seconds after which an unfinished file belongs to no living process."""
+_BUSY_S: Final = 10.0
+
+_TABLES: Final[dict[type[Any], str]] = {
+    LogRow: "log", CallRow: "calls", EditRow: "edits", StateRow: "state",
+    OutcomeRow: "outcomes", ImageRow: "images",
+}  # fmt: skip
 
 
 def _insert(table: str, columns: Sequence[str], *, ignore: bool = False) -> str:
@@ -54,7 +74,6 @@ def _insert(table: str, columns: Sequence[str], *, ignore: bool = False) -> str:
     return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-_KEEP_BODY: Final = _insert("bodies", BodyRow._fields, ignore=True)
 _INSERT_BODY: Final = (
     _insert("bodies", BodyRow._fields)
     # What other hands changed is as it was once its message is stored again.
@@ -77,53 +96,193 @@ _CHOSEN: Final = "IN (SELECT value FROM json_each(:chosen))"
 _REST: Final = "NOT IN (SELECT value FROM json_each(:chosen))"
 _GONE: Final = f"{_KEYS.format(these=_CHOSEN)} EXCEPT SELECT * FROM ({_KEYS.format(these=_REST)})"
 
+_CARD_OF_ROW: Final = (
+    "c.session_no = l.session_no AND c.message_id = substr(l.key, 1, 16) || '-' || l.occurrence"
+)
+_CARD_COLUMNS: Final = (
+    "session_no", "message_id", "summary", "keywords_json", "embedding", "embedding_model",
+    "estimated_tokens", "is_anchor", "callout_name", "generated_at", "generator_model",
+)  # fmt: skip
+
+# A card of the same second is the newer one: it was put later.
+_PUT_CARD: Final = (
+    _insert("cards", _CARD_COLUMNS)
+    + " ON CONFLICT (session_no, message_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _CARD_COLUMNS[2:])
+    + " WHERE excluded.generated_at >= generated_at"
+)
+
+
+class SqliteSession:
+    """One session, as `SessionReader` has it."""
+
+    def __init__(self, db: sqlite3.Connection, number: int) -> None:
+        self.number = number
+        self._db = db
+
+    def _select(self, what: str, **values: Any) -> list[Any]:
+        return self._db.execute(f"SELECT {what}", {"session": self.number, **values}).fetchall()
+
+    def _rows(self, kind: type[TableRow], more: str, **values: Any) -> list[TableRow]:
+        columns = ", ".join(f"l.{name}" for name in kind._fields)
+        sql = f"{columns} FROM {_TABLES[kind]} l WHERE l.session_no = :session {more}"
+        return [kind._make(row) for row in self._select(sql, **values)]
+
+    def start(self) -> SessionRow:
+        """How it began."""
+        columns = ", ".join(SessionRow._fields)
+        return SessionRow(*self._select(f"{columns} FROM sessions WHERE session_no = :session")[0])
+
+    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
+        """The first rows behind number `after`."""
+        more = "AND l.seq > :after" + ("" if phase is None else " AND l.phase = :phase")
+        return self._rows(
+            LogRow, f"{more} ORDER BY l.seq LIMIT {PORTION}", after=after, phase=phase
+        )
+
+    def table(self, kind: type[TableRow]) -> list[TableRow]:
+        """Its rows of another table."""
+        return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
+
+    def results(self) -> list[tuple[str, str]]:
+        """(Reference, key) of the results that have a visible file."""
+        return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
+
+    def extra_bodies(self) -> set[str]:
+        """The bodies that calls and edits brought."""
+        return {key for (key,) in self._select("key FROM made_bodies WHERE session_no = :session")}
+
+    def tool_lists(self) -> dict[str, str]:
+        """The tools that its calls sent."""
+        of_calls = "SELECT tools FROM calls WHERE session_no = :session"
+        return dict(
+            self._select(f"sha256, tools_json FROM tool_lists WHERE sha256 IN ({of_calls})")
+        )
+
+    def digests(self) -> dict[int, str]:
+        """The digest of each batch."""
+        return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
+
+    def last_batch(self) -> tuple[int, str] | None:
+        """Number and digest of the last batch."""
+        last = self._select(
+            "number, digest FROM batches WHERE session_no = :session ORDER BY number DESC LIMIT 1"
+        )
+        return last[0] if last else None
+
+    def has_body(self, key: str) -> bool:
+        """Whether the store has a body of that key."""
+        return bool(self._select("1 FROM bodies WHERE key = :key", key=key))
+
+    def traces_among(self, traces: list[str]) -> list[str]:
+        """Those of these traces that the session has rows of."""
+        sql = "trace_id FROM log WHERE session_no = :session AND trace_id IN "
+        sql += "(SELECT value FROM json_each(:traces))"
+        return [trace for (trace,) in self._select(sql, traces=json.dumps(traces))]
+
+    def cards(self) -> list[Card]:
+        """The cards of its messages."""
+        stored = self._select(
+            "c.message_id, substr(l.key, 1, 16), c.summary, c.keywords_json, c.estimated_tokens, "
+            "b.role, l.phase, l.turn, c.is_anchor, c.callout_name, c.embedding, "
+            "c.embedding_model, c.generator_model, c.generated_at "
+            f"FROM log l JOIN cards c ON {_CARD_OF_ROW} JOIN bodies b ON b.key = l.key "
+            "WHERE l.session_no = :session ORDER BY l.seq"
+        )
+        return [_card(values) for values in stored]
+
+    def without_cards(self, after: int, limit: int) -> list[LogRow]:
+        """The first rows behind `after` whose messages may have a card and have none."""
+        nodes = ", ".join(f"'{node}'" for node in NODES)
+        more = (
+            f"AND l.seq > :after AND l.node_type IN ({nodes}) "
+            "AND l.key IN (SELECT key FROM bodies) AND NOT EXISTS "
+            f"(SELECT 1 FROM cards c WHERE {_CARD_OF_ROW}) ORDER BY l.seq LIMIT :limit"
+        )
+        return self._rows(LogRow, more, after=after, limit=limit)
+
+
+def _card(values: tuple[Any, ...]) -> Card:
+    """The card whose fields these are, in their order."""
+    columns = dict(zip(Card.__dataclass_fields__, values, strict=True))
+    columns["keywords"] = tuple(json.loads(columns["keywords"]))
+    columns["is_anchor"] = bool(columns["is_anchor"])
+    columns["embedding"] = _vector(columns["embedding"])
+    return Card(**columns)
+
+
+def _card_row(session_no: int, card: Card) -> tuple[Any, ...]:
+    return (
+        session_no,
+        card.id,
+        packing.text(card.summary),
+        packing.to_json([packing.text(word) for word in card.keywords]),
+        struct.pack(f"<{len(card.embedding)}f", *card.embedding),
+        packing.text(card.embedding_model),
+        card.tokens,
+        int(card.is_anchor),
+        packing.optional(card.callout),
+        card.generated_at,
+        packing.text(card.generator_model),
+    )
+
+
+def _vector(blob: bytes) -> Sequence[float]:
+    """The float32 numbers of a blob; () for an empty one, or one that cannot be read."""
+    count, rest = divmod(len(blob), 4)
+    return array("f", struct.unpack(f"<{count}f", blob)) if blob and not rest else ()
+
 
 class SqliteStore(BaseStore):
     """A store in `folder`, which is made where it is missing.
 
     `busy_s` is how long another process's write is waited for, in seconds.
     `synchronous` "NORMAL" gives up durability at a loss of power (not at a kill) for
-    speed. Threads may share a store. Raises StoreError when the store cannot be opened.
+    speed. `db` is a connection that is open already. Threads may share a store. Raises
+    StoreError when the store cannot be opened.
     """
 
     remote = False
-    _blobs: Blobs
+    blobs: Blobs
 
     def __init__(
         self,
         folder: Path,
         *,
-        busy_s: float = 10.0,
+        busy_s: float = _BUSY_S,
         synchronous: Synchronous = "FULL",
         may_be_unwritable: bool = False,
+        db: sqlite3.Connection | None = None,
     ) -> None:
-        self.folder = folder.absolute()
+        super().__init__(folder, Blobs(folder.absolute() / "blobs"))
         self.file = self.folder / FILE
         self._busy_s = busy_s
         self._synchronous = synchronous
-        self._blobs = Blobs(self.folder / "blobs")
         self._lock = threading.RLock()
-        self._heads: dict[str, SessionHead] = {}
         self._reader: sqlite3.Connection | None = None
+        self._db = db or self._open(may_be_unwritable=may_be_unwritable)
+
+    def _open(self, *, may_be_unwritable: bool) -> sqlite3.Connection:
         with store_errors(self.file):
             make_folder(self.folder)
-            fresh = not self.file.exists()
-            if not fresh:
+            is_new = not self.file.exists()
+            if not is_new:
                 self._tighten()
             try:
-                self._db = open_writing(
-                    self.file, self._blobs, busy_s=busy_s, synchronous=synchronous
+                db = open_writing(
+                    self.file, self.blobs, busy_s=self._busy_s, synchronous=self._synchronous
                 )
             except sqlite3.Error as error:
                 if not (may_be_unwritable and is_unwritable(error)):
                     raise
-                self._db = open_reading(self.file, self._blobs, busy_s=busy_s)
-            if fresh:
+                db = open_reading(self.file, self.blobs, busy_s=self._busy_s)
+            if is_new:
                 sync_folder(self.folder)
+            return db
 
     @classmethod
     def open_existing(
-        cls, folder: Path, *, busy_s: float = 10.0, writing: bool = False
+        cls, folder: Path, *, busy_s: float = _BUSY_S, writing: bool = False
     ) -> SqliteStore:
         """The store in `folder`. Raises UsageError where there is none.
 
@@ -155,10 +314,10 @@ class SqliteStore(BaseStore):
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""
-        with self._lock, store_errors(self.file):
+        with self._use() as db:
             if self._reader is not None:
                 self._reader.close()
-            self._db.close()
+            db.close()
 
     @contextmanager
     def _use(self) -> Iterator[sqlite3.Connection]:
@@ -177,29 +336,27 @@ class SqliteStore(BaseStore):
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    def _fetch(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        with self._use() as db:
-            return db.execute(sql, values).fetchall()
-
     def _find(self, session_id: str) -> SqliteSession | None:
-        sql = "SELECT session_no FROM sessions WHERE session_id = :name"
-        numbers = self._fetch(sql, {"name": packing.text(session_id)})
-        return SqliteSession(self._fetch, numbers[0][0]) if numbers else None
+        sql = "SELECT session_no FROM sessions WHERE session_id = ?"
+        row = self._db.execute(sql, (packing.text(session_id),)).fetchone()
+        return SqliteSession(self._db, row[0]) if row else None
 
     def _recent(self) -> Iterable[str]:
-        return sqlite_reading.recent(self._db)
+        sql = f"SELECT session_id FROM sessions ORDER BY session_no DESC LIMIT {_RECENT}"
+        return [name for (name,) in self._db.execute(sql)]
 
-    def _fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
-        sql = "SELECT key, body FROM bodies WHERE key IN (SELECT value FROM json_each(:keys))"
-        return self._fetch(sql, {"keys": json.dumps(keys)})
+    def fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
+        """Key and body of those that are stored."""
+        sql = "SELECT key, body FROM bodies WHERE key IN (SELECT value FROM json_each(?))"
+        return self._db.execute(sql, (json.dumps(keys),)).fetchall()
 
     # ---- appending ------------------------------------------------------------------
 
-    def _append(self, prepared: Prepared) -> tuple[str | None, ...]:
+    def _append(self, prepared: Prepared) -> Numbered:
         with self._lock:
-            with store_errors(self.file):
-                damaged = self._blobs.write(prepared.blobs)
             try:
+                with self._use():
+                    damaged = self.blobs.write(prepared.blobs)
                 with self._transaction() as db:
                     numbered = self._write(db, prepared)
                     self._link_again(db, damaged)
@@ -209,70 +366,46 @@ class SqliteStore(BaseStore):
                         f"the batch does not fit the record ({error.__cause__})"
                     ) from error.__cause__
                 raise
-            numbered.head.settle()
-            self._heads.pop(prepared.session_id, None)
-            if all(outcome.phase is not None for outcome in prepared.batch.outcomes):  # it goes on
-                self._heads[prepared.session_id] = numbered.head
-            if len(self._heads) > _REMEMBERED:
-                del self._heads[next(iter(self._heads))]
-            return tuple(numbered.ids)
+            self._remember(numbered)
+            return numbered
 
     def _write(self, db: sqlite3.Connection, prepared: Prepared) -> Numbered:
         """Write a batch, inside a transaction."""
-        session, head = self._head(db, prepared)
+        head = self._head(prepared)
+        session_no = head.session.number
         self._ensure_blobs(prepared)
         db.executemany(_INSERT_BODY, prepared.bodies.values())
-        db.executemany(_KEEP_BODY, prepared.lost.values())
+        db.executemany(_insert("bodies", BodyRow._fields, ignore=True), prepared.lost.values())
         pictures = _insert("body_pictures", ("key", "sha256"), ignore=True)
         db.executemany(pictures, prepared.body_pictures)
-        numbered = number(prepared, head, session)
+        numbered = Numbered(prepared, head)
         tools = _insert("tool_lists", ("sha256", "tools_json"), ignore=True)
         db.executemany(tools, numbered.tools.items())
-        for table in ("log", "calls", "edits", "state", "outcomes", "images"):
-            if rows := getattr(numbered, table):
-                db.executemany(_insert(table, rows[0]._fields), rows)
-        extra = [(session.number, key) for key in numbered.extra_bodies]
+        for kind, table in _TABLES.items():
+            db.executemany(_insert(table, kind._fields), numbered.rows[kind])
+        extra = [(session_no, key) for key in numbered.extra_bodies]
         db.executemany(_insert("made_bodies", ("session_no", "key"), ignore=True), extra)
-        batch = (session.number, numbered.head.batch, numbered.head.digest)
+        batch = (session_no, numbered.head.batch, numbered.head.digest)
         db.execute("INSERT INTO batches VALUES (?, ?, ?)", batch)
-        for image in numbered.images:
-            if image.sha256 not in prepared.batch.lost or self._blobs.has(image.sha256):
-                self._blobs.link(image.sha256, self.folder / image.name)
+        self._link_images(numbered)
         return numbered
 
-    def _head(
-        self, db: sqlite3.Connection, prepared: Prepared
-    ) -> tuple[SqliteSession, SessionHead]:
-        """The session, and what it has so far; one that begins gets its row."""
-        head = self._heads.get(prepared.session_id)
-        begins = prepared.batch.start is not None
-        if head is not None and not begins:
-            session = SqliteSession(self._fetch, head.session_no)
-            if session.last_batch() == (head.batch, head.digest):
-                return session, head
-        stored = self._find(prepared.session_id)
-        if begins:
-            if stored is not None:
-                raise prepared.refusal("a session of that name is in the store already")
-            row = prepared.session_row()
-            number_of = db.execute(_insert("sessions", row._fields), row).lastrowid
-            assert number_of is not None
-            first = SessionHead(number_of, 0, packing.digest(*row))
-            return SqliteSession(self._fetch, number_of), first
-        if stored is None:
-            raise prepared.refusal("the first batch of a session must carry its start")
-        return stored, read_head(stored)
+    def _begin(self, row: SessionRow) -> SqliteSession:
+        number = self._db.execute(_insert("sessions", row._fields), row).lastrowid
+        assert number is not None
+        return SqliteSession(self._db, number)
 
     def _ensure_blobs(self, prepared: Prepared) -> None:
         """Look again, under the write lock, whether every blob is there.
 
         Only here is it certain: `prune` removes files under the same lock.
         """
-        missing = [sha for sha in prepared.needed if not self._blobs.has(sha)]
-        self._blobs.write({sha: prepared.blobs[sha] for sha in missing if sha in prepared.blobs})
-        for sha in missing:
+        for sha in prepared.needed:
+            if self.blobs.has(sha):
+                continue
             if sha not in prepared.blobs:
                 raise prepared.refusal(f"the bytes of picture {sha!r} are neither given nor stored")
+            self.blobs.write({sha: prepared.blobs[sha]})
 
     def _link_again(self, db: sqlite3.Connection, damaged: Iterable[str]) -> None:
         """Let visible names show these blobs anew: they were links to the files before."""
@@ -280,11 +413,11 @@ class SqliteStore(BaseStore):
             names = "SELECT name FROM images WHERE sha256 = ? UNION"
             names += " SELECT name FROM tool_results WHERE key = ?"
             for (name,) in db.execute(names, (sha, sha)).fetchall():
-                self._blobs.link(sha, self.folder / name)
+                self.blobs.link(sha, self.folder / name)
 
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
         name = packing.tool_result_name(ref)
-        self._blobs.write(body)
+        self.blobs.write(body)
         with self._transaction() as db:
             session = self._known(session_id, self._find(session_id))
             taken = db.execute("SELECT key FROM tool_results WHERE name = ?", (name,)).fetchone()
@@ -292,14 +425,14 @@ class SqliteStore(BaseStore):
                 raise reference_taken(ref, taken[0])
             row = (session.number, ref, key, name)
             db.execute("INSERT OR IGNORE INTO tool_results VALUES (?, ?, ?, ?)", row)
-            self._blobs.write(body)
+            self.blobs.write(body)
             if body:
-                self._blobs.link(key, self.folder / name)
+                self.blobs.link(key, self.folder / name)
 
     # ---- pruning --------------------------------------------------------------------
 
     def _older(self, before: float) -> list[tuple[int, str]]:
-        return self._fetch(
+        return self._db.execute(
             """
             SELECT s.session_no, s.session_id FROM sessions s
             WHERE max(s.started, coalesce(
@@ -308,62 +441,86 @@ class SqliteStore(BaseStore):
             ORDER BY s.session_no
             """,
             {"before": before, "bank": BANK},
-        )
+        ).fetchall()
 
-    def _prune(
-        self, choose: Callable[[], list[tuple[int, str]]], *, now: float, dry_run: bool
-    ) -> Pruned:
-        # The database forgets first, then the files go. A crash between the two leaves files
-        # that nothing names; the next prune takes whatever is not named.
-        with self._transaction() as db:
-            pruned = self._remove_rows(db, choose(), dry_run=dry_run)
-        if not dry_run:
-            # In a transaction of its own: whoever appends looks, under the same lock,
-            # whether the files it names are there.
-            with self._transaction() as db:
-                used = used_blobs(db)
-                for sha in list(self._blobs.list()):
-                    if sha not in used:
-                        self._blobs.remove(sha)
-                self._blobs.remove_unfinished(now - _STALE_S)
-                remove_visible(self.folder, visible_names(db))
-        return pruned
-
-    def _remove_rows(
-        self, db: sqlite3.Connection, chosen: list[tuple[int, str]], *, dry_run: bool
-    ) -> Pruned:
-        named = {"chosen": json.dumps([session for session, _ in chosen])}
-        keys = db.execute(_GONE, named).fetchall()
-        count = f"SELECT count(*) FROM log WHERE session_no {_CHOSEN}"
-        (rows,) = db.execute(count, named).fetchone()
-        used = used_blobs(db, without=frozenset(key for (key,) in keys))
+    def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
+        db, chosen = self._db, {"chosen": json.dumps(sessions)}
+        keys = db.execute(_GONE, chosen).fetchall()
+        (rows,) = db.execute(
+            f"SELECT count(*) FROM log WHERE session_no {_CHOSEN}", chosen
+        ).fetchone()
+        used = self.used_blobs(sessions, [key for (key,) in keys])
         if not dry_run:
             for table in _OF_SESSION:
-                db.execute(f"DELETE FROM {table} WHERE session_no {_CHOSEN}", named)
+                db.execute(f"DELETE FROM {table} WHERE session_no {_CHOSEN}", chosen)
             db.executemany("DELETE FROM body_pictures WHERE key = ?", keys)
             db.executemany("DELETE FROM bodies WHERE key = ?", keys)
             db.execute("DELETE FROM tool_lists WHERE sha256 NOT IN (SELECT tools FROM calls)")
-            used = used_blobs(db)
-        files = [sha for sha in self._blobs.list() if sha not in used]
-        return Pruned(
-            sessions=tuple(session_id for _, session_id in chosen),
-            rows=rows,
-            bodies=len(keys),
-            blobs=len(files),
-            bytes=sum(self._blobs.size(sha) for sha in files),
+        return rows, len(keys), used
+
+    def used_blobs(self, sessions: Sequence[int] = (), keys: Sequence[str] = ()) -> set[str]:
+        """The blobs that the record names, but for those of these sessions and bodies."""
+        stored = self._db.execute(
+            f"""
+            WITH gone AS (SELECT value FROM json_each(:gone))
+            SELECT key FROM bodies WHERE body IS NULL AND key NOT IN gone
+            UNION SELECT sha256 FROM body_pictures WHERE key NOT IN gone
+            UNION SELECT key FROM tool_results WHERE session_no {_REST}
+            """,
+            {"chosen": json.dumps(sessions), "gone": json.dumps(keys)},
         )
+        return {sha for (sha,) in stored}
+
+    def visible_names(self) -> set[str]:
+        """The visible names of pictures and results, as paths under the store's folder."""
+        sql = "SELECT name FROM images UNION SELECT name FROM tool_results"
+        return {name for (name,) in self._db.execute(sql)}
 
     # ---- lists, cards, SQL ----------------------------------------------------------
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
         """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
+        columns = ", ".join(f"o.{name}" for name in OutcomeRow._fields)
         with self._use() as db:
-            return sqlite_reading.endings(db, sessions)
+            stored = db.execute(
+                f"""
+                SELECT {columns} FROM (
+                    SELECT session_no FROM sessions
+                    WHERE substr(session_id, 1, length(:bank)) <> :bank
+                    ORDER BY session_no DESC LIMIT :sessions) s
+                LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = (
+                    SELECT max(p.number) FROM outcomes p
+                    WHERE p.session_no = s.session_no AND p.phase IS NULL)
+                ORDER BY s.session_no DESC
+                """,
+                {"bank": BANK, "sessions": sessions},
+            ).fetchall()
+        return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
 
     def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
+        # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
-            return sqlite_reading.sessions(db, limit)
+            stored = db.execute(
+                """
+                WITH picked AS (
+                    SELECT * FROM sessions ORDER BY started DESC, session_no DESC LIMIT ?)
+                SELECT s.session_id, s.cascade_id, s.model, s.started, o.timestamp,
+                    coalesce(o.status, 'running'),
+                    (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
+                    coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
+                    coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error
+                FROM picked s
+                LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = (
+                    SELECT max(p.number) FROM outcomes p
+                    WHERE p.session_no = s.session_no AND p.phase IS NULL)
+                LEFT JOIN log l ON l.session_no = s.session_no
+                GROUP BY s.session_no
+                ORDER BY s.started DESC, s.session_no DESC
+                """,
+                (-1 if limit is None else limit,),
+            ).fetchall()
+        return [SessionInfo(*values) for values in stored]
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
@@ -376,7 +533,7 @@ class SqliteStore(BaseStore):
             try:
                 with self._transaction():
                     session = self._known(session_id, self._find(session_id))
-                    sqlite_reading.put_cards(db, session.number, cards)
+                    db.executemany(_PUT_CARD, [_card_row(session.number, card) for card in cards])
             finally:
                 db.execute(f"PRAGMA synchronous = {self._synchronous}")
 
@@ -393,7 +550,7 @@ class SqliteStore(BaseStore):
         with self._use():
             session = self._find(session_id)
             rows = [] if session is None else session.without_cards(after, limit)
-            messages = self._messages(row.key for row in rows)
+            messages = self.messages(row.key for row in rows)
         return [stored_row(session_id, row, messages[row.key]) for row in rows]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -403,7 +560,7 @@ class SqliteStore(BaseStore):
         """
         with self._use() as db:
             if self._reader is None:
-                self._reader = open_reading(self.file, self._blobs, busy_s=self._busy_s)
+                self._reader = open_reading(self.file, self.blobs, busy_s=self._busy_s)
                 query.only_select(self._reader)
             reader = self._reader
 
@@ -419,3 +576,94 @@ class SqliteStore(BaseStore):
         For a store too damaged to be opened there is `verify_store`.
         """
         return verify_store(self.folder)
+
+
+# ---- proof --------------------------------------------------------------------------
+
+
+def verify_store(folder: Path) -> Iterator[Discrepancy]:
+    """Everything that disagrees in the store in `folder`; nothing for a sound one.
+
+    Works on a store that cannot be opened any more. Files that nothing names are notes:
+    a process that was killed leaves them, and `prune` removes them.
+    """
+    file = folder / FILE
+    if not file.is_file():
+        yield Discrepancy(str(file), "is missing")
+        return
+    try:
+        db = connect_reading(file, Blobs(folder / "blobs"), busy_s=_BUSY_S)
+    except sqlite3.Error as error:
+        yield Discrepancy(str(file), f"cannot be opened: {error}")
+        return
+    with closing(db):
+        yield from SqliteProof(SqliteStore(folder, db=db), db).findings()
+
+
+class SqliteProof(StoreProof[SqliteSession]):
+    """One reading of a store, in one snapshot of its database."""
+
+    def __init__(self, store: SqliteStore, db: sqlite3.Connection) -> None:
+        super().__init__(store)
+        self.db = db
+
+    def _contents(self, listed: list[str]) -> Checks:
+        file = str(self.store.folder / FILE)
+        yield file, self._database(file)
+        yield "blobs", self._blob_files(listed)
+        yield "table bodies", self._bodies()
+        yield "table body_pictures", self._body_pictures()
+        yield "table tool_lists", self._tool_lists()
+
+    def _database(self, file: str) -> Iterator[Discrepancy]:
+        steps = version(self.db)
+        (application,) = self.db.execute("PRAGMA application_id").fetchone()
+        if steps > len(STEPS):
+            yield Discrepancy(file, f"has version {steps}, this Windlass knows {len(STEPS)}")
+        if application != APPLICATION_ID:
+            yield Discrepancy(file, "is not marked as a Windlass store")
+        self.db.execute("BEGIN")
+        for (line,) in self.db.execute("PRAGMA integrity_check(20)").fetchall():
+            if line != "ok":
+                yield Discrepancy(file, f"SQLite finds: {line}")
+        for table, row, parent, _ in self.db.execute("PRAGMA foreign_key_check").fetchall():
+            place = f"table {table}" if row is None else f"table {table}, row {row}"
+            yield Discrepancy(place, f"refers to something in {parent} that is not there")
+
+    def _bodies(self) -> Iterator[Discrepancy]:
+        for values in self.db.execute("SELECT key, role, chars, tool_calls, body FROM bodies"):
+            yield from self._body(*values)
+
+    def _body_pictures(self) -> Iterator[Discrepancy]:
+        stored: defaultdict[str, set[str]] = defaultdict(set)
+        for key, sha in self.db.execute("SELECT key, sha256 FROM body_pictures"):
+            stored[key].add(sha)
+        for key in sorted(self.bodies & self.pictures.keys()):
+            if set(self.pictures[key]) != stored[key]:
+                yield Discrepancy(f"message {key}", "its pictures are not those in body_pictures")
+
+    def _tool_lists(self) -> Iterator[Discrepancy]:
+        for sha, tools in self.db.execute("SELECT sha256, tools_json FROM tool_lists"):
+            if hashlib.sha256(tools.encode()).hexdigest() != sha:
+                yield Discrepancy(f"tools {sha}", "are not what their key is the hash of")
+
+    def _sessions(self) -> Iterator[tuple[str, SqliteSession]]:
+        for name, number in self.db.execute(
+            "SELECT session_id, session_no FROM sessions ORDER BY session_no"
+        ):
+            yield name, SqliteSession(self.db, number)
+
+    def _cards(self) -> Iterator[Discrepancy]:
+        """Cards that no selection will ever see, and vectors that cannot be read."""
+        if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cards'").fetchone():
+            return  # of an older Windlass: the table is made when the store is opened for use
+        for session, message_id, size in self.db.execute(
+            "SELECT c.session_no, c.message_id, length(c.embedding) FROM cards c WHERE NOT EXISTS "
+            f"(SELECT 1 FROM log l WHERE {_CARD_OF_ROW}) OR length(c.embedding) % 4 != 0 "
+            "OR (length(c.embedding) = 0) != (c.embedding_model = '')"
+        ):
+            where = f"session number {session}, card {message_id}"
+            if size % 4:
+                yield Discrepancy(where, "has a vector that cannot be read", "note")
+            else:
+                yield Discrepancy(where, "is of no message, or its vector of no model", "note")

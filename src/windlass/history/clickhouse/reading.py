@@ -1,22 +1,25 @@
-"""What is read of a ClickHouse store: a session's rows, lists of sessions, bodies.
+"""What is read of a session in a ClickHouse store: rows whose batch is committed, and its cards.
 
-Only what counts is read: rows whose batch is committed.
+ClickHouse replaces the cards of one key by the newest when it merges; questions here and by
+users (`final`) see the newest alone.
 """
 
 # Table and column names are constants of this package; values are always bound.
 # ruff: noqa: S608
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from windlass.history import packing
-from windlass.history.base import BANK, Outcome, SessionInfo
+from windlass.history.cards import NODES
 from windlass.history.clickhouse.client import ClickHouseClient
-from windlass.history.clickhouse.tables import LOG_PHYSICAL, VISIBLE
+from windlass.history.clickhouse.tables import CARDS, LOG_PHYSICAL, VISIBLE
 from windlass.history.packing import (
     CallRow,
     EditRow,
@@ -27,32 +30,23 @@ from windlass.history.packing import (
     StateRow,
     TableRow,
 )
-from windlass.history.reading import PORTION, outcome_of
+from windlass.history.reading import PORTION
+from windlass.messages import canonical_json
+from windlass.selection.card import Card
 
-_SESSIONS: Final = 1_000
-"""Sessions whose sums are asked for at a time."""
+_CARDS: Final = 1_000
+"""Cards that are written at a time."""
 
-_RECENT: Final = 10
-"""Sessions that a message about an unknown one names."""
-
-_KINDS: Final = {
+KINDS: Final[dict[type[Any], str]] = {
     CallRow: "call", EditRow: "edit", StateRow: "state", OutcomeRow: "outcome", ImageRow: "image",
 }  # fmt: skip
-_HIGHEST: Final = {
-    "rows": "row", "calls": "call", "edits": "edit", "state": "state", "outcomes": "outcome",
-}  # fmt: skip
+"""The `kind` of the rows of `record` that hold those of a table."""
 
-
-class Commit(NamedTuple):
-    """The row that commits a batch."""
-
-    batch: int
-    digest: str
-    write: str
+MESSAGE_ID: Final = "concat(substring(key, 1, 16), '-', toString(occurrence))"
 
 
 class ClickHouseSession:
-    """One session, as `reading.SessionReader` has it.
+    """One session, as `SessionReader` has it.
 
     `started` (seconds since 1970) and `cascade_id` stand in each of its rows.
     """
@@ -84,16 +78,20 @@ class ClickHouseSession:
 
     def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
         """The first rows behind number `after`."""
-        more = f"AND number > {{after:UInt32}} ORDER BY number LIMIT {PORTION}"
-        bound: dict[str, Any] = {"after": after}
-        if phase is not None:
-            more = "AND phase_name = {phase:String} " + more
-            bound["phase"] = packing.text(phase)
-        return [log_row(values) for values in self.select(LOG_PHYSICAL, "row", more, **bound)]
+        more = "" if phase is None else "AND phase_name = {phase:String} "
+        return self._log(more, after, PORTION, phase=packing.text(phase or ""))
+
+    def _log(self, more: str, after: int, limit: int, **values: Any) -> list[LogRow]:
+        more += "AND number > {after:UInt32} ORDER BY number LIMIT {limit:UInt32}"
+        stored = self.select(LOG_PHYSICAL, "row", more, after=after, limit=limit, **values)
+        rows = map(LogRow._make, stored)
+        return [
+            row._replace(key=row.key or None, occurrence=row.occurrence or None) for row in rows
+        ]
 
     def table(self, kind: type[TableRow]) -> list[TableRow]:
         """Its rows of another table."""
-        columns = self.select("json", _KINDS[kind], "ORDER BY number")
+        columns = self.select("json", KINDS[kind], "ORDER BY number")
         rows = [kind._make(json.loads(values)) for (values,) in columns]
         return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
 
@@ -110,145 +108,115 @@ class ClickHouseSession:
         """The tools that its calls sent."""
         return dict(self.select("key, json", "tools"))
 
-    def commits(self) -> list[Commit]:
-        """The rows that commit its batches."""
-        stored = self.select("batch, key, write", "commit", "ORDER BY number, written")
-        return [Commit._make(values) for values in stored]
+    def commits(self) -> list[tuple[Any, ...]]:
+        """Number and digest of each batch, as its commits have them."""
+        return self.select("batch, key", "commit", "ORDER BY number, written")
 
     def digests(self) -> dict[int, str]:
         """The digest of each batch."""
-        return {commit.batch: commit.digest for commit in self.commits()}
+        return dict(self.commits())
 
     def last_batch(self) -> tuple[int, str] | None:
         """Number and digest of the last batch."""
         last = self.select("batch, key", "commit", "ORDER BY number DESC LIMIT 1")
         return (int(last[0][0]), str(last[0][1])) if last else None
 
-    def highest(self) -> dict[str, int]:
-        """The highest number of each kind."""
-        stored = self.client.select(
-            "SELECT kind, max(number) FROM record WHERE session_id = {name:String} "
-            f"AND session_no = {{no:UInt64}} AND {VISIBLE} GROUP BY kind",
-            name=self.name,
-            no=self.number,
-        )
-        numbers = Counter(dict(stored))
-        return {name: numbers[kind] for name, kind in _HIGHEST.items()}
-
-    def occurrences(self) -> dict[str, int]:
-        """How often each message occurs."""
-        columns = "substring(key, 1, 16), max(occurrence)"
-        return dict(self.select(columns, "row", "AND key != '' GROUP BY 1"))
-
-    def image_count(self, phase: str) -> int:
-        """How many pictures the phase has visible names for."""
-        return len(self.select("1", "image", "AND phase_name = {phase:String}", phase=phase))
-
     def has_body(self, key: str) -> bool:
         """Whether the store has a body of that key."""
-        return has_body(self.client, key)
+        sql = "SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1"
+        return bool(self.client.select(sql, key=key))
 
-    def has_row(self, trace_id: str) -> bool:
-        """Whether the session has a row of that trace."""
-        return bool(self.select("1", "row", "AND trace_id = {trace:String}", trace=trace_id))
+    def traces_among(self, traces: list[str]) -> list[str]:
+        """Those of these traces that the session has rows of."""
+        more = "AND trace_id IN {traces:Array(String)}"
+        return [trace for (trace,) in self.select("trace_id", "row", more, traces=traces)]
+
+    # ---- cards ----------------------------------------------------------------------
+
+    def cards(self) -> list[Card]:
+        """The cards of its messages, in their order."""
+        stored = self.client.select(
+            "SELECT message_id, content_hash, summary, keywords, estimated_tokens, role, "
+            "nullIf(phase_name, ''), turn_number, is_anchor, if(is_callout, callout_name, NULL), "
+            "embedding, embedding_model, generator_model, toUnixTimestamp(generated_at) "
+            "FROM context_cards FINAL WHERE session_id = {name:String}",
+            name=self.name,
+        )
+        by_id = {values[0]: _card(values) for values in stored}
+        ids = self.select(MESSAGE_ID, "row", "AND key != '' ORDER BY number") if by_id else []
+        return [by_id[message_id] for (message_id,) in ids if message_id in by_id]
+
+    def without_cards(self, after: int, limit: int) -> list[LogRow]:
+        """The first rows behind `after` whose messages may have a card and have none."""
+        nodes = ", ".join(repr(str(node)) for node in NODES)
+        more = (
+            f"AND key != '' AND node_type IN ({nodes}) AND {MESSAGE_ID} NOT IN "
+            "(SELECT message_id FROM context_cards WHERE session_id = {name:String}) "
+        )
+        return self._log(more, after, limit)
+
+    def put_cards(self, cards: Sequence[Card]) -> None:
+        """Write cards, in inserts that are written once however often they are sent.
+
+        Left out are cards of messages that are not there, and those older than the card that is.
+        """
+        for at in range(0, len(cards), _CARDS):
+            portion = cards[at : at + _CARDS]
+            ids = [card.id for card in portion]
+            times = dict(
+                self.select(
+                    f"{MESSAGE_ID} AS id, at",
+                    "row",
+                    "AND key != '' AND content_hash IN {hashes:Array(String)} "
+                    "AND id IN {ids:Array(String)}",
+                    hashes=sorted({message_id.rpartition("-")[0] for message_id in ids}),
+                    ids=ids,
+                )
+            )
+            newest = dict(
+                self.client.select(
+                    "SELECT message_id, toUnixTimestamp(max(generated_at)) FROM context_cards "
+                    "WHERE session_id = {name:String} AND message_id IN {ids:Array(String)} "
+                    "GROUP BY message_id",
+                    name=self.name,
+                    ids=ids,
+                )
+            )
+            rows = [
+                self._card_row(card, times[card.id])
+                for card in portion
+                if card.id in times and card.generated_at >= newest.get(card.id, 0)
+            ]
+            text = canonical_json([self.number, [[str(value) for value in row] for row in rows]])
+            token = hashlib.sha256(text.encode()).hexdigest()
+            self.client.insert("context_cards", CARDS, rows, f"cards/{token}")
+
+    def _card_row(self, card: Card, at: float) -> list[Any]:
+        return [
+            self.name,
+            card.content_hash,
+            packing.text(card.summary),
+            [packing.text(word) for word in card.keywords],
+            list(card.embedding),
+            packing.text(card.embedding_model),
+            card.tokens,
+            card.role,
+            packing.text(card.phase or ""),
+            card.turn,
+            card.is_anchor,
+            card.is_callout,
+            packing.optional(card.callout),
+            dt.datetime.fromtimestamp(card.generated_at, dt.UTC),
+            packing.text(card.generator_model),
+            dt.datetime.fromtimestamp(int(at), dt.UTC),
+            card.id,
+        ]
 
 
-def log_row(values: Sequence[Any]) -> LogRow:
-    """A row of the log as `record` has it, with None where it has no message."""
-    row = LogRow._make(values)
-    return row._replace(key=row.key or None, occurrence=row.occurrence or None)
-
-
-def find(client: ClickHouseClient, session_id: str) -> ClickHouseSession | None:
-    """A session; None where there is none of that name."""
-    stored = client.select(
-        "SELECT session_no, started, cascade_id FROM record WHERE session_id = {name:String} "
-        f"AND kind = 'start' AND {VISIBLE} ORDER BY written LIMIT 1",
-        name=packing.text(session_id),
-    )
-    return ClickHouseSession(client, session_id, *stored[0]) if stored else None
-
-
-def recent(client: ClickHouseClient) -> Iterator[str]:
-    """Names of the newest sessions."""
-    for (name,) in client.select(
-        f"SELECT session_id FROM sessions ORDER BY written DESC LIMIT {_RECENT}"
-    ):
-        yield name
-
-
-def has_body(client: ClickHouseClient, key: str) -> bool:
-    """Whether the store has a body of that key."""
-    return bool(client.select("SELECT 1 FROM bodies WHERE key = {key:String} LIMIT 1", key=key))
-
-
-def bodies(client: ClickHouseClient, keys: list[str]) -> list[tuple[Any, ...]]:
-    """Key and body of those that are stored, first those that stand in the table."""
-    return client.select(
-        "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
-        keys=keys,
-    )
-
-
-def endings(client: ClickHouseClient, sessions: int) -> list[Outcome | None]:
-    """How the last so many sessions ended, newest first; None: there is no word of it."""
-    picked = client.select(
-        f"SELECT session_id, session_no FROM record WHERE kind = 'start' AND {VISIBLE} "
-        "AND NOT startsWith(session_id, {bank:String}) "
-        "ORDER BY started DESC, written DESC LIMIT {limit:UInt64}",
-        bank=BANK,
-        limit=sessions,
-    )
-    last = client.select(
-        "SELECT session_no, argMax(json, number) FROM record "
-        "WHERE session_id IN {names:Array(String)} AND session_no IN {numbers:Array(UInt64)} "
-        f"AND kind = 'outcome' AND phase_name IS NULL AND {VISIBLE} GROUP BY session_no",
-        names=[name for name, _ in picked],
-        numbers=[number for _, number in picked],
-    )
-    ended = {number: outcome_of(OutcomeRow(*json.loads(values))) for number, values in last}
-    return [ended.get(number) for _, number in picked]
-
-
-def sessions(client: ClickHouseClient, limit: int | None) -> list[SessionInfo]:
-    """Sessions, newest first; tokens and costs summed over all their rows."""
-    picked = client.select(
-        f"SELECT session_id, session_no, json FROM record WHERE kind = 'start' AND {VISIBLE} "
-        "ORDER BY started DESC, written DESC" + ("" if limit is None else " LIMIT {limit:UInt64}"),
-        **({} if limit is None else {"limit": limit}),
-    )
-    sums: dict[int, list[Any]] = {}
-    for at in range(0, len(picked), _SESSIONS):
-        some = picked[at : at + _SESSIONS]
-        for number, *values in client.select(
-            "SELECT session_no, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
-            "ifNull(sum(tokens_out), 0), ifNull(sum(tokens_cached), 0), sum(cost), "
-            "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL) "
-            "FROM record WHERE session_id IN {names:Array(String)} "
-            f"AND session_no IN {{numbers:Array(UInt64)}} AND {VISIBLE} GROUP BY session_no",
-            names=[name for name, _, _ in some],
-            numbers=[number for _, number, _ in some],
-        ):
-            sums[number] = values
-    return [
-        _info(SessionRow(name, *json.loads(start)), sums[number]) for name, number, start in picked
-    ]
-
-
-def _info(start: SessionRow, sums: list[Any]) -> SessionInfo:
-    calls, tokens_in, tokens_out, tokens_cached, cost, outcome = sums
-    ended = OutcomeRow(*json.loads(outcome)) if outcome else None
-    return SessionInfo(
-        session_id=start.session_id,
-        cascade_id=start.cascade_id,
-        model=start.model,
-        started=start.started,
-        ended=ended.timestamp if ended else None,
-        status=ended.status if ended else "running",
-        calls=calls,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        tokens_cached=tokens_cached,
-        cost=cost,
-        error=ended.error if ended else None,
-    )
+def _card(values: Sequence[Any]) -> Card:
+    """The card whose fields these are, in their order."""
+    columns = dict(zip(Card.__dataclass_fields__, values, strict=True))
+    columns["keywords"] = tuple(columns["keywords"])
+    columns["is_anchor"] = bool(columns["is_anchor"])
+    columns["embedding"] = array("f", columns["embedding"]) if len(columns["embedding"]) else ()
+    return Card(**columns)

@@ -4,35 +4,75 @@
     <blobs>/aa/<sha256>                                  large bodies, pictures
     <folder>/images/…, <folder>/storage/tool_results/…   visible files, on this machine
 
-There are no transactions: a batch counts from its last row on (appending.py). Any number of
-processes and machines may use one store.
+There are no transactions: bodies are written first, then a batch's rows, its commit last
+(appending.py). Any number of processes and machines may use one store.
+
+The number of a batch is also the token of its last insert, and the server drops an insert whose
+token it has seen. So of two writers of one session one finds that it was second, and numbers
+its batch anew; and what was sent twice because an answer was lost is written once.
 """
 
+# Table and column names are constants of this package; values are always bound.
+# ruff: noqa: S608
 from __future__ import annotations
 
 import errno
 import json
+import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import Discrepancy, Outcome, Pruned, SessionInfo, StoredRow
+from windlass.history.base import BANK, Batch, Discrepancy, Outcome, SessionInfo, StoredRow
 from windlass.history.blobs import BlobPlace
-from windlass.history.clickhouse import asking, pruning, reading
-from windlass.history.clickhouse import cards as card_table
-from windlass.history.clickhouse.appending import GRACE_S, Appender, result_row
-from windlass.history.clickhouse.client import ClickHouseClient
-from windlass.history.clickhouse.proving import ClickHouseProof
-from windlass.history.clickhouse.reading import ClickHouseSession
-from windlass.history.clickhouse.tables import RECORD, TableOptions, prepare_tables
-from windlass.history.numbering import Prepared
-from windlass.history.reading import BaseStore, read_messages, reference_taken, stored_row
+from windlass.history.clickhouse import asking
+from windlass.history.clickhouse.appending import (
+    batch_rows,
+    body_columns,
+    body_rows,
+    check,
+    portions,
+    result_row,
+)
+from windlass.history.clickhouse.client import ClickHouseClient, quoted
+from windlass.history.clickhouse.reading import MESSAGE_ID, ClickHouseSession
+from windlass.history.clickhouse.tables import (
+    BODIES,
+    RECORD,
+    VISIBLE,
+    TableOptions,
+    prepare_tables,
+)
+from windlass.history.numbering import Numbered, Prepared
+from windlass.history.packing import OutcomeRow, SessionRow
+from windlass.history.proof import Checks, StoreProof
+from windlass.history.reading import BaseStore, outcome_of, reference_taken, stored_row
+from windlass.messages import Message
 from windlass.selection.card import Card
+
+GRACE_S: Final = 900.0
+"""Seconds for which `prune` leaves alone what no row names yet."""
+
+_TRIES: Final = 20
+"""How often a batch is numbered anew because others append to its session at the same time."""
+
+_RECENT: Final = 10
+"""Sessions that a message about an unknown one names."""
+
+_PORTION: Final = 1_000
+"""Names that one statement removes, and rows that `verify` reads at a time."""
+
+_NAMED: Final = (
+    "SELECT key FROM record WHERE kind IN ('row', 'made', 'result') "
+    "AND session_no NOT IN {chosen:Array(UInt64)}"
+)
+_YOUNG: Final = "written > now() - {grace:Float64}"
+_OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
 
 
 class ClickHouseStore(BaseStore):
@@ -43,7 +83,8 @@ class ClickHouseStore(BaseStore):
     wrong address, user, password or database and StoreError where the server fails. An append
     that raises LostConnectionError may have been written; doing it again with the same store
     does not write it twice. Of what no session uses, `prune` takes only what was written longer
-    than `grace_s` seconds ago.
+    than `grace_s` seconds ago: nobody holds a lock while it runs, and it may belong to an append
+    that has not committed yet.
     """
 
     remote = True
@@ -58,26 +99,19 @@ class ClickHouseStore(BaseStore):
         grace_s: float = GRACE_S,
         existing: bool = False,
     ) -> None:
-        self.folder = folder.absolute()
-        self._client = client
+        super().__init__(folder, blobs, grace_s=grace_s)
+        self.client = client
         # For cards, so that no append waits for them.
         self._beside = client.beside()
-        self._blobs = blobs
-        self._grace_s = grace_s
         self._lock = threading.RLock()
-        self._appender = Appender(client, blobs, self.folder, grace_s)
+        self._unsure: dict[str, tuple[Batch, Numbered]] = {}
         with self._use():
             prepare_tables(client, options or TableOptions(), existing=existing)
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self.client.close()
         self._beside.close()
-
-    @property
-    def shown(self) -> str:
-        """The store's address for people, without secrets."""
-        return self._client.target.shown
 
     @contextmanager
     def _use(self) -> Iterator[None]:
@@ -94,72 +128,257 @@ class ClickHouseStore(BaseStore):
                     "be written"
                 ) from error
 
-    def _find(self, session_id: str) -> ClickHouseSession | None:
-        return reading.find(self._client, session_id)
+    _transaction = _use
+
+    def _find(
+        self, session_id: str, client: ClickHouseClient | None = None
+    ) -> ClickHouseSession | None:
+        client = client or self.client
+        stored = client.select(
+            "SELECT session_no, started, cascade_id FROM record WHERE session_id = {name:String} "
+            f"AND kind = 'start' AND {VISIBLE} ORDER BY written LIMIT 1",
+            name=packing.text(session_id),
+        )
+        return ClickHouseSession(client, session_id, *stored[0]) if stored else None
 
     def _recent(self) -> Iterable[str]:
-        return reading.recent(self._client)
+        sql = f"SELECT session_id FROM sessions ORDER BY written DESC LIMIT {_RECENT}"
+        return [name for (name,) in self.client.select(sql)]
 
-    def _fetch_bodies(self, keys: list[str]) -> list[tuple[str, str | None]]:
-        return reading.bodies(self._client, keys)
+    def fetch_bodies(self, keys: list[str]) -> list[tuple[Any, ...]]:
+        """Key and body of those that are stored, first those that stand in the table."""
+        return self.client.select(
+            "SELECT key, body FROM bodies WHERE key IN {keys:Array(String)} ORDER BY isNull(body)",
+            keys=keys,
+        )
 
-    def _append(self, prepared: Prepared) -> tuple[str | None, ...]:
+    # ---- appending ------------------------------------------------------------------
+
+    def _append(self, prepared: Prepared) -> Numbered:
+        check(prepared)
         with self._use():
-            return self._appender.append(prepared)
+            numbered = self._done_before(prepared)
+            if numbered is None:
+                numbered = self._write_often(prepared)
+            self._remember(numbered)
+            return numbered
+
+    def _done_before(self, prepared: Prepared) -> Numbered | None:
+        """This very batch, where it was written by an append whose answer was lost."""
+        batch, numbered = self._unsure.pop(prepared.session_id, (None, None))
+        if numbered is None:
+            return None
+        self._heads.pop(prepared.session_id, None)
+        return numbered if batch == prepared.batch and numbered.head.is_current else None
+
+    def _write_often(self, prepared: Prepared) -> Numbered:
+        for _ in range(_TRIES):
+            head = self._head(prepared)
+            for trace in head.session.traces_among(prepared.traces):
+                raise prepared.refusal(
+                    f"the batch does not fit the record (it has a row {trace!r} already)"
+                )
+            numbered = Numbered(prepared, head)
+            self._store_bodies(prepared)
+            if self._write(numbered):
+                return numbered
+            self._heads.pop(prepared.session_id, None)
+        raise prepared.refusal("others keep appending to it")
+
+    def _begin(self, row: SessionRow) -> ClickHouseSession:
+        number = secrets.randbits(62)
+        started = row.started or 0.0
+        return ClickHouseSession(self.client, row.session_id, number, started, row.cascade_id)
+
+    def _store_bodies(self, prepared: Prepared) -> None:
+        """Bodies and blobs first: a commit must never name what is not there."""
+        self.blobs.write(prepared.blobs, renew=True)
+        for sha in prepared.needed - prepared.blobs.keys():
+            try:
+                self.blobs.renew(sha)
+            except FileNotFoundError:
+                raise prepared.refusal(
+                    f"the bytes of picture {sha!r} are neither given nor stored"
+                ) from None
+        stored = {key for key, _ in self.fetch_bodies(list(prepared.lost))}
+        lost: list[list[Any]] = [
+            [*values, []] for key, values in prepared.lost.items() if key not in stored
+        ]
+        for portion in portions(iter([*body_rows(prepared), *lost])):
+            self.client.insert("bodies", BODIES, portion, f"bodies/{secrets.token_hex(16)}")
+
+    def _write(self, numbered: Numbered) -> bool:
+        """Send the rows and their commit; False where another writer was first."""
+        self._link_images(numbered)
+        prepared, write = numbered.prepared, secrets.token_hex(16)
+        *early, last = batch_rows(numbered, write)
+        for at, portion in enumerate(early):
+            self.client.insert("record", RECORD, portion, f"{write}/{at}")
+        self._unsure[prepared.session_id] = prepared.batch, numbered
+        is_first = self._commit(numbered, last) == write
+        del self._unsure[prepared.session_id]
+        return is_first
+
+    def _commit(self, numbered: Numbered, rows: list[list[Any]]) -> str:
+        """Insert the last rows; the `write` that the server has for this batch then."""
+        head, prepared = numbered.head, numbered.prepared
+        begins = prepared.batch.start is not None
+        # The name of a pruned session may come again, while the server still drops its token.
+        for again in range(_TRIES if begins else 1):
+            token = f"{head.session.number}/{head.batch}"
+            if begins:
+                token = f"begin/{prepared.session_id}/{again}"
+            self.client.insert("record", RECORD, rows, token)
+            written = self.client.select(
+                "SELECT write FROM record WHERE session_id = {name:String} AND kind = 'commit' "
+                "AND number = {number:UInt32}"
+                + ("" if begins else " AND session_no = {no:UInt64}"),
+                name=prepared.session_id,
+                number=head.batch,
+                no=head.session.number,
+            )
+            if len(written) > 1:
+                raise StoreError(
+                    f"{self.client.target.shown} took batch {head.batch} of session "
+                    f"{prepared.session_id!r} twice: it does not drop repeated inserts "
+                    "(see non_replicated_deduplication_window of the table record)"
+                )
+            if written:
+                return str(written[0][0])
+        raise prepared.refusal(
+            "the session was pruned, or the server dropped the batch as a repeated one"
+        )
 
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
         name = packing.tool_result_name(ref)
         session = self._known(session_id, self._find(session_id))
-        taken = self._client.select(
-            "SELECT session_no, json FROM record "
-            "WHERE kind = 'result' AND trace_id = {name:String}",
+        taken = self.client.select(
+            "SELECT session_no, key FROM record WHERE kind = 'result' AND trace_id = {name:String}",
             name=name,
         )
-        for _, stored in taken:
-            if (other := json.loads(stored)[1]) != key:
+        for _, other in taken:
+            if other != key:
                 raise reference_taken(ref, other)
-        self._blobs.write(body, renew=True)
+        self.blobs.write(body, renew=True)
         if all(number != session.number for number, _ in taken):
             row = result_row(session, ref, key, name)
-            self._client.insert("record", RECORD, [row], f"result/{session.number}/{name}/{key}")
+            self.client.insert("record", RECORD, [row], f"result/{session.number}/{name}/{key}")
         if body:
-            self._blobs.link(key, self.folder / name)
+            self.blobs.link(key, self.folder / name)
+
+    # ---- pruning --------------------------------------------------------------------
 
     def _older(self, before: float) -> list[tuple[int, str]]:
-        return pruning.older(self._client, before)
-
-    def _prune(
-        self, choose: Callable[[], list[tuple[int, str]]], *, now: float, dry_run: bool
-    ) -> Pruned:
-        pruned = pruning.prune(
-            self._client,
-            self._blobs,
-            self.folder,
-            choose(),
-            now=now,
-            grace_s=self._grace_s,
-            dry_run=dry_run,
+        stored = self.client.select(
+            "SELECT session_no, any(session_id) FROM record "
+            f"WHERE {VISIBLE} GROUP BY session_no "
+            "HAVING greatest(any(started), maxIf(at, kind = 'row')) < {before:Float64} "
+            "AND NOT startsWith(any(session_id), {bank:String}) "
+            "ORDER BY min(written)",
+            before=before,
+            bank=BANK,
         )
-        if not dry_run:
-            self._appender.forget()
-        return pruned
+        return [(int(number), str(name)) for number, name in stored]
+
+    def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
+        ((rows,),) = self.client.select(
+            "SELECT count() FROM record WHERE kind = 'row' "
+            f"AND session_no IN {{chosen:Array(UInt64)}} AND {VISIBLE}",
+            chosen=sessions,
+        )
+        bodies = self.client.select(
+            f"SELECT key FROM bodies WHERE key NOT IN ({_NAMED}) "
+            f"GROUP BY key HAVING NOT ({_YOUNG.replace('written', 'max(written)')})",
+            chosen=sessions,
+            grace=self._grace_s,
+        )
+        used = self.used_blobs(sessions)
+        if dry_run:
+            return int(rows), len(bodies), used
+        # Rows of large batches that never came to their commit.
+        writes = self.client.select(
+            "SELECT DISTINCT write FROM record WHERE early = 1 AND write NOT IN "
+            f"(SELECT write FROM record WHERE kind = 'commit' AND early = 1) AND NOT ({_YOUNG})",
+            grace=self._grace_s,
+        )
+        self._delete("record", "session_no IN {these:Array(UInt64)}", sessions)
+        if sessions:
+            # Cards that are left over: no record has their sessions any more.
+            names = self.client.select(
+                "SELECT DISTINCT session_id FROM context_cards "
+                "WHERE session_id NOT IN (SELECT session_id FROM record WHERE kind = 'start')"
+            )
+            self._delete(
+                "context_cards", "session_id IN {these:Array(String)}", [name for (name,) in names]
+            )
+        self._delete("record", "write IN {these:Array(String)}", [write for (write,) in writes])
+        self._delete("bodies", "key IN {these:Array(String)}", [key for (key,) in bodies])
+        return int(rows), len(bodies), used
+
+    def _delete(self, table: str, where: str, these: Sequence[Any]) -> None:
+        cluster = self.client.cluster
+        target = table if cluster is None else f"{table}_local ON CLUSTER {quoted(cluster)}"
+        for at in range(0, len(these), _PORTION):
+            portion = list(these[at : at + _PORTION])
+            self.client.command(f"DELETE FROM {target} WHERE {where}", these=portion)
+
+    def used_blobs(self, sessions: Sequence[int] = ()) -> set[str]:
+        """The blobs that the record names, but for those that only these sessions use."""
+        stored = self.client.select(
+            "SELECT arrayJoin(arrayConcat(pictures, if(body IS NULL, [key], []))) AS sha "
+            f"FROM bodies WHERE key IN ({_NAMED}) "
+            "UNION DISTINCT SELECT key FROM record WHERE kind = 'result' "
+            "AND session_no NOT IN {chosen:Array(UInt64)}",
+            chosen=list(sessions),
+        )
+        return {str(sha) for (sha,) in stored}
+
+    def visible_names(self) -> set[str]:
+        """The visible names of pictures and results, as paths under the store's folder."""
+        stored = self.client.select(
+            f"SELECT json FROM record WHERE kind IN ('image', 'result') AND {VISIBLE}"
+        )
+        return {json.loads(values)[-1] for (values,) in stored}
+
+    # ---- lists, cards, SQL ----------------------------------------------------------
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
         """(SHA-256, visible file) of the pictures a phase made, in order; the files are made."""
         named = super().picture_names(session_id, phase)
         with self._use():
             for sha, path in named:
-                if not path.is_file() and self._blobs.has(sha):
-                    self._blobs.link(sha, path)
+                if not path.is_file() and self.blobs.has(sha):
+                    self.blobs.link(sha, path)
         return named
+
+    def _newest(self, columns: str, limit: int | None, more: str = "") -> list[tuple[Any, ...]]:
+        """These sums over each of the newest sessions, newest first."""
+        last = "" if limit is None else f"LIMIT {limit:d}"
+        return self.client.select(
+            f"SELECT {columns} FROM record WHERE (session_id, session_no) IN (SELECT session_id, "
+            f"session_no FROM record WHERE kind = 'start' AND {VISIBLE} {more} "
+            f"ORDER BY started DESC, written DESC {last}) AND {VISIBLE} GROUP BY session_no "
+            "ORDER BY any(started) DESC, minIf(written, kind = 'start') DESC",
+            bank=BANK,
+        )
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
         """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
-        return reading.endings(self._client, sessions)
+        no_bank = "AND NOT startsWith(session_id, {bank:String})"
+        return [
+            outcome_of(OutcomeRow(*json.loads(values))) if values else None
+            for (values,) in self._newest(_OUTCOME, sessions, no_bank)
+        ]
 
     def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
-        return reading.sessions(self._client, limit)
+        stored = self._newest(
+            "any(session_id), anyIf(json, kind = 'start'), "
+            f"{_OUTCOME}, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
+            "ifNull(sum(tokens_out), 0), ifNull(sum(tokens_cached), 0), sum(cost)",
+            limit,
+        )
+        return [_info(values) for values in stored]
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
@@ -167,22 +386,20 @@ class ClickHouseStore(BaseStore):
         Cards of messages that are not there are left out. Raises UsageError for an unknown
         session, LostConnectionError where no answer came: they may be put again.
         """
-        session = self._known(session_id, reading.find(self._beside, session_id))
-        card_table.put(session, cards)
+        self._known(session_id, self._find(session_id, self._beside)).put_cards(cards)
 
     def cards(self, session_id: str) -> Sequence[Card]:
         """The cards of a session, in the order of its messages; [] where there are none."""
-        session = reading.find(self._beside, session_id)
-        return [] if session is None else card_table.cards(session)
+        session = self._find(session_id, self._beside)
+        return [] if session is None else session.cards()
 
     def without_cards(
         self, session_id: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredRow]:
         """The first rows behind number `after` whose messages may have a card and have none."""
-        session = reading.find(self._beside, session_id)
-        rows = [] if session is None else card_table.without_cards(session, after, limit)
-        fetch = partial(reading.bodies, self._beside)
-        messages = read_messages((row.key for row in rows), fetch, self._blobs)
+        session = self._find(session_id, self._beside)
+        rows = [] if session is None else session.without_cards(after, limit)
+        messages = self.messages(row.key for row in rows)
         return [stored_row(session_id, row, messages[row.key]) for row in rows]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -190,8 +407,120 @@ class ClickHouseStore(BaseStore):
 
         Raises UsageError for anything else, and for SQL that ClickHouse refuses.
         """
-        return asking.select(self._client, sql, params)
+        return asking.select(self.client, sql, params)
 
     def verify(self) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees."""
-        return ClickHouseProof(self._client, self._blobs, self.folder).findings()
+        return ClickHouseProof(self, self.client).findings()
+
+
+def _info(stored: tuple[Any, ...]) -> SessionInfo:
+    name, start, outcome, calls, tokens_in, tokens_out, tokens_cached, cost = stored
+    began = SessionRow(name, *json.loads(start))
+    ended = OutcomeRow(*json.loads(outcome)) if outcome else None
+    return SessionInfo(
+        session_id=name,
+        cascade_id=began.cascade_id,
+        model=began.model,
+        started=began.started,
+        ended=ended.timestamp if ended else None,
+        status=ended.status if ended else "running",
+        calls=calls,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        tokens_cached=tokens_cached,
+        cost=cost,
+        error=ended.error if ended else None,
+    )
+
+
+class ClickHouseProof(StoreProof[ClickHouseSession]):
+    """One reading of a store.
+
+    Visible files are made on each machine when they are asked for, so one that is not there is
+    no discrepancy; one with other bytes is.
+    """
+
+    names_are_kept = False
+
+    def __init__(self, store: ClickHouseStore, client: ClickHouseClient) -> None:
+        super().__init__(store)
+        self.client = client
+
+    def _contents(self, listed: list[str]) -> Checks:
+        yield "blobs", self._blob_files(listed)
+        yield "table bodies", self._bodies()
+        yield "record", self._beginnings()
+
+    def _more_of(self, where: str, session: ClickHouseSession) -> Checks:
+        yield f"{where}, log", self._shown(where, session)
+        yield f"{where}, batches", self._twice(where, session)
+
+    def _bodies(self) -> Iterator[Discrepancy]:
+        after = ""
+        stored: list[tuple[Any, ...]] = [()]
+        while stored:
+            stored = self.client.select(
+                "SELECT key, role, chars, tool_calls, body, pictures FROM bodies FINAL "
+                f"WHERE key > {{after:String}} ORDER BY key LIMIT {_PORTION}",
+                after=after,
+            )
+            for after, *values, pictures in stored:
+                yield from self._body(after, *values)
+                if after in self.pictures and set(self.pictures[after]) != set(pictures):
+                    yield Discrepancy(f"message {after}", "its pictures are not those in bodies")
+
+    def _sessions(self) -> Iterator[tuple[str, ClickHouseSession]]:
+        for name, *values in self.client.select(
+            "SELECT session_id, session_no, started, cascade_id FROM record "
+            f"WHERE kind = 'start' AND {VISIBLE} ORDER BY written"
+        ):
+            yield name, ClickHouseSession(self.client, name, *values)
+
+    def _beginnings(self) -> Iterator[Discrepancy]:
+        """Each session begins once."""
+        names = Counter(name for name, _ in self._sessions())
+        for name in sorted(name for name, count in names.items() if count > 1):
+            yield Discrepancy(f"session {name!r}", "begins more than once")
+        for (name,) in self.client.select(
+            f"SELECT DISTINCT session_id FROM record WHERE {VISIBLE} AND session_no NOT IN "
+            "(SELECT session_no FROM record WHERE kind = 'start')"
+        ):
+            yield Discrepancy(f"session {name!r}", "has rows, and no beginning")
+
+    def _shown(self, where: str, session: ClickHouseSession) -> Iterator[Discrepancy]:
+        """What SQL shows of the messages is what their bodies say."""
+        columns = "number, key, role, content_json, content_chars, tool_calls_json, preview"
+        more = "AND key != '' AND number > {after:UInt32} ORDER BY number LIMIT "
+        after = 0
+        stored: list[tuple[Any, ...]] = [()]
+        while stored:
+            stored = session.select(columns, "row", f"{more}{_PORTION}", after=after)
+            messages = self._readable({key for _, key, *_ in stored} & self.bodies)
+            for after, key, *shown in stored:
+                if key in messages and shown != list(body_columns(messages[key]).values()):
+                    yield Discrepancy(
+                        f"{where}, row {after}", "shows other words than its message has"
+                    )
+
+    def _readable(self, keys: set[str]) -> dict[str | None, Message]:
+        try:
+            return self.store.messages(keys)
+        except StoreError:
+            return {}  # told where the bodies were read
+
+    def _twice(self, where: str, session: ClickHouseSession) -> Iterator[Discrepancy]:
+        for batch, count in Counter(batch for batch, _ in session.commits()).items():
+            if count > 1:
+                yield Discrepancy(f"{where}, batch {batch}", "is there more than once")
+
+    def _cards(self) -> Iterator[Discrepancy]:
+        """Cards that no selection will ever see."""
+        lost = self.client.select(
+            "SELECT DISTINCT session_id, message_id FROM context_cards "
+            "WHERE (session_id, message_id) NOT IN (SELECT session_id, "
+            f"{MESSAGE_ID} FROM record WHERE kind = 'row' AND key != '' AND {VISIBLE})"
+        )
+        for session_id, message_id in lost:
+            where = f"session {session_id!r}, card {message_id}"
+            yield Discrepancy(where, "is of no message", "note")
