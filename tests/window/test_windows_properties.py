@@ -82,10 +82,11 @@ def test_every_call_is_valid_where_texts_are_read_in_part(
     said = items(messages_for(numbers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(names, "MOST_READ", 40)
-        patch.setattr(names, "_looked", names._look.__wrapped__)
+        names.names_said.cache_clear()
         for window, _ in walked(made(options), said):
             check_sequence(window.messages)
             assert problems(window.messages, "openai") == []
+    names.names_said.cache_clear()
 
 
 @given(seeds(), policies())

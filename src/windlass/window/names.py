@@ -1,7 +1,7 @@
 """Names: the identifiers, paths, numbers and addresses that a later call may quote.
 
 Knows text and messages, nothing of windows; who in view holds a name is the affair of
-`holders`. A name is said where it stands whole: that a path holds its file name is left out,
+`identifiers`. A name is said where it stands whole: that a path holds its file name is left out,
 because finding the parts of names takes as long as finding names, and what it would save is
 less than 0.003 of a bill.
 """
@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import compress
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from windlass.messages import Message
 from windlass.window.encode.legend import is_count, is_head
@@ -39,16 +39,6 @@ _AT_EDGES: Final = frozenset(_EDGES)
 _MIN_CORE: Final = 2
 _ID: Final = ("id", "ID", "Id")
 _CONSTANTS: Final = frozenset({"null", "true", "false"})
-_MEMO_TEXTS: Final = 128
-_MEMO_CHARS: Final = 50_000
-"""Texts of at most so many characters are remembered: each is asked for two to four times."""
-
-
-class _Looked(NamedTuple):
-    """What a text says: its names in order, and each of its words once, in a line."""
-
-    names: Mapping[str, None]
-    words: str
 
 
 def whole_names(text: str) -> Mapping[str, None]:
@@ -57,8 +47,7 @@ def whole_names(text: str) -> Mapping[str, None]:
     A name has 4 to 200 characters, one of them a digit or one of `_ / @ # .`, and no white
     space, quotes or brackets.
     """
-    words = _words(text)
-    return MappingProxyType(_names_among(words, " ".join(words)))
+    return _names_among(_words(text))
 
 
 def _words(text: str) -> Mapping[str, None]:
@@ -68,11 +57,11 @@ def _words(text: str) -> Mapping[str, None]:
     return dict.fromkeys(words)
 
 
-def _names_among(words: Iterable[str], line: str) -> dict[str, None]:
-    """The names among the words that stand in the line, in which a space follows each."""
+def _names_among(words: Iterable[str]) -> Mapping[str, None]:
+    """The names among the words, none of which holds a space."""
     # What of each word tells, of all of them at once: asking word by word takes four times as
     # long, and most have nothing.
-    marks = line.encode().translate(None, _DULL).split(b" ")
+    marks = " ".join(words).encode().translate(None, _DULL).split(b" ")
     names = dict.fromkeys(
         [
             word if word[0] not in _AT_EDGES and word[-1] not in _AT_EDGES else _trimmed(word)
@@ -81,7 +70,7 @@ def _names_among(words: Iterable[str], line: str) -> dict[str, None]:
         ]
     )
     names.pop("", None)
-    return names
+    return MappingProxyType(names)
 
 
 def _trimmed(word: str) -> str:
@@ -103,23 +92,19 @@ def unescaped(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=128)
 def names_said(text: str) -> Mapping[str, None]:
     """The names in what a message says, in order.
 
     JSON is read without its escapes, and lines that refer to another result are left out.
     """
-    return _looked(text).names
+    text = looked_at(text)
+    if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
+        return _names_among(dict.fromkeys(map(_of_pair, _words(without_references(text)))))
+    return whole_names(_own_words(text))
 
 
-def words_said(text: str) -> str:
-    """The words in what a message says, each once, in a line: a sign is sooner found there.
-
-    Words end at white space, quotes and brackets.
-    """
-    return _looked(text).words
-
-
-def _told(text: str) -> str:
+def _own_words(text: str) -> str:
     """A text without what stands for others in it, and JSON without its escapes."""
     text = without_references(text)
     return unescaped(text) if text[:1] in ("{", "[") else text
@@ -134,22 +119,6 @@ def looked_at(text: str) -> str:
     if len(text) <= MOST_READ:
         return text
     return f"{text[: MOST_READ * 3 // 4]}\n{text[-MOST_READ // 4 :]}"
-
-
-def _looked(text: str) -> _Looked:
-    return _look(text) if len(text) <= _MEMO_CHARS else _look.__wrapped__(text)
-
-
-@lru_cache(maxsize=_MEMO_TEXTS)
-def _look(text: str) -> _Looked:
-    text = looked_at(text)
-    if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
-        words = _words(without_references(text))
-        values = dict.fromkeys(map(_of_pair, words))
-        return _Looked(MappingProxyType(_names_among(values, " ".join(values))), " ".join(words))
-    words = _words(_told(text))
-    line = " ".join(words)
-    return _Looked(MappingProxyType(_names_among(words, line)), line)
 
 
 def _of_pair(word: str) -> str:
@@ -174,4 +143,4 @@ def names_in(message: Message) -> AbstractSet[str]:
     if not message.tool_calls:
         return names_said(message.text).keys()
     arguments = unescaped(" ".join([call.arguments for call in message.tool_calls]))
-    return whole_names(f"{_told(message.text)} {arguments}").keys()
+    return whole_names(f"{_own_words(message.text)} {arguments}").keys()

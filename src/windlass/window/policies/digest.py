@@ -216,12 +216,7 @@ def _kind(pending: PendingEdits, at: int, text: str) -> Kind:
 def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
     places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
-    return _words_of_all(tuple([pending.item(at).message.text for at in sorted(places)]))
-
-
-@lru_cache(maxsize=64)
-def _words_of_all(texts: tuple[str, ...]) -> frozenset[str]:
-    return frozenset().union(*map(words_of, texts))
+    return words_of(*[pending.item(at).message.text for at in sorted(places)])
 
 
 def _named(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
