@@ -273,7 +273,7 @@ class Conversation(Transcript):
         self.looks.pop(pending.turn, None)  # they were taken
         for policy, at, turn in pending.looks:
             self.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
-        self.names.put(pending.said)
+        self.names.put(pending.shown_names)
         self.saved += pending.saved
         spoke = self.first_user, self.last_user
         for one in pending.inserts:

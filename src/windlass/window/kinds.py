@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import filterfalse, islice
-from math import ceil
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.messages import ToolCall
@@ -60,8 +58,8 @@ NOTHING: Final = Touched()
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of a tool by its name; `reads` and `writes` name arguments."""
+class _Tool:
+    """A tool as its name tells; `reads` and `writes` name arguments."""
 
     kind: Kind
     reads: tuple[str, ...] = ()
@@ -71,17 +69,17 @@ class _Known:
 
 
 _PATHS: Final = ("path", "file_path", "filename", "file", "notebook_path", "target_file")
-_READ: Final = _Known("file", reads=_PATHS)
-_EDIT: Final = _Known("file", writes=_PATHS)
-_WRITE: Final = _Known("file", writes=_PATHS, whole=True)
-_LISTING: Final = _Known("listing")
-_SEARCH: Final = _Known("search")
-_SHELL: Final = _Known("command", is_shell=True)
-_CODE: Final = _Known("command")
-_API: Final = _Known("api")
-_TABLE: Final = _Known("table")
+_READ: Final = _Tool("file", reads=_PATHS)
+_EDIT: Final = _Tool("file", writes=_PATHS)
+_WRITE: Final = _Tool("file", writes=_PATHS, whole=True)
+_LISTING: Final = _Tool("listing")
+_SEARCH: Final = _Tool("search")
+_SHELL: Final = _Tool("command", is_shell=True)
+_CODE: Final = _Tool("command")
+_API: Final = _Tool("api")
+_TABLE: Final = _Tool("table")
 
-_NAMES: Final[tuple[tuple[_Known, str], ...]] = (
+_NAMES: Final[tuple[tuple[_Tool, str], ...]] = (
     (
         _READ,
         """read read_file read_text_file view view_file open_file cat_file get_file_contents
@@ -113,77 +111,63 @@ _NAMES: Final[tuple[tuple[_Known, str], ...]] = (
     (_API, "webfetch web_fetch fetch fetch_url http_get http_request call_api get_webpage"),
     (_TABLE, "run_sql sql execute_sql read_query run_query query_database"),
 )
-_TOOLS: Final[Mapping[str, _Known]] = {
-    name: known for known, names in _NAMES for name in names.split()
+_TOOLS: Final[Mapping[str, _Tool]] = {
+    name: tool for tool, names in _NAMES for name in names.split()
 }
-_KEPT_CHARS: Final = 50_000
-"""Of texts of at most so many characters the kind is remembered: it is asked for several times."""
 _JOINT: Final = re.compile(r"__|\.|/|:")
-_COMMANDS: Final = ("command", "cmd", "script")
+COMMANDS: Final = ("command", "cmd", "script")
 """Arguments that hold a shell command."""
 _EDITOR_VERBS: Final = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 
 
 def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kind:
     """What the text, the result of the call, is: as declared, by the tool's name, by its look."""
-    find = _kind_of if len(text) <= _KEPT_CHARS else _kind_of.__wrapped__
-    return find(call and call.name, call.arguments if call else "", text, facts)
-
-
-@lru_cache(maxsize=64)
-def _kind_of(tool: str | None, argued: str, text: str, facts: Facts | None) -> Kind:
-    if facts is not None:
-        for kind in KINDS:
-            if facts.kind == kind:
-                return kind
-    if tool is None:
+    if facts is not None and facts.kind in KINDS:
+        return facts.kind
+    if call is None:
         return look_of(text)
-    known = _TOOLS.get(plain_name(tool))
-    shell = _shell(argued, known)
+    tool = _TOOLS.get(plain_name(call.name))
+    shell = _shell(call, tool)
     if shell is not None:
         if shell.kind != "command":
             return shell.kind
         looks = look_of(text)
         return "command" if looks in DATA else looks
-    if known is None:
+    if tool is None:
         return "file" if facts is not None and facts.writes else look_of(text)
-    if known.kind == "file" and known.reads:
+    if tool.kind == "file" and tool.reads:
         return "file"
-    if known.kind in ("file", "command", "listing"):
-        return known.kind
+    if tool.kind in ("file", "command", "listing"):
+        return tool.kind
     looks = look_of(text)
-    alike = known.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log")
-    return known.kind if alike else looks
-
-
-def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
-    """What the call read and wrote, where that is declared or known; else `NOTHING`."""
-    return NOTHING if call is None else _touched(call.name, call.arguments, facts)
+    alike = tool.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log")
+    return tool.kind if alike else looks
 
 
 @lru_cache(maxsize=256)
-def _touched(tool: str, argued: str, facts: Facts | None) -> Touched:
-    known = _TOOLS.get(plain_name(tool))
-    shell = _shell(argued, known)
+def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
+    """What the call read and wrote, where that is declared or known; else `NOTHING`."""
+    if call is None:
+        return NOTHING
+    tool = _TOOLS.get(plain_name(call.name))
+    shell = _shell(call, tool)
     if shell is not None:
         reads = shell.reads and Lines(shell.reads, shell.first, shell.last or END)
         return Touched(reads or None, shell.writes or None, shell.whole)
-    if known is None and facts is None:
-        return NOTHING
-    arguments = _parsed(argued)
+    arguments = arguments_of(call)
     if facts is not None and (facts.reads or facts.writes):
-        read = _text_of(arguments, (facts.reads,)) if facts.reads else ""
-        wrote = _text_of(arguments, (facts.writes,)) if facts.writes else ""
-        whole = known is not None and known.whole
-        return Touched(_lines(read, arguments) if read else None, wrote or None, whole)
-    if known is None:
+        read_path = _text_of(arguments, (facts.reads or "",))
+        written_path = _text_of(arguments, (facts.writes or "",))
+        whole = tool is not None and tool.whole
+    elif tool is None:
         return NOTHING
-    if arguments.get("command") == "view":
-        path = _text_of(arguments, _PATHS)
-        return Touched(_lines(path, arguments)) if path else NOTHING
-    read, wrote = _text_of(arguments, known.reads), _text_of(arguments, known.writes)
-    whole = known.whole or arguments.get("command") == "create"
-    return Touched(_lines(read, arguments) if read else None, wrote or None, whole and bool(wrote))
+    elif arguments.get("command") == "view":
+        read_path, written_path, whole = _text_of(arguments, _PATHS), "", False
+    else:
+        read_path, written_path = _text_of(arguments, tool.reads), _text_of(arguments, tool.writes)
+        whole = bool(written_path) and (tool.whole or arguments.get("command") == "create")
+    read = _lines(read_path, arguments) if read_path else None
+    return Touched(read, written_path or None, whole)
 
 
 @lru_cache(maxsize=512)
@@ -192,34 +176,23 @@ def plain_name(name: str) -> str:
     return _JOINT.split(name)[-1].casefold().replace("-", "_")
 
 
-def is_command(argument: str) -> bool:
-    """Whether an argument of this name holds a shell command."""
-    return argument in _COMMANDS
-
-
+@lru_cache(maxsize=256)
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     """The arguments; none where they are no JSON object."""
-    return _parsed(call.arguments)
-
-
-@lru_cache(maxsize=256)
-def _parsed(argued: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(argued or "{}")
+        values = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 
 
-def _shell(argued: str, known: _Known | None) -> Shell | None:
-    """The shell command that a call with these arguments runs, if it runs one."""
-    if known is not None and not known.is_shell and '"command"' not in argued:
+def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
+    """The shell command that a call runs, if it runs one."""
+    if tool is not None and not tool.is_shell and tool.kind != "listing":
         return None
-    arguments = _parsed(argued)
-    command = _text_of(arguments, _COMMANDS)
+    arguments = arguments_of(call)
+    command = _text_of(arguments, COMMANDS)
     if not command or (command in _EDITOR_VERBS and len(arguments) > 1):
-        return None
-    if known is not None and not known.is_shell and known.kind != "listing":
         return None
     return read_shell(command)
 
@@ -244,7 +217,7 @@ def _lines(path: str, arguments: Mapping[str, Any]) -> Lines:
         case {"offset": int(first)}:
             return Lines(path, max(first, 1))
         case {"tail": int()}:
-            return Lines(path, END)  # covers nothing: where it begins is not known
+            return Lines(path, END)  # covers nothing: where it begins is not tool
         case _:
             begin, end = arguments.get("start_line"), arguments.get("end_line")
             return Lines(
@@ -260,6 +233,8 @@ _HEAD: Final = 4_000
 """Characters that a look takes in: what a text is shows in its first lines."""
 _LOOKED_LINES: Final = 20
 _FEW: Final = 3
+_MOST_LINES: Final = 0.7
+"""The share of its lines that have the look of a kind."""
 _DIFF: Final = re.compile(r"^(?:diff --git |Index: |--- .*\n\+\+\+ |@@ -\d+)", re.MULTILINE)
 _STAMPED: Final = re.compile(
     r"\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
@@ -274,10 +249,14 @@ _ROW: Final = re.compile(r"[^|]*\||[^\t]*\t|(?:[^,]*,){2}")
 
 def look_of(text: str) -> Kind:
     """What a text is by its look alone."""
-    head = text[:_HEAD].lstrip()
+    return _look_of(text[:_HEAD].lstrip(), text[-20:].rstrip()[-1:])
+
+
+@lru_cache(maxsize=64)
+def _look_of(head: str, last: str) -> Kind:
     if not head:
         return "text"
-    if _is_json(head, text[-20:].rstrip()[-1:]):
+    if _is_json(head, last):
         return "json"
     if _RAN.match(head):
         return "command"
@@ -286,10 +265,8 @@ def look_of(text: str) -> Kind:
     lines = list(filter(str.strip, head.split("\n", _LOOKED_LINES)[:_LOOKED_LINES]))
     if len(lines) < _FEW:
         return "text"
-    strangers = len(lines) - ceil(0.7 * len(lines))
     for kind, shape in _LOOKS:
-        others = filterfalse(shape.match, lines)
-        if next(islice(others, strangers, None), None) is None:  # no more of them than that
+        if len(list(filter(shape.match, lines))) >= _MOST_LINES * len(lines):
             return kind
     return "text"
 

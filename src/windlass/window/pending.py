@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
 from windlass.window.identifiers import NONE, ShownNames
-from windlass.window.proposals import Facts, Want
+from windlass.window.kinds import Kind, Touched, kind_of, touched
+from windlass.window.proposals import Want
 from windlass.window.transcript import Transcript
 
 Derived = TypeVar("Derived")
@@ -39,8 +40,18 @@ class PendingEdits:
 
     def __init__(self, conversation: Transcript) -> None:
         self._conversation = conversation
-        self._entries: dict[int, Entry | None] = {}
-        self._said: dict[int, ShownNames] = {}
+        self.turn = conversation.calls + 1
+        self.fresh = range(conversation.sent, len(conversation.items))
+        self.first_user, self.last_user = conversation.first_user, conversation.last_user
+        """The positions of the first user message, the task, and of the newest; -1: none."""
+        self.pictured: Sequence[int] = conversation.pictured
+        """The positions of the messages that came with pictures, in order."""
+        self.changes: Sequence[int] = conversation.changes
+        """The positions whose entries earlier calls changed, in the order in which they did."""
+        self.entries: dict[int, Entry | None] = {}
+        """What this step shows differently, by position."""
+        self.shown_names: dict[int, ShownNames] = {}
+        """The names in what this step shows anew or differently, by position."""
         self.edits: dict[int, Edit] = {}
         self.decided: list[Edit] = []
         """The edits of this step in the order in which they were made."""
@@ -49,16 +60,8 @@ class PendingEdits:
         self.pins: dict[int, float] = {}
         self.wants: list[Want] = []
         self.saved = 0
-        self._stood: int | None = None
-        """Tokens of all that was shown before this step, and of what is new, once asked for."""
-        self._asked: tuple[Iterable[str], int, list[str]] | None = None
-        """The last question who holds names, and its answer: it is often asked twice."""
-        self.turn = conversation.calls + 1
-        self.fresh = range(conversation.sent, len(conversation.items))
-        if conversation.uses_names:
-            for at in self.fresh:
-                entry = conversation.entries[at]
-                self._said[at] = ShownNames(entry.message if entry else None)
+        for at in self.fresh:
+            self._note_names(at, conversation.entries[at])
 
     # ---- reading -------------------------------------------------------------------
 
@@ -66,12 +69,22 @@ class PendingEdits:
         return len(self._conversation.items)
 
     def item(self, at: int) -> Item:
-        """The message as it occurred."""
+        """The occurrence of a message."""
         return self._conversation.items[at]
+
+    def original(self, at: int) -> Message:
+        """The message as it occurred."""
+        return self._conversation.items[at].message
+
+    def shown(self, at: int) -> Message:
+        """The message as it is shown by now, where it is."""
+        entry = self.entry(at)
+        assert entry is not None
+        return entry.message
 
     def entry(self, at: int) -> Entry | None:
         """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
-        return self._entries[at] if at in self._entries else self._conversation.entries[at]
+        return self.entries[at] if at in self.entries else self._conversation.entries[at]
 
     def stood(self, at: int) -> Entry | None:
         """What was shown of it before this step, whatever becomes of it here."""
@@ -110,10 +123,6 @@ class PendingEdits:
         """The positions of the results of the calls that the assistant message makes."""
         return self._conversation.results_of.get(at, ())
 
-    def facts(self, tool: str) -> Facts | None:
-        """What is declared of a tool."""
-        return self._conversation.facts.get(tool)
-
     def size(self, message: Message) -> int:
         """Tokens of a message, by the conversation's count."""
         return self._conversation.count(message)
@@ -122,66 +131,62 @@ class PendingEdits:
         """Whether it must stay as it is at this call."""
         return max(self.pins.get(at, 0), self._conversation.pins.get(at, 0)) >= self.turn
 
-    def due(self, policy: str) -> Iterable[int]:
+    def exchange(self, at: int) -> tuple[int, ...]:
+        """The positions of an assistant message and of the results of its calls."""
+        return (at, *self.results(at))
+
+    def is_whole(self, at: int) -> bool:
+        """Whether an assistant message is shown with its calls, and every call has its result."""
+        entry = self.entry(at)
+        if entry is None or not entry.message.tool_calls:
+            return False
+        return len(self.results(at)) == len(entry.message.tool_calls)
+
+    def due(self, policy: str) -> Sequence[int]:
         """The positions that `policy` wanted to look at again at this call."""
         return self._conversation.looks.get(self.turn, {}).get(policy, ())
 
-    def left(self, names: Iterable[str], *, but: int) -> list[str]:
-        """Those of the names that nothing shown holds but the message at `but`, in their order."""
-        if self._asked is None or self._asked[0] is not names or self._asked[1] != but:
-            self._asked = names, but, self._conversation.names.left(names, self._said, but)
-        return self._asked[2]
+    def aged(self, policy: str, calls: int) -> Sequence[int]:
+        """The positions that so many calls have seen, behind those that are due."""
+        return (*self.due(policy), *self.born(calls))
+
+    def kind(self, at: int, text: str) -> Kind:
+        """What a text in the result at this position is."""
+        call = self.call(at)
+        return kind_of(call, text, self._conversation.facts.get(call.name) if call else None)
+
+    def touched(self, at: int) -> Touched:
+        """What the call read and wrote that the result at this position answers."""
+        call = self.call(at)
+        return touched(call, self._conversation.facts.get(call.name) if call else None)
+
+    def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
+        """Those of the names that nothing shown holds outside the span, in their order."""
+        holders = self._conversation.names.holders(names, self.shown_names, span)
+        return [name for name in names if holders[name] <= 0]
 
     def holders(self, name: str) -> int:
         """How many messages that are shown hold the name."""
-        return self._conversation.names.among((name,), self._said)[name]
-
-    def left_outside(self, names: Iterable[str], span: Iterable[int]) -> list[str]:
-        """Those of the names that nothing shown holds outside the span, in their order."""
-        found = self._conversation.names.among(names, self._said, set(span))
-        return [name for name in names if found[name] <= 0]
+        return self._conversation.names.holders((name,), self.shown_names)[name]
 
     def fixed(self, at: int) -> bool:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
-        return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.item(at).message)))
-
-    @property
-    def changes(self) -> Sequence[int]:
-        """The positions whose entries earlier calls changed, in the order in which they did."""
-        return self._conversation.changes
+        return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.original(at))))
 
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""
-        return self._said[at].names if at in self._said else NONE
+        return self.shown_names[at].names if at in self.shown_names else NONE
 
     @property
     def tokens(self) -> int:
         """Tokens of all that is shown by now, by the conversation's count."""
-        if self._stood is None:
-            self._stood = self._conversation.came_tokens() - self._conversation.saved
-        tokens = self._stood - self.saved
-        for one in self.inserts:
-            tokens += self.size(one.item.message)
-        return tokens
-
-    @property
-    def pictured(self) -> Sequence[int]:
-        """The positions of the messages that came with pictures, in order."""
-        return self._conversation.pictured
-
-    @property
-    def last_user(self) -> int:
-        """The position of the newest user message; -1: there is none."""
-        return self._conversation.last_user
-
-    @property
-    def first_user(self) -> int:
-        """The position of the first user message, the task; -1: there is none."""
-        return self._conversation.first_user
+        saved = self._conversation.saved + self.saved
+        inserted = sum(self.size(insert.item.message) for insert in self.inserts)
+        return self._conversation.came_tokens() - saved + inserted
 
     def recall_hint(self, at: int) -> str:
         """How the original is got back, for a placeholder: its reference, or a path."""
-        return self._conversation.recall_hint(self.item(at).message)
+        return self._conversation.recall_hint(self.original(at))
 
     def derived(self, kind: type[Derived]) -> Derived:
         """What a policy works out of the messages that calls have seen, kept for speed alone.
@@ -189,17 +194,23 @@ class PendingEdits:
         One of each kind for a conversation, made when first asked for; it may hold nothing that
         could not be worked out again from what is shown.
         """
-        known = self._conversation.derived
-        if kind not in known:
-            known[kind] = kind()
-        found: Derived = known[kind]
-        return found
+        derived: dict[type, Any] = self._conversation.derived
+        if kind not in derived:
+            derived[kind] = kind()
+        return cast("Derived", derived[kind])
 
     # ---- asking --------------------------------------------------------------------
 
     def again(self, policy: str, at: int, turn: int) -> None:
         """Have `policy` look at the position once more at the call `turn`."""
         self.looks.append((policy, at, turn))
+
+    def put_off(self, policy: str, at: int, calls: int, span: Sequence[int] = ()) -> bool:
+        """Whether the span, or else the message, must stay now; it is looked at `calls` later."""
+        if not any(map(self.fixed, span or (at,))):
+            return False
+        self.again(policy, at, self.turn + max(1, calls))
+        return True
 
     def pin(self, at: int, until: float) -> None:
         """Keep the message as it is shown, up to and with the call `until`."""
@@ -215,13 +226,13 @@ class PendingEdits:
     def replace(self, at: int, message: Message, because: Because, reason: str) -> bool:
         """Show `message` instead, from now on. False: that must not be; nothing changes."""
         entry = self.entry(at)
-        if entry is None or self.pinned(at) or self._hides_others(at):
-            return False
+        if entry is None or self.pinned(at) or isinstance(self.edit(at), Fold):
+            return False  # a fold stands for other messages, too
         now = entry.message
         less = self.size(now) - self.size(message)
         if less <= 0 or not _stands_for(message, now):
             return False
-        if _is_placeholder(self.item(at).message.text):
+        if _is_placeholder(self.original(at).text):
             return False  # a window that is handed back: its original is not here to refer to
         if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
             return False
@@ -278,10 +289,6 @@ class PendingEdits:
             shown.append((at, entry))
         return shown
 
-    def _hides_others(self, at: int) -> bool:
-        """Whether what is shown here stands for other messages too."""
-        return isinstance(self.edit(at), Fold)
-
     def _in_open_loop(self, at: int) -> bool:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
         return at > self._conversation.last_user
@@ -290,25 +297,17 @@ class PendingEdits:
         """Make an edit that makes the window `less` tokens shorter."""
         self.decided.append(edit)
         self.saved += less
-        self._asked = None
         for at in places:
             entry = self.entry(at)
             assert entry is not None
             after = changed(entry, edit)
-            self._entries[at] = after
+            self.entries[at] = after
             self.edits[at] = edit
-            if self._conversation.uses_names:
-                self._said[at] = ShownNames(after.message if after else None)
+            self._note_names(at, after)
 
-    @property
-    def entries(self) -> Mapping[int, Entry | None]:
-        """What this step shows differently, by position."""
-        return self._entries
-
-    @property
-    def said(self) -> Mapping[int, ShownNames]:
-        """The names in what this step shows anew or differently, by position."""
-        return self._said
+    def _note_names(self, at: int, entry: Entry | None) -> None:
+        if self._conversation.uses_names:
+            self.shown_names[at] = ShownNames(entry.message if entry else None)
 
 
 def _is_placeholder(text: str) -> bool:
@@ -351,14 +350,21 @@ class Proposal:
     """One change that a policy would make.
 
     `span` are positions: one, which `write` gives the new message of, or a span to fold
-    into the message that `write` gives. `write` is called when the change is made, with
-    what is visible then; None: nothing is to be gained any more. With `write` None the
-    span is dropped. `must`: the user's settings ask for it, whatever it costs.
+    into the message that `write` gives. `write` is that message, or is called when the change
+    is made, with what is visible then; None: nothing is to be gained any more. With `write`
+    None the span is dropped. `must`: the user's settings ask for it, whatever it costs. Only a
+    message that is shown is written anew.
     """
 
     span: tuple[int, ...]
     because: Because
     reason: str
-    write: Callable[[PendingEdits], Message | None] | None
+    write: Message | Callable[[PendingEdits], Message | None] | None
     folds: bool = False
     must: bool = False
+
+    def message(self, pending: PendingEdits) -> Message | None:
+        """What `write` gives as things stand; None: nothing is to be gained."""
+        if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
+            return None
+        return self.write if isinstance(self.write, Message) else self.write(pending)

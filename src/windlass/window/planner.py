@@ -171,16 +171,16 @@ class Planning:
             if carry_out(pending, proposal):
                 self._kept = min(self._kept, *proposal.span)
             return
-        made = proposal.write(pending) if proposal.write is not None else None
-        offer = self._offer(proposal, made)
+        message = proposal.message(pending)
+        offer = self._offer(proposal, message)
         if offer is None:
             return
         never_sent = all(at in pending.fresh for at in proposal.span)
         if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
-            carry_out(pending, proposal, made)
+            carry_out(pending, proposal, message)
         else:
             self._offers[offer.first] = offer
-            self._written[offer.first] = len(pending.decided), made
+            self._written[offer.first] = len(pending.decided), message
 
     def decide(self) -> None:
         """Make the set of offers that pays, if one does, and write the ledger of the call."""
@@ -391,11 +391,11 @@ def _seen(pending: PendingEdits, proposal: Proposal) -> tuple[Entry | None, ...]
     return tuple(pending.entry(at) for at in proposal.span)
 
 
-def carry_out(pending: PendingEdits, proposal: Proposal, made: Message | None = None) -> bool:
-    """Make a proposal's change (`made`: what it writes). False: it must not be, or is no gain."""
+def carry_out(pending: PendingEdits, proposal: Proposal, message: Message | None = None) -> bool:
+    """Make a proposal's change (`message`: what it writes). False: it may not be, or is no gain."""
     if proposal.write is None:
         return pending.drop(proposal.span, proposal.because, proposal.reason)
-    message = made or proposal.write(pending)
+    message = message or proposal.message(pending)
     if message is None:
         return False
     if proposal.folds:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from windlass.messages import Message, Opaque, Part, Text, ToolCall
+from windlass.prompts import summary_text
+from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.digest import digest, error_lines
+from windlass.window.entries import Entry
 from windlass.window.failures import has_failed
 from windlass.window.names import names_said
-from windlass.window.pending import PendingEdits
+from windlass.window.pending import PendingEdits, Proposal
+from windlass.window.proposals import Want
 
 ARGUMENT_CHARS: Final = 60
 """Characters that an argument keeps in the line of its call."""
@@ -70,6 +74,11 @@ def ends_within(text: str, chars: int, notice: str) -> str:
     return head_tail(text, max(chars - between, chars // 2), notice)
 
 
+def cut_with_hint(pending: PendingEdits, at: int, text: str, chars: int) -> str:
+    """The head and tail of a message's text, and between them how the original is got back."""
+    return head_tail(text, chars, f"[... {{}} characters; {pending.recall_hint(at)} ...]")
+
+
 def with_texts(value: Any, change: Callable[[str], str]) -> Any:
     """JSON data with what `change` makes of each text in it; keys stay."""
     match value:
@@ -109,8 +118,8 @@ def first_sentence(text: str, chars: int) -> str:
 # ---- tool pairs in a line ---------------------------------------------------------------
 
 
-def said_at(pending: PendingEdits, at: int) -> int:
-    """The turn that a message is told of as: as recorded, else the number of the call before it."""
+def turn_number(pending: PendingEdits, at: int) -> int:
+    """The turn of a message: as recorded, else the number of the call before it."""
     return max(1, pending.item(at).turn or pending.turn_of(at))
 
 
@@ -179,47 +188,56 @@ def _short(value: object) -> str:
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 4] + '..."'
 
 
-def pair_line(pending: PendingEdits, at: int, call: ToolCall, result: int | None) -> str:
-    """A call and its result in a line: `[Turn 3] web_search("x") -> 8 results, ...; reference`."""
-    line = f"[Turn {said_at(pending, at)}] {call_text(call)}"
-    if result is None:
-        return f"{line} -> no result"
-    message = pending.item(result).message
-    return f"{line} -> {outcome(message)}; {pending.recall_hint(result)}"
-
-
 def exchange_lines(pending: PendingEdits, at: int) -> list[str]:
-    """The lines of an assistant message's calls, in their order."""
-    by_id = {pending.item(result).message.tool_call_id: result for result in pending.results(at)}
-    calls = pending.item(at).message.tool_calls
-    return [pair_line(pending, at, call, by_id.get(call.id)) for call in calls]
+    """The calls of an assistant message, each with its result in a line, in their order.
+
+    `[Turn 3] web_search("x") -> 8 results, ...; reference`.
+    """
+    outcomes = {
+        result.tool_call_id: f"{outcome(result)}; {pending.recall_hint(place)}"
+        for place in pending.results(at)
+        for result in (pending.original(place),)
+    }
+    return [
+        f"[Turn {turn_number(pending, at)}] {call_text(call)} -> "
+        + outcomes.get(call.id, "no result")
+        for call in pending.original(at).tool_calls
+    ]
 
 
 # ---- names ------------------------------------------------------------------------------
 
 
-def lost_names(pending: PendingEdits, span: Sequence[int], kept: str, chars: int) -> str:
-    """The names that only the span's shown messages hold and `kept` does not, in `chars`.
+def with_lost_names(
+    pending: PendingEdits, span: Sequence[int], text: str, chars: int, besides: str = ""
+) -> str:
+    """The text, and in a line behind it, in `chars`, the names that only the span's messages hold.
 
-    The most telling kinds first; written in the order of their text; empty where there are none.
+    Not those that stand in the text or in `besides`. The most telling kinds first; written in the
+    order in which the messages have them.
     """
     entries = [entry for entry in map(pending.entry, span) if entry is not None]
     texts = [entry.message.text for entry in entries]
     texts += [call.arguments for entry in entries for call in entry.message.tool_calls]
     if not any(texts) or chars <= 0:
-        return ""
-    text = "\n".join(texts)
-    left = pending.left_outside(names_said(text), span)
+        return text
+    source = "\n".join(texts)
     # A tool's name stands in its definition, as long as there is one.
-    tools = {call.name for at in span for call in pending.item(at).message.tool_calls}
-    return digest(text, chars, [name for name in left if name not in kept and name not in tools])
+    tools = {call.name for at in span for call in pending.original(at).tool_calls}
+    names = [
+        name
+        for name in pending.names_held_only(span, names_said(source))
+        if not (name in text or name in besides or name in tools)
+    ]
+    kept = digest(source, chars, names)
+    return f"{text}\n{ALSO}{kept}" if kept else text
 
 
 # ---- messages ---------------------------------------------------------------------------
 
 
-def with_text(message: Message, change: Callable[[str], str]) -> Message:
-    """The message with its text pieces as one changed piece, where the first of them stood.
+def with_text(message: Message, text: str) -> Message:
+    """The message with `text` in place of its text pieces, where the first of them stood.
 
     What was said about a piece (`with` parts) goes with it; everything else stays.
     """
@@ -229,7 +247,7 @@ def with_text(message: Message, change: Callable[[str], str]) -> Message:
         if isinstance(part, Text):
             is_text = True
             if not written:
-                parts.append(Text(change(message.text)))
+                parts.append(Text(text))
                 written = True
         elif not (is_text and isinstance(part, Opaque) and part.kind == "with"):
             is_text = False
@@ -237,53 +255,37 @@ def with_text(message: Message, change: Callable[[str], str]) -> Message:
     return message.with_parts(*parts)
 
 
-def exchange(pending: PendingEdits, at: int) -> tuple[int, ...]:
-    """An assistant message and the results of its calls."""
-    return (at, *pending.results(at))
-
-
-def is_whole(pending: PendingEdits, at: int) -> bool:
-    """Whether an assistant message is shown with its calls, and every call has its result."""
-    entry = pending.entry(at)
-    if entry is None or not entry.message.tool_calls:
-        return False
-    return len(pending.results(at)) == len(entry.message.tool_calls)
-
-
-def aged(pending: PendingEdits, name: str, after: int) -> Iterable[int]:
-    """The positions that `after` calls have seen, and those put off before."""
-    return (*pending.due(name), *pending.born(after))
-
-
-def put_off(pending: PendingEdits, name: str, at: int, after: int) -> bool:
-    """Whether the exchange at a position must stay as it is now; it is looked at again later."""
-    if any(pending.fixed(each) for each in exchange(pending, at)):
-        pending.again(name, at, pending.turn + max(1, after))
-        return True
-    return False
-
-
 # ---- summaries --------------------------------------------------------------------------
 
 
-def why_refused(text: str, tokens: int, count: Callable[[Message], int]) -> str | None:
-    """Why a text that a model wrote may not stand as a summary; None: it may.
+def summarised(
+    pending: PendingEdits,
+    span: Sequence[int],
+    shown: Iterable[Entry],
+    *,
+    key: str,
+    header: str,
+    tokens: int,
+    reason: str,
+    must: bool = False,
+) -> Iterator[Proposal]:
+    """One message for a span: a header, a summary of what is `shown`, and the names it lacks.
 
-    It says something, is at most `tokens` tokens long and does not report an error.
+    The summary is asked for under `key`. Nothing is proposed until a text is there that says
+    something, has at most `tokens` tokens and does not report an error. The names have as many
+    tokens again.
     """
-    if not text.strip():
-        return "it is empty"
-    if _NO_SUMMARY.match(text):
-        return "it reports an error instead of what happened"
-    if count(Message("assistant", (Text(text),))) > tokens + count(Message("assistant")):
-        return f"it is longer than {tokens} tokens"
-    return None
+    messages = tuple(entry.message for entry in shown)
+    text = pending.want(Want(key, summary_text(tokens), messages, tokens))
+    if not span or text is None or not text.strip() or _NO_SUMMARY.match(text):
+        return
+    alone, empty = Message("assistant", (Text(text),)), Message("assistant")
+    if pending.size(alone) > tokens + pending.size(empty):
+        return
+    summary = f"{header}\n{text.strip()}"
 
+    def write(pending: PendingEdits) -> Message:
+        with_names = with_lost_names(pending, span, summary, tokens * CHARS_A_TOKEN)
+        return Message("assistant", (Text(with_names),))
 
-def summary_of(
-    pending: PendingEdits, span: Sequence[int], text: str, header: str, *, names_chars: int
-) -> Message:
-    """The message that stands for a span: a header, the summary, and the names it lacks."""
-    body = f"{header}\n{text.strip()}"
-    lost = lost_names(pending, span, body, names_chars)
-    return Message("assistant", (Text(f"{body}\n{ALSO}{lost}" if lost else body),))
+    yield Proposal(tuple(span), "summarise", reason, write, folds=True, must=must)

@@ -24,7 +24,7 @@ from windlass.window.digest import chars_of, digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.names import names_said
 from windlass.window.originals import reference
-from windlass.window.policies.digest import retold
+from windlass.window.policies.digest import rewritten_parts
 from windlass.window.replay import folded_pair
 
 Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
@@ -248,7 +248,7 @@ def short(piece: Piece) -> Piece:
     else:
         kept = cut_text(text, room)
         head = f"[{len(text)} chars, cut; {back}]"
-    after = message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
+    after = message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
     return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")
 
 

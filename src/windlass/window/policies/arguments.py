@@ -6,14 +6,14 @@ Off by default: later calls quote what the assistant wrote itself, and nothing e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from windlass.messages import Message, Opaque
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import SharedOptions
-from windlass.window.survive import aged, head_tail, with_texts
+from windlass.window.survive import head_tail, with_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,30 +32,23 @@ class Arguments(SharedOptions):
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The calls that have reached their age at this call."""
-        for at in aged(pending, self.name, self.window):
+        for at in pending.aged(self.name, self.window):
             entry = pending.entry(at)
             if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
                 continue
-            if any(len(call.arguments) > self.max_chars for call in entry.message.tool_calls):
-                if pending.fixed(at):
-                    pending.again(self.name, at, pending.turn + self.window)
-                    continue
+            is_long = any(len(call.arguments) > self.max_chars for call in entry.message.tool_calls)
+            if is_long and not pending.put_off(self.name, at, self.window):
                 reason = f"arguments seen by {self.window} calls"
-                yield Proposal((at,), "truncate", reason, self._write(at))
+                yield Proposal((at,), "truncate", reason, partial(self._write, at=at))
 
-    def _write(self, at: int) -> Callable[[PendingEdits], Message | None]:
-        def write(pending: PendingEdits) -> Message | None:
-            entry = pending.entry(at)
-            if entry is None:
-                return None
-            between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-            calls = tuple(
-                replace(call, arguments=self._cut(call.arguments, between))
-                for call in entry.message.tool_calls
-            )
-            return replace(entry.message, tool_calls=calls)
-
-        return write
+    def _write(self, pending: PendingEdits, at: int) -> Message:
+        message = pending.shown(at)
+        between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
+        calls = tuple(
+            replace(call, arguments=self._cut(call.arguments, between))
+            for call in message.tool_calls
+        )
+        return replace(message, tool_calls=calls)
 
     def _cut(self, arguments: str, between: str) -> str:
         if len(arguments) <= self.max_chars:

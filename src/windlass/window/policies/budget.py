@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from windlass.messages import Message, Text
-from windlass.prompts import summary_header, summary_text
-from windlass.tokens import CHARS_A_TOKEN
+from windlass.messages import Text
+from windlass.prompts import summary_header
+from windlass.window.entries import Entry
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.proposals import Want
-from windlass.window.survive import exchange, outcome, summary_of, why_refused
+from windlass.window.survive import outcome, summarised
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
 
@@ -34,7 +33,7 @@ class TokenBudget:
         on_exceed: What to do above it.
         target: The share of the limit that pruning leaves.
         summary_tokens: Tokens that a summary may take.
-        min_chars: Results of fewer characters are not told in a line.
+        min_chars: Results of fewer characters do not become a line.
     """
 
     limit: int
@@ -63,7 +62,10 @@ class TokenBudget:
                 continue
             if entry.because != "prune" and len(entry.message.text) >= self.min_chars:
                 reason = f"above {self.limit:,} tokens: an old result"
-                yield Proposal((at,), "prune", reason, _line(at), must=True)
+                message = pending.original(at)
+                size = f"{len(message.text)} characters"
+                line = f"[{outcome(message)}; {size}; {pending.recall_hint(at)}]"
+                yield Proposal((at,), "prune", reason, message.with_parts(Text(line)), must=True)
 
     def _turns(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
         for span in self._spans(pending):
@@ -80,7 +82,7 @@ class TokenBudget:
                 continue
             if at in (pending.first_user, pending.last_user):
                 continue
-            span = exchange(pending, at)
+            span = pending.exchange(at)
             if not any(pending.fixed(each) for each in span):
                 yield span
 
@@ -88,41 +90,27 @@ class TokenBudget:
         """One summary for the oldest turns: as many as must go, and room for it."""
         over = pending.tokens - goal + self.summary_tokens
         span: list[int] = []
-        messages: list[Message] = []
+        shown: list[Entry] = []
         for each in self._spans(pending):
-            if pending.item(each[0]).message.role == "user":
+            if pending.original(each[0]).role == "user":
                 continue  # what users said stays beside the summary
-            shown = [entry.message for entry in map(pending.entry, each) if entry is not None]
+            entries = [entry for entry in map(pending.entry, each) if entry is not None]
             span += each
-            messages += shown
-            over -= sum(map(pending.size, shown))
+            shown += entries
+            over -= sum(pending.size(entry.message) for entry in entries)
             if over <= 0:
                 break
         if not span:
             return
         first, last = span[0], span[-1]
-        begin = pending.item(first).message.content_hash
-        key = f"{self.name}:{begin}:{pending.item(last).message.content_hash}:{len(span)}"
-        purpose = summary_text(self.summary_tokens)
-        text = pending.want(Want(key, purpose, tuple(messages), self.summary_tokens))
-        if text is None or why_refused(text, self.summary_tokens, pending.size) is not None:
-            return
-        header = summary_header(max(1, pending.turn_of(first)), max(1, pending.turn_of(last)))
-        names = self.summary_tokens * CHARS_A_TOKEN
-
-        def write(pending: PendingEdits) -> Message | None:
-            return summary_of(pending, span, text, header, names_chars=names)
-
-        reason = f"above {self.limit:,} tokens: the oldest turns"
-        yield Proposal(tuple(span), "summarise", reason, write, folds=True, must=True)
-
-
-def _line(at: int) -> Callable[[PendingEdits], Message | None]:
-    """Writes a result as a line: what came out, how long it was, how it is got back."""
-
-    def write(pending: PendingEdits) -> Message | None:
-        message = pending.item(at).message
-        line = f"[{outcome(message)}; {len(message.text)} characters; {pending.recall_hint(at)}]"
-        return message.with_parts(Text(line))
-
-    return write
+        ends = f"{pending.original(first).content_hash}:{pending.original(last).content_hash}"
+        yield from summarised(
+            pending,
+            span,
+            shown,
+            key=f"{self.name}:{ends}:{len(span)}",
+            header=summary_header(max(1, pending.turn_of(first)), max(1, pending.turn_of(last))),
+            tokens=self.summary_tokens,
+            reason=f"above {self.limit:,} tokens: the oldest turns",
+            must=True,
+        )

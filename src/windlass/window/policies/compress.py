@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import is_not
 from typing import Final
 
-from windlass.messages import Message, Part, Text
+from windlass.messages import Part, Text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.encode import forms
 from windlass.window.encode.forms import cut
 from windlass.window.encode.output import without_passed
-from windlass.window.kinds import Kind, kind_of, plain_name, touched
+from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero
@@ -107,11 +107,10 @@ class Compress(CompressOptions):
                 self._without_passed(pending, at, part, scale) for part in entry.message.parts
             ]
             parts = [self._part(pending, at, part, scale) for part in counted]
-            if any(one is not other for one, other in zip(parts, entry.message.parts, strict=True)):
-                cuts = any(one is not other for one, other in zip(parts, counted, strict=True))
-                reason = "a result too large to show" if cuts else "tests that passed, as a count"
-                shorter = entry.message.with_parts(*parts)
-                yield Proposal((at,), "compress", reason, partial(_ready, shorter))
+            if any(map(is_not, parts, entry.message.parts)):
+                is_cut = any(map(is_not, parts, counted))
+                reason = "a result too large to show" if is_cut else "tests that passed, as a count"
+                yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
 
     def _scale(self, pending: PendingEdits) -> float:
         """By how much the thresholds rise or fall with what is left of the window."""
@@ -125,10 +124,10 @@ class Compress(CompressOptions):
         least = round(self.passed_lines * scale)
         if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
             return part
-        call = pending.call(at)
-        if kind_of(call, part.text, pending.facts(call.name) if call else None) not in _OUTPUT:
+        if pending.kind(at, part.text) not in _OUTPUT:
             return part
-        text = without_passed(part.text, least, _asked(pending, at), f"; {pending.recall_hint(at)}")
+        requests = _requests(pending, at)
+        text = without_passed(part.text, least, requests, f"; {pending.recall_hint(at)}")
         return part if text == part.text else Text(text)
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
@@ -141,38 +140,29 @@ class Compress(CompressOptions):
         return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint))
 
     def _form(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
-        call, recall_hint = pending.call(at), pending.recall_hint(at)
-        entry, whole = pending.entry(at), pending.item(at).message.text
+        recall_hint, entry = pending.recall_hint(at), pending.entry(at)
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
-        original = whole if encoded else text
-        facts = pending.facts(call.name) if call else None
-        kind = kind_of(call, original, facts)
+        original = pending.original(at).text if encoded else text
+        kind = pending.kind(at, original)
         if kind == "table":
             original = text  # its rows are lines only now
-        room = min(self._room(kind), most)
+        rooms = {
+            "search": self.search_chars,
+            "file": self.file_chars,
+            "command": self.code_chars,
+            "api": self.api_chars,
+        }
+        room = min(rooms.get(kind, self.other_chars), most)
         inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
-        reads = touched(call, facts).reads
+        reads = pending.touched(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
             return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint)
         if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
-            ref = reference(pending.item(at).message)
+            ref = reference(pending.original(at))
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
         return f"{form}\nFull data: {recall_hint}"
-
-    def _room(self, kind: Kind) -> int:
-        match kind:
-            case "search":
-                return self.search_chars
-            case "file":
-                return self.file_chars
-            case "command":
-                return self.code_chars
-            case "api":
-                return self.api_chars
-            case _:
-                return self.other_chars
 
     def _of_kind(self, kind: Kind, text: str, most: int, path: str) -> str | None:
         match kind:
@@ -199,17 +189,13 @@ def _has_lines(text: str, least: int) -> bool:
     return len(text.split("\n", least)) > least
 
 
-def _asked(pending: PendingEdits, at: int) -> Sequence[str]:
+def _requests(pending: PendingEdits, at: int) -> Sequence[str]:
     """What was asked for where the result came: the task, the newest user message, the call."""
     places = {pending.first_user, pending.last_user, pending.caller(at)} - {-1, None}
-    messages = [pending.item(place).message for place in places if place is not None]
+    messages = [pending.original(place) for place in places if place is not None]
     calls = [call.arguments for message in messages for call in message.tool_calls]
     return [*(message.text for message in messages), *calls]
 
 
 def _thousands(chars: int) -> str:
     return f"{round(chars / _K)}k" if chars >= _K else str(chars)
-
-
-def _ready(message: Message, _pending: PendingEdits) -> Message:
-    return message

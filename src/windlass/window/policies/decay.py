@@ -15,21 +15,12 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.prompts import summary_header, summary_text
+from windlass.prompts import summary_header
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Want
-from windlass.window.survive import (
-    exchange,
-    head_tail,
-    is_whole,
-    put_off,
-    summary_of,
-    why_refused,
-    with_text,
-)
+from windlass.window.survive import cut_with_hint, summarised, with_text
 
 USER_TOKENS: Final = 500
 """A user message of more tokens is pasted material, of which the summary zone keeps the ends."""
@@ -94,25 +85,26 @@ class Decay(DecayOptions):
 
     def _folded(self, pending: PendingEdits, at: int) -> Iterable[Proposal]:
         entry = pending.entry(at)
-        if entry is None or pending.item(at).message.role != "assistant":
+        if entry is None or pending.original(at).role != "assistant":
             return
-        if is_whole(pending, at):
-            if not put_off(pending, self.name, at, self.step):
-                write = folded(at, self.names_chars, self.text_chars)
+        span, chars = pending.exchange(at), self.text_chars
+        if pending.is_whole(at):
+            if not pending.put_off(self.name, at, self.step, span):
+                write = partial(folded, at=at, names_chars=self.names_chars, text_chars=chars)
                 reason = f"tool pair older than {self.full} turns"
-                yield Proposal(exchange(pending, at), "fold", reason, write, folds=True)
+                yield Proposal(span, "fold", reason, write, folds=True)
             return
-        is_long = len(entry.message.text) > self.text_chars and entry.because is None
-        if is_long and not put_off(pending, self.name, at, self.step):
+        is_long = len(entry.message.text) > chars and entry.because is None
+        if is_long and not pending.put_off(self.name, at, self.step, span):
             reason = f"words older than {self.full} turns"
-            yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=self.text_chars))
+            yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
     def _pasted(self, pending: PendingEdits, turns: range) -> Iterable[Proposal]:
         """Long user messages of turns that enter the summary zone."""
         chars = USER_TOKENS * CHARS_A_TOKEN
         for turn in turns:
             for at in pending.born(pending.turn - 1 - turn):
-                message = pending.item(at).message
+                message = pending.original(at)
                 if message.role != "user" or at in (pending.first_user, pending.last_user):
                     continue
                 if len(message.text) > chars and pending.untouched(at) and not pending.fixed(at):
@@ -130,36 +122,29 @@ class Decay(DecayOptions):
             return
         ends = pending.born(pending.turn - 1 - last)
         places = range(start, ends.stop)
-        seal = pending.item(ends.start).message.content_hash
-        shown = [(at, entry) for at in places if (entry := pending.entry(at)) is not None]
-        key = f"{self.name}:{last}:{pending.item(start).message.content_hash}:{seal}"
-        messages = tuple(entry.message for _, entry in shown)
-        want = Want(key, summary_text(self.summary_tokens), messages, self.summary_tokens)
-        text = pending.want(want)
-        if text is None or why_refused(text, self.summary_tokens, pending.size) is not None:
-            return
+        seal = pending.original(ends.start).content_hash
+        shown = [entry for entry in map(pending.entry, places) if entry is not None]
+        key = f"{self.name}:{last}:{pending.original(start).content_hash}:{seal}"
         kept = {at for at in places if pending.fixed(at)}
         beside = {at for each in kept for at in (each, pending.caller(each)) if at is not None}
         beside |= {result for at in beside for result in pending.results(at)}
         span = [
             at
             for at in places
-            if at not in beside and pending.item(at).message.role in ("assistant", "tool")
+            if at not in beside and pending.original(at).role in ("assistant", "tool")
         ]
-        if span and span[0] == start:
-            names = self.summary_tokens * CHARS_A_TOKEN
-            reason = f"turns 1 to {last} summarised by a model"
+        yield from summarised(
+            pending,
+            span if span[:1] == [start] else (),
+            shown,
+            key=key,
+            header=header,
+            tokens=self.summary_tokens,
+            reason=f"turns 1 to {last} summarised by a model",
+        )
 
-            def write(pending: PendingEdits) -> Message | None:
-                return summary_of(pending, span, text, header, names_chars=names)
 
-            yield Proposal(tuple(span), "summarise", reason, write, folds=True)
-
-
-def _ends(pending: PendingEdits, at: int, chars: int) -> Message | None:
+def _ends(pending: PendingEdits, at: int, chars: int) -> Message:
     """A message with the head and tail of its text."""
-    entry = pending.entry(at)
-    if entry is None:
-        return None
-    cut = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-    return with_text(entry.message, lambda text: head_tail(text, chars, cut))
+    message = pending.shown(at)
+    return with_text(message, cut_with_hint(pending, at, message.text, chars))

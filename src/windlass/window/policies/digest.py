@@ -22,7 +22,7 @@ from windlass.window.digest import (
     kind_of_name,
     words_of,
 )
-from windlass.window.kinds import Kind, kind_of, plain_name, touched
+from windlass.window.kinds import Kind, plain_name
 from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
@@ -125,7 +125,7 @@ class Digest(DigestOptions):
         if self.see_results is None:
             return
         for at in (*pending.born(self.see_results), *pending.due(self.name)):
-            if pending.item(at).message.role != "tool":
+            if pending.original(at).role != "tool":
                 continue
             entry = pending.entry(at)
             if entry is None or entry.because in _FINAL:
@@ -143,19 +143,19 @@ class Digest(DigestOptions):
     def _waits(self, pending: PendingEdits, at: int, text: str) -> int:
         """In how many calls it is to be looked at again; 0: it is to be shortened now."""
         call, seen = pending.call(at), pending.seen(at)
-        if call is not None and _is_read(pending, call, at, text):
+        if call is not None and _is_read(pending, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
             if by_itself or len(text) <= self.most_waiting:
                 after = self.see_reads if by_itself else self.see_shell_reads
                 if after > seen:
                     return after - seen
                 within = self.see_named if by_itself else min(self.see_named, after)
-                named = _named(pending, at, call, within)
-                if named:
-                    return named
+                calls = _calls_until_unnamed(pending, at, call, within)
+                if calls:
+                    return calls
         if seen < self.see_crowded and len(text) <= min(self.most_crowded, self.most_waiting):
-            room = self._room(_kind(pending, at, text), len(text))
-            if chars_of(pending.left(names_said(text), but=at)) > room:
+            room = self._room(pending.kind(at, text), len(text))
+            if chars_of(pending.names_held_only((at,), names_said(text))) > room:
                 return self.see_crowded - seen
         return 0
 
@@ -167,25 +167,22 @@ class Digest(DigestOptions):
             room = min(int(chars * self.share_text), self.most_text + chars // _CHARS_FOR_ONE)
         return max(room, min(self.least, chars - _LINE_CHARS))
 
-    def _write(self, pending: PendingEdits, at: int) -> Message | None:
-        entry = pending.entry(at)
-        if entry is None:
-            return None
-        message, text = entry.message, entry.message.text
-        kind = _kind(pending, at, text)
+    def _write(self, pending: PendingEdits, at: int) -> Message:
+        message = pending.shown(at)
+        text, kind = message.text, pending.kind(at, message.text)
         kept = digest(
             text,
             self._room(kind, len(text)),
-            pending.left(names_said(text), but=at),
+            pending.names_held_only((at,), names_said(text)),
             errors=self.error_chars if self.preserve_errors else 0,
             order=PATHS_FIRST if kind == "listing" else ORDER,
             task=_task(pending),
         )
         head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
-        return message.with_parts(*retold(message, f"{head}\n{kept}" if kept else head))
+        return message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
 
 
-def retold(message: Message, text: str) -> Iterable[Part]:
+def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
     """The parts of a message with `text` in place of all its text; what is no text stays."""
     written = False
     for part in message.parts:
@@ -196,39 +193,33 @@ def retold(message: Message, text: str) -> Iterable[Part]:
             yield Text(text)
 
 
-def _is_read(pending: PendingEdits, call: ToolCall, at: int, text: str) -> bool:
+def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
     """Whether a result is a file, or part of one, that may be quoted.
 
     What a tool shows of a file that it just changed is none: the call itself says what the
     change was, and stays in view.
     """
-    if _kind(pending, at, text) != "file":
-        return False
-    access = touched(call, pending.facts(call.name))
-    return access.reads is not None or access.writes is None
-
-
-def _kind(pending: PendingEdits, at: int, text: str) -> Kind:
-    call = pending.call(at)
-    return kind_of(call, text, pending.facts(call.name) if call else None)
+    access = pending.touched(at)
+    is_read = access.reads is not None or access.writes is None
+    return is_read and pending.kind(at, text) == "file"
 
 
 def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
     places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
-    return words_of(*[pending.item(at).message.text for at in sorted(places)])
+    return words_of(*[pending.original(at).text for at in sorted(places)])
 
 
-def _named(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
+def _calls_until_unnamed(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
     """In how many turns the model will not have named its file for `within` turns; 0: it is so."""
     files = _files_of(call)
-    for recall_hint in range(within):
-        for newer in pending.born(recall_hint):
+    for turns in range(within):
+        for newer in pending.born(turns):
             if newer == pending.caller(at):
                 return 0
-            message = pending.item(newer).message
+            message = pending.original(newer)
             if message.role == "assistant" and _says(message, files):
-                return within - recall_hint
+                return within - turns
     return 0
 
 

@@ -38,7 +38,7 @@ class Expand:
         missing = {
             name
             for at in pending.fresh
-            if (message := pending.item(at).message).role in ("user", "assistant")
+            if (message := pending.original(at)).role in ("user", "assistant")
             for name in whole_names(message.text)
             if pending.holders(name) == 1
         }
@@ -71,7 +71,7 @@ class Expand:
 def _open_calls(pending: PendingEdits) -> bool:
     """Whether a call of the newest answer waits for its result."""
     for at in pending.fresh:
-        calls = pending.item(at).message.tool_calls
+        calls = pending.original(at).tool_calls
         if len(pending.results(at)) < len(calls):
             return True
     return False

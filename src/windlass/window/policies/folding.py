@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from windlass.messages import Message, Text
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
-from windlass.window.survive import (
-    ALSO,
-    aged,
-    exchange,
-    exchange_lines,
-    head_tail,
-    is_whole,
-    lost_names,
-    put_off,
-)
+from windlass.window.survive import cut_with_hint, exchange_lines, with_lost_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,36 +42,28 @@ class Folding(FoldingOptions):
         after = self.fold_after
         if after is None:
             return
-        for at in aged(pending, self.name, after):
-            if not is_whole(pending, at) or put_off(pending, self.name, at, after):
+        for at in pending.aged(self.name, after):
+            span = pending.exchange(at)
+            if not pending.is_whole(at) or pending.put_off(self.name, at, after, span):
                 continue
-            span = exchange(pending, at)
             shown = (entry for entry in map(pending.entry, span) if entry is not None)
             if sum(entry.message.chars for entry in shown) >= self.min_chars:
                 reason = f"tool pair seen by {after} calls"
-                write = folded(at, self.names_chars)
+                write = partial(folded, at=at, names_chars=self.names_chars)
                 yield Proposal(span, "fold", reason, write, folds=True)
 
 
 def folded(
-    at: int, names_chars: int, text_chars: int | None = None
-) -> Callable[[PendingEdits], Message | None]:
-    """Writes the exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
-
-    def write(pending: PendingEdits) -> Message | None:
-        entry = pending.entry(at)
-        if entry is None or not entry.message.tool_calls:
-            return None
-        own = entry.message.text
-        if text_chars is not None:
-            own = head_tail(
-                own, text_chars, f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-            )
-        lines = exchange_lines(pending, at)
-        text = "\n".join([*([own] if own else []), *lines])
-        lost = lost_names(pending, exchange(pending, at), text, names_chars * len(lines))
-        if lost:
-            text += f"\n{ALSO}{' '.join(lost.split())}"
-        return Message("assistant", (Text(text),), name=entry.message.name)
-
-    return write
+    pending: PendingEdits, at: int, names_chars: int, text_chars: int | None = None
+) -> Message | None:
+    """The exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
+    entry = pending.entry(at)
+    if entry is None or not entry.message.tool_calls:
+        return None
+    own = entry.message.text
+    if text_chars is not None:
+        own = cut_with_hint(pending, at, own, text_chars)
+    lines = exchange_lines(pending, at)
+    text = "\n".join([*filter(None, [own]), *lines])
+    text = with_lost_names(pending, pending.exchange(at), text, names_chars * len(lines))
+    return Message("assistant", (Text(text),), name=entry.message.name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Opaque, Part, Picture, Text
 from windlass.window.entries import Item
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero
-from windlass.window.survive import first_sentence, said_at
+from windlass.window.survive import first_sentence, turn_number
 
 DESCRIPTION_CHARS: Final = 120
 _ABOUT: Final = re.compile(
@@ -71,60 +72,52 @@ class Images(ImagesOptions):
         ):
             return 0
         newer = (pending.entry(later) for later in reversed(pending.pictured) if later > at)
-        return max(
-            0,
-            self.keep_recent_images - sum(len(entry.message.pictures) for entry in newer if entry),
-        )
+        count = sum(len(entry.message.pictures) for entry in newer if entry)
+        return max(0, self.keep_recent_images - count)
 
     def _proposal(self, pending: PendingEdits, at: int, stay: int) -> Iterable[Proposal]:
         entry = pending.entry(at)
         if entry is None or len(entry.message.pictures) <= stay:
             return
-        if pending.fixed(at):
-            pending.again(self.name, at, pending.turn + 1)
-        elif self.images_after is not None and pending.seen(at) >= self.images_after:
+        if pending.put_off(self.name, at, 1):
+            return
+        write = partial(self._write, at=at, stay=stay)
+        if self.images_after is not None and pending.seen(at) >= self.images_after:
             reason = f"picture seen by {self.images_after} calls"
-            yield Proposal((at,), "decay", reason, self._write(at, stay))
+            yield Proposal((at,), "decay", reason, write)
         else:
             reason = f"not among the newest {self.keep_recent_images} pictures"
-            yield Proposal((at,), "prune", reason, self._write(at, stay), must=True)
+            yield Proposal((at,), "prune", reason, write, must=True)
 
-    def _write(self, at: int, stay: int) -> Callable[[PendingEdits], Message | None]:
-        def write(pending: PendingEdits) -> Message | None:
-            entry = pending.entry(at)
-            if entry is None:
-                return None
-            now = len(entry.message.pictures)
-            before = len(pending.item(at).message.pictures) - now  # the oldest leave first
-            parts: list[Part] = []
-            number, gone = 0, False
-            for part in entry.message.parts:
-                if isinstance(part, Picture):
-                    gone = number < now - stay
-                    line = Text(self._line(pending, at, part, before + number)) if gone else part
-                    parts.append(line)
-                    number += 1
-                elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
-                    parts.append(part)  # what was said about the picture goes with it
-                    gone = False
-            return entry.message.with_parts(*parts)
-
-        return write
+    def _write(self, pending: PendingEdits, at: int, stay: int) -> Message:
+        message = pending.shown(at)
+        now = len(message.pictures)
+        before = len(pending.original(at).pictures) - now  # the oldest leave first
+        parts: list[Part] = []
+        number, gone = 0, False
+        for part in message.parts:
+            if isinstance(part, Picture):
+                gone = number < now - stay
+                line = Text(self._line(pending, at, part, before + number)) if gone else part
+                parts.append(line)
+                number += 1
+            elif not (gone and isinstance(part, Opaque) and part.kind == "with"):
+                parts.append(part)  # what was said about the picture goes with it
+                gone = False
+        return message.with_parts(*parts)
 
     def _line(self, pending: PendingEdits, at: int, picture: Picture, number: int) -> str:
         path = self.where(pending.item(at), number) if self.where else None
-        described = _description(pending, at)
-        pieces = [f"[Image at turn {said_at(pending, at)}: {picture.describe()}"]
-        pieces += [described] if described else []
-        pieces.append(f"saved: {path}]" if path else f"{pending.recall_hint(at)}]")
-        return ", ".join(pieces)
+        head = f"[Image at turn {turn_number(pending, at)}: {picture.describe()}"
+        hint = f"saved: {path}]" if path else f"{pending.recall_hint(at)}]"
+        return ", ".join(filter(None, (head, _description(pending, at), hint)))
 
 
 def _description(pending: PendingEdits, at: int) -> str:
     """What the assistant said next of what it saw: a sentence about it, else the first."""
     following = pending.born(pending.seen(at) - 1) if pending.seen(at) else ()
     for later in following:
-        message = pending.item(later).message
+        message = pending.original(later)
         if message.role == "assistant":
             text = message.text
             about = _ABOUT.search(text[:2_000])

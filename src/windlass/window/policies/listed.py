@@ -19,7 +19,7 @@ from windlass.window.digest import chars_of
 from windlass.window.entries import Entry, Fold, Replace
 from windlass.window.names import whole_names
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.survive import ALSO, exchange, with_text
+from windlass.window.survive import ALSO, with_text
 
 _LESS: Final = ", less names that a newer message says"
 _LISTS: Final = frozenset({"fold", "retry", "summarise"})
@@ -42,11 +42,11 @@ class Listed:
         """The lists that tell names of what no call has seen yet."""
         index = pending.derived(_Index)
         index.grow(pending)
-        for at in index.telling(pending):
+        for at in index.places_of_new(pending):
             edit = pending.edit(at)
             if isinstance(edit, Replace | Fold):
                 folds = isinstance(edit, Fold)
-                span = exchange(pending, at) if folds else (at,)
+                span = pending.exchange(at) if folds else (at,)
                 reason = edit.reason.removesuffix(_LESS) + _LESS
                 write = partial(_write, at=at)
                 yield Proposal(span, edit.because, reason, write, folds=folds)
@@ -70,12 +70,12 @@ class _Index:
                     places.append(at)
         self._upto = len(changes)
 
-    def telling(self, pending: PendingEdits) -> list[int]:
-        """The positions that listed names of what is new, in order."""
+    def places_of_new(self, pending: PendingEdits) -> list[int]:
+        """The positions of the lists with names of what is new, in order."""
         places: set[int] = set()
         for at in pending.fresh:
             names = pending.names(at)
-            if pending.item(at).message.role != "tool" or chars_of(names) <= _MOST_CHARS:
+            if pending.original(at).role != "tool" or chars_of(names) <= _MOST_CHARS:
                 places.update(*[self._places[name] for name in names & self._places.keys()])
         return sorted(places)
 
@@ -96,10 +96,9 @@ def _write(pending: PendingEdits, at: int) -> Message | None:
     if entry is None:
         return None
     words = names_listed(entry)
-    left = pending.left(words, but=at)
-    if len(left) == len(words):
+    still = pending.names_held_only((at,), words)
+    if len(still) == len(words):
         return None
     text = entry.message.text
     before = text[: text.rindex("\n")]
-    shorter = f"{before}\n{ALSO}{' '.join(left)}" if left else before
-    return with_text(entry.message, lambda _: shorter)
+    return with_text(entry.message, f"{before}\n{ALSO}{' '.join(still)}" if still else before)

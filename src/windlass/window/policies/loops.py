@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
@@ -18,16 +19,13 @@ from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
 from windlass.window.policies.shared import Count
 from windlass.window.survive import (
-    ALSO,
     call_text,
     ends_within,
-    exchange,
     first_sentence,
     flat,
-    is_whole,
-    lost_names,
     outcome,
-    said_at,
+    turn_number,
+    with_lost_names,
 )
 
 TASK: Final = "[Original Task]"
@@ -38,7 +36,7 @@ SAME: Final = "For the same reason as attempt #{}."
 FIRST_RETRY: Final = 2
 _AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d{1,9})\)\.[^\n]*+\s*+\Z")
 _REASON_CHARS: Final = 120
-_SAID_CHARS: Final = 160
+_WORDS_CHARS: Final = 160
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ class Loops(LoopsOptions):
     name: str = "loops"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What a refusal, or the newest call, makes an earlier attempt."""
+        """What is an earlier attempt since the newest refusal, or the newest call."""
         if any(_refusal(pending, at) is not None for at in pending.fresh):
             yield from self._attempts(pending)
         elif self.same_calls:
@@ -99,9 +97,12 @@ class Loops(LoopsOptions):
             span = _attempt(pending, places[k], places[k + 1])
             if span and not any(pending.fixed(at) for at in span):
                 reason = f"attempt {number} before the last"
-                yield Proposal(span, "retry", reason, self._output(span, number), folds=True)
-            write = _verdict(places[k + 1], places[k + 2], (numbers[k + 1] or k + 3) - 1)
-            yield Proposal((places[k + 1],), "retry", _reason_only(number), write)
+                write = partial(self._output, span=span, number=number)
+                yield Proposal(span, "retry", reason, write, folds=True)
+            refusal, newer = places[k + 1 : k + 3]
+            reason = f"attempt {number + 1} was made: only the reason of the refusal is left"
+            same = SAME.format((numbers[k + 1] or k + 3) - 1)
+            yield Proposal((refusal,), "retry", reason, _reason_only(pending, refusal, newer, same))
         yield from self._calls(pending, places[count - 1], refusals[-1])
         if shown.start > 0:
             yield from self._old(pending, task, refusals, shown.start, numbers)
@@ -112,10 +113,10 @@ class Loops(LoopsOptions):
         At the refusal almost nothing stands behind them, so that now is when it costs least.
         """
         for at in range(begin + 1, end):
-            if pending.item(at).message.tool_calls and is_whole(pending, at):
-                span = exchange(pending, at)
+            if pending.original(at).tool_calls and pending.is_whole(at):
+                span = pending.exchange(at)
                 if not any(pending.fixed(place) for place in span):
-                    write = folded(at, self.attempt_chars)
+                    write = partial(folded, at=at, names_chars=self.attempt_chars)
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
 
     def _old(
@@ -147,39 +148,32 @@ class Loops(LoopsOptions):
         reason = f"attempts before the newest {self.loop_history_limit}"
         if pending.fixed(task):
             fold = Message("user", (Text(line),))
-            yield Proposal(tuple(span), "retry", reason, lambda _: fold, folds=True)
         else:
-            said = pending.item(task).message
-            both = said.with_parts(Text(TASK), *said.parts, Text(line))
-            yield Proposal((task, *span), "retry", reason, lambda _: both, folds=True)
+            message = pending.original(task)
+            fold = message.with_parts(Text(TASK), *message.parts, Text(line))
+            span = [task, *span]
+        yield Proposal(tuple(span), "retry", reason, fold, folds=True)
 
-    def _output(self, span: Sequence[int], number: int) -> Callable[[PendingEdits], Message | None]:
-        def write(pending: PendingEdits) -> Message | None:
-            if any(entry.because == "retry" for entry in map(pending.entry, span) if entry):
-                return None  # shown so since an earlier refusal
-            answers = [at for at in span if pending.item(at).message.role == "assistant"]
-            at = next(
-                (at for at in reversed(answers) if pending.item(at).message.text), answers[-1]
-            )
-            text = pending.item(at).message.text or "(no output)"
-            between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-            output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
-            # How its own originals are got back is no finding of the attempt.
-            kept = "\n".join([output, *map(pending.recall_hint, span)])
-            lost = lost_names(pending, span, kept, self.attempt_chars)
-            if lost:
-                output += f"\n{ALSO}{' '.join(lost.split())}"
-            return Message("assistant", (Text(output),))
-
-        return write
+    def _output(self, pending: PendingEdits, span: Sequence[int], number: int) -> Message | None:
+        if any(entry.because == "retry" for entry in map(pending.entry, span) if entry):
+            return None  # shown so since an earlier refusal
+        answers = [at for at in span if pending.original(at).role == "assistant"]
+        at = next((at for at in reversed(answers) if pending.original(at).text), answers[-1])
+        text = pending.original(at).text or "(no output)"
+        between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
+        output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
+        # How its own originals are got back is no finding of the attempt.
+        hints = "\n".join(map(pending.recall_hint, span))
+        output = with_lost_names(pending, span, output, self.attempt_chars, hints)
+        return Message("assistant", (Text(output),))
 
     # ---- the same call again and again -------------------------------------------------------
 
     def _repeats(self, pending: PendingEdits) -> Iterable[Proposal]:
         newest = next(
-            (at for at in pending.fresh if pending.item(at).message.role == "assistant"), None
+            (at for at in pending.fresh if pending.original(at).role == "assistant"), None
         )
-        if newest is None or not is_whole(pending, newest):
+        if newest is None or not pending.is_whole(newest):
             return
         run = pending.derived(_Run)
         run.go_on(pending, newest)
@@ -190,21 +184,21 @@ class Loops(LoopsOptions):
         span: list[int] = []
         for at in earlier:
             if pending.entry(at) is not None:
-                span += exchange(pending, at)
-                if any(map(pending.fixed, exchange(pending, at))):
+                span += pending.exchange(at)
+                if any(map(pending.fixed, pending.exchange(at))):
                     return
         if span:
             reason = f"the same call {len(run.places)} times in a row"
-            write = _counted(earlier, list(run.said))
-            yield Proposal(tuple(span), "fold", reason, write, folds=True)
+            message = _counted(pending, earlier, [*run.words])
+            yield Proposal(tuple(span), "fold", reason, message, folds=True)
 
 
 class _Run:
-    """The newest equal calls in a row: where they stand, and what was said with the earlier."""
+    """The newest equal calls in a row: where they stand, and the words beside the earlier."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
-        self.said: dict[str, None] = {}
+        self.words: dict[str, None] = {}
 
     def go_on(self, pending: PendingEdits, newest: int) -> None:
         """Take in the newest call; looks back no further than what is known."""
@@ -213,29 +207,24 @@ class _Run:
         new: list[int] = [newest]
         at = newest - 1
         while at >= 0 and not (self.places and at == self.places[-1]):
-            message = pending.item(at).message
+            message = pending.original(at)
             if message.role != "tool":
                 if message.role != "assistant" or not _same(pending, at, newest):
-                    self.places, self.said = [], {}
+                    self.places, self.words = [], {}
                     break
                 new.append(at)
             at -= 1
         if self.places and not _same(pending, self.places[-1], newest):
-            self.places, self.said = [], {}
+            self.places, self.words = [], {}
         self.places += reversed(new)
         for at in self.places[-len(new) - 1 : -1]:
-            words = first_sentence(pending.item(at).message.text, _SAID_CHARS)
+            words = first_sentence(pending.original(at).text, _WORDS_CHARS)
             if words:
-                self.said[words] = None
-
-
-def _reason_only(number: int) -> str:
-    """Why the words of a refusal that ask to try again are not shown any more."""
-    return f"attempt {number + 1} was made: only the reason of the refusal is left"
+                self.words[words] = None
 
 
 def _shorter(instead: str | None, text: str) -> str:
-    """What is told in the place of a text, where it is shorter."""
+    """What stands in the place of a text, where it is shorter; else the text."""
     return instead if instead is not None and len(instead) < len(text) else text
 
 
@@ -249,7 +238,7 @@ def _refusal(pending: PendingEdits, at: int) -> int | None:
 
 
 def _reason(pending: PendingEdits, at: int) -> str:
-    text = _AGAIN.sub("", pending.item(at).message.text)
+    text = _AGAIN.sub("", pending.original(at).text)
     return text.removeprefix(FAILED).strip()
 
 
@@ -288,59 +277,50 @@ def _attempt(pending: PendingEdits, begin: int, end: int) -> tuple[int, ...]:
     return tuple(
         at
         for at in range(begin + 1, end)
-        if pending.item(at).message.role in ("assistant", "tool")
-        or pending.item(at).message.text.startswith(INVALID)
+        if pending.original(at).role in ("assistant", "tool")
+        or pending.original(at).text.startswith(INVALID)
     )
 
 
-def _verdict(at: int, newer: int, number: int) -> Callable[[PendingEdits], Message | None]:
-    """Writes a refusal without its request to try again, and without a reason told below.
+def _reason_only(pending: PendingEdits, at: int, newer: int, same: str) -> Message:
+    """A refusal without its request to try again.
 
-    `newer` is the refusal after it, of the attempt `number`: it is shown as long as this one.
+    `same` stands for its reason where `newer`, the refusal after it, gives the same: that one is
+    shown as long as this.
     """
-
-    def write(pending: PendingEdits) -> Message | None:
-        message = pending.item(at).message
-        text = _AGAIN.sub("", message.text)
-        if _reason(pending, at) == _reason(pending, newer):
-            text = _shorter(f"{FAILED}\n{SAME.format(number)}", text)
-        return message.with_parts(Text(text)) if text != message.text else None
-
-    return write
+    message = pending.original(at)
+    text = _AGAIN.sub("", message.text)
+    if _reason(pending, at) == _reason(pending, newer):
+        text = _shorter(f"{FAILED}\n{same}", text)
+    return message.with_parts(Text(text))
 
 
 def _same(pending: PendingEdits, at: int, other: int) -> bool:
     """Whether two exchanges make the same calls with the same results, or fail alike."""
-    one, two = pending.item(at).message, pending.item(other).message
+    one, two = pending.original(at), pending.original(other)
     calls = [(call.name, call.arguments) for call in one.tool_calls]
     if calls != [(call.name, call.arguments) for call in two.tool_calls]:
         return False
     results, others = pending.results(at), pending.results(other)
     return len(results) == len(others) and all(
-        (a := pending.item(x).message).parts == (b := pending.item(y).message).parts
+        (a := pending.original(x)).parts == (b := pending.original(y)).parts
         or (has_failed(a) and has_failed(b))
         for x, y in zip(results, others, strict=True)
     )
 
 
-def _counted(
-    places: Sequence[int], words: Sequence[str]
-) -> Callable[[PendingEdits], Message | None]:
-    """Writes equal exchanges as a line: the call, how often, and what came out.
+def _counted(pending: PendingEdits, places: Sequence[int], words: Sequence[str]) -> Message:
+    """Equal exchanges as a line: the call, how often, and what came out.
 
     Before it stand the words that were said with them.
     """
-
-    def write(pending: PendingEdits) -> Message | None:
-        first = places[0]
-        message = pending.item(first).message
-        turns = f"Turns {said_at(pending, first)}-{said_at(pending, places[-1])}"
-        outcomes = "; ".join(
-            f"{call_text(call)} -> {outcome(pending.item(result).message)}"
-            for call, result in zip(message.tool_calls, pending.results(first), strict=False)
-        )
-        refs = pending.recall_hint(pending.results(places[-1])[-1])
-        line = f"[{turns}] {len(places)} times the same: {outcomes}; {refs}"
-        return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
-
-    return write
+    first, last = places[0], places[-1]
+    message = pending.original(first)
+    outcomes = "; ".join(
+        f"{call_text(call)} -> {outcome(pending.original(result))}"
+        for call, result in zip(message.tool_calls, pending.results(first), strict=False)
+    )
+    turns = f"Turns {turn_number(pending, first)}-{turn_number(pending, last)}"
+    hint = pending.recall_hint(pending.results(last)[-1])
+    line = f"[{turns}] {len(places)} times the same: {outcomes}; {hint}"
+    return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import is_not
 from typing import Final
 
-from windlass.messages import Message, Part, Text, ToolCall
+from windlass.messages import Message, Part, Text
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.encode.output import clean
-from windlass.window.kinds import DATA, Kind, kind_of
+from windlass.window.kinds import DATA, Kind
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
-from windlass.window.proposals import Facts
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
 _NEAR_TURNS: Final = 12
@@ -59,21 +59,19 @@ class Lossless(LosslessOptions):
         if self.lossless is None:
             return
         for at in pending.fresh:
-            message = pending.item(at).message
+            message = pending.original(at)
             if message.role != "tool" or not pending.untouched(at):
                 continue
-            call = pending.call(at)
-            facts = pending.facts(call.name) if call else None
-            parts = [self._part(part, call, facts, self.lossless) for part in message.parts]
-            if any(one is not other for one, other in zip(parts, message.parts, strict=True)):
+            parts = [self._part(pending, at, part, self.lossless) for part in message.parts]
+            if any(map(is_not, parts, message.parts)):
                 write = partial(self._write, at=at, parts=parts)
                 yield Proposal((at,), "encode", "the same in fewer characters", write)
 
-    def _part(self, part: Part, call: ToolCall | None, facts: Facts | None, least: int) -> Part:
+    def _part(self, pending: PendingEdits, at: int, part: Part, least: int) -> Part:
         """The part as it is said shorter; the same one where there is no shorter way."""
         if not isinstance(part, Text) or len(part.text) > self.max_chars:
             return part
-        kind = kind_of(call, part.text, facts)
+        kind = pending.kind(at, part.text)
         text: str | None = None
         if kind in DATA and len(part.text) >= least:
             text = encode(part.text) or encode_rows(part.text)
@@ -83,13 +81,12 @@ class Lossless(LosslessOptions):
 
     def _write(self, pending: PendingEdits, at: int, parts: Sequence[Part]) -> Message | None:
         """The message with what saves enough, its legends read against what is shown by now."""
-        message = pending.item(at).message
+        message = pending.original(at)
         kept = [
             self._worth(_without_legend(new, pending, at), old)
             for new, old in zip(parts, message.parts, strict=True)
         ]
-        same = all(one is other for one, other in zip(kept, message.parts, strict=True))
-        return None if same else message.with_parts(*kept)
+        return message.with_parts(*kept) if any(map(is_not, kept, message.parts)) else None
 
     def _worth(self, new: Part, old: Part) -> Part:
         """The new part, if it saves enough; output that was only cleaned always does."""

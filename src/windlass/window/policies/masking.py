@@ -45,7 +45,7 @@ class Masking(MaskingOptions):
                 yield Proposal((at,), "mask", reason, partial(self._mask, at=at))
 
     def _mask(self, pending: PendingEdits, at: int) -> Message:
-        message = pending.item(at).message
+        message = pending.original(at)
         line = MASK.format(
             sort=_sort_of(message),
             chars=len(message.text),

@@ -10,7 +10,7 @@ from typing import Final
 from windlass.messages import Message
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
-from windlass.window.survive import aged, to_sentence_end, with_text
+from windlass.window.survive import to_sentence_end, with_text
 
 MARKER: Final = "[... truncated for context efficiency ...]"
 
@@ -46,24 +46,17 @@ class Reasoning(ReasoningOptions):
         most = self.reasoning_max_chars if self.preserve_reasoning else self.min_masked_chars
         if most is None:
             return
-        for at in aged(pending, self.name, self.window):
-            entry = pending.entry(at)
-            if entry is None or pending.item(at).message.role != "assistant":
+        for at in pending.aged(self.name, self.window):
+            message = pending.original(at)
+            if message.role != "assistant" or len(message.text) <= most:
                 continue
-            if len(entry.message.text) <= most or entry.because is not None:
-                continue
-            if pending.fixed(at):
-                pending.again(self.name, at, pending.turn + self.window)
-                continue
-            reason = f"words seen by {self.window} calls"
-            yield Proposal((at,), "truncate", reason, partial(_cut, at=at, chars=most))
+            if pending.untouched(at) and not pending.put_off(self.name, at, self.window):
+                reason = f"words seen by {self.window} calls"
+                yield Proposal((at,), "truncate", reason, partial(_cut, at=at, chars=most))
 
 
-def _cut(pending: PendingEdits, at: int, chars: int) -> Message | None:
-    entry = pending.entry(at)
-    if entry is None:
-        return None
-    text = entry.message.text
-    kept = to_sentence_end(text, chars)
-    rest = f"[{len(text) - len(kept)} more characters; {pending.recall_hint(at)}]"
-    return with_text(entry.message, lambda _: f"{kept}\n{MARKER}\n{rest}")
+def _cut(pending: PendingEdits, at: int, chars: int) -> Message:
+    message = pending.shown(at)
+    kept = to_sentence_end(message.text, chars)
+    rest = f"[{len(message.text) - len(kept)} more characters; {pending.recall_hint(at)}]"
+    return with_text(message, f"{kept}\n{MARKER}\n{rest}")

@@ -49,7 +49,7 @@ class Repeats:
         sent = pending.derived(LineIndex)
         sent.grow(pending)
         new = LineIndex()
-        fresh = [at for at in pending.fresh if pending.item(at).message.role == "tool"]
+        fresh = [at for at in pending.fresh if pending.original(at).role == "tool"]
         for at in fresh:
             entry = pending.entry(at)
             if entry is None:
@@ -152,7 +152,7 @@ def _reference(run: LineRun, source: str) -> str:
 def _told(pending: PendingEdits, at: int, *, briefly: bool = False) -> str:
     """A result in words: its tool, how its arguments begin (not `briefly`), its reference."""
     call = pending.call(at)
-    message = pending.item(at).message
+    message = pending.original(at)
     name = message.name or (call.name if call else "a tool")
     argument = _argument(call) if call and not briefly else ""
     return f"{name}{argument} above, {reference(message)}"

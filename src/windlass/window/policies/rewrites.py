@@ -10,16 +10,16 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window.failures import has_failed
-from windlass.window.kinds import arguments_of, is_command, touched
+from windlass.window.kinds import COMMANDS, NOTHING, Touched, arguments_of
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
-TOLD: Final = "[{chars} characters, written anew below; {recall_hint}]"
+REWRITTEN: Final = "[{chars} characters, written anew below; {recall_hint}]"
 """Stands for a text that was written, within the arguments of its call."""
 
 
@@ -42,27 +42,25 @@ class Rewrites:
         index = pending.derived(_WriteIndex)
         index.grow(pending)
         for at in pending.fresh:
-            wrote = _write_at(pending, at)
-            if wrote is None or not wrote.whole:
-                continue
-            for earlier in index.of(wrote.path):
+            access = _write_at(pending, at)
+            for earlier in index.of(access.writes) if access.writes and access.whole else ():
                 place, call = pending.caller(earlier), pending.call(earlier)
                 if place is not None and call is not None:
                     write = partial(self._write, at=place, call=call)
                     yield Proposal((place,), "supersede", "the file was written anew", write)
 
     def _write(self, pending: PendingEdits, at: int, call: ToolCall) -> Message | None:
-        entry = pending.entry(at)
-        if entry is None or any(isinstance(part, Opaque) for part in entry.message.parts):
+        message = pending.shown(at)
+        if any(isinstance(part, Opaque) for part in message.parts):
             return None
         recall_hint = pending.recall_hint(at)
         calls = tuple(
-            replace(one, arguments=self._shortened(one, recall_hint)) if one.id == call.id else one
-            for one in entry.message.tool_calls
+            replace(each, arguments=self._shortened(each, recall_hint))
+            if each.id == call.id
+            else each
+            for each in message.tool_calls
         )
-        if calls == entry.message.tool_calls:
-            return None
-        return replace(entry.message, tool_calls=calls)
+        return None if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     def _shortened(self, call: ToolCall, recall_hint: str) -> str:
         """The arguments of a call with a line for each long text in them."""
@@ -70,18 +68,16 @@ class Rewrites:
         line = partial(self._line, recall_hint=recall_hint)
         shortened = {
             name: with_body(value, line)
-            if is_command(name) and isinstance(value, str)
+            if name in COMMANDS and isinstance(value, str)
             else with_texts(value, line)
             for name, value in values.items()
         }
         return call.arguments if shortened == values else json.dumps(shortened, ensure_ascii=False)
 
     def _line(self, text: str, recall_hint: str) -> str:
-        return (
-            TOLD.format(chars=len(text), recall_hint=recall_hint)
-            if len(text) >= self.min_chars
-            else text
-        )
+        if len(text) < self.min_chars:
+            return text
+        return REWRITTEN.format(chars=len(text), recall_hint=recall_hint)
 
 
 class _WriteIndex:
@@ -94,34 +90,21 @@ class _WriteIndex:
     def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
         for at in range(self._upto, pending.fresh.start):
-            self._add(pending, at)
+            access = _write_at(pending, at)
+            if access.writes is None:
+                continue
+            places = self._writes.setdefault(access.writes, [])
+            if access.whole:  # calls of one reply do not know of each other
+                caller = pending.caller(at)
+                places[:] = [place for place in places if pending.caller(place) == caller]
+            places.append(at)
         self._upto = pending.fresh.start
-
-    def _add(self, pending: PendingEdits, at: int) -> None:
-        wrote = _write_at(pending, at)
-        if wrote is None:
-            return
-        standing = self._writes.setdefault(wrote.path, [])
-        if wrote.whole:  # calls of one reply do not know of each other
-            standing[:] = [one for one in standing if pending.caller(one) == pending.caller(at)]
-        standing.append(at)
 
     def of(self, path: str) -> Sequence[int]:
         """The results that tell of such writes to the file, by position, oldest first."""
         return self._writes.get(path, ())
 
 
-class _Write(NamedTuple):
-    """A file that was written; `whole`: all that was in it before is gone."""
-
-    path: str
-    whole: bool
-
-
-def _write_at(pending: PendingEdits, at: int) -> _Write | None:
-    """What the call wrote whose result this is, if it did and shows no failure."""
-    call = pending.call(at)
-    if call is None or has_failed(pending.item(at).message):
-        return None
-    access = touched(call, pending.facts(call.name))
-    return _Write(access.writes, access.whole) if access.writes else None
+def _write_at(pending: PendingEdits, at: int) -> Touched:
+    """What the call wrote whose result this is; nothing where the result shows a failure."""
+    return NOTHING if has_failed(pending.original(at)) else pending.touched(at)

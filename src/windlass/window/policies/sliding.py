@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import CountOrZero
-from windlass.window.survive import exchange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +40,16 @@ class Sliding(SlidingOptions):
         reason = f"older than the newest {age} turns"
         leaving = [
             # What the leaving turn's users said came before its call, so a turn earlier.
-            *(at for at in pending.born(age + 1) if pending.item(at).message.role == "user"),
-            *(at for at in pending.born(age) if pending.item(at).message.role == "assistant"),
+            *(at for at in pending.born(age + 1) if pending.original(at).role == "user"),
+            *(at for at in pending.born(age) if pending.original(at).role == "assistant"),
         ]
         for at in (*pending.due(self.name), *leaving):
             if pending.entry(at) is None or at == pending.first_user:
                 continue
-            span = exchange(pending, at)
-            stays = at == pending.last_user or _opens_phase(pending, at)
-            if stays or any(pending.fixed(each) for each in span):
+            span = pending.exchange(at)
+            if at == pending.last_user or _opens_phase(pending, at):
                 pending.again(self.name, at, pending.turn + 1)
-            else:
+            elif not pending.put_off(self.name, at, 1, span):
                 yield Proposal(span, "prune", reason, None, must=True)
 
 

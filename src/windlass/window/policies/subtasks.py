@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
 from windlass.window.kinds import arguments_of
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.survive import ALSO, call_text, exchange, exchange_lines, lost_names
+from windlass.window.survive import call_text, exchange_lines, with_lost_names
 
 PLAN_TOOLS: Final = (
     "plan",
@@ -39,7 +40,7 @@ class Subtasks:
 
     Args:
         after: Calls that see a conclusion together with its steps.
-        most_lines: Calls that are told each in a line; of more only the last are.
+        most_lines: Calls that become a line each; of more only the last do.
         names_chars: Characters of names that only the folded steps hold.
         plan_tools: Names of planning tools, in small letters.
     """
@@ -52,33 +53,28 @@ class Subtasks:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The sub-tasks whose conclusion has reached its age at this call."""
-        for at in (*pending.due(self.name), *pending.born(self.after)):
-            if pending.item(at).message.role != "assistant":
-                continue
-            span = self._steps(pending, at)
-            if not span:
-                continue
-            if any(pending.fixed(place) for place in span):
-                pending.again(self.name, at, pending.turn + self.after)
-                continue
-            reason = "steps of a finished sub-task; its conclusion stays"
-            yield Proposal(span, "fold", reason, self._write(span), folds=True)
+        for at in pending.aged(self.name, self.after):
+            span = self._steps(pending, at) if pending.original(at).role == "assistant" else ()
+            if span and not pending.put_off(self.name, at, self.after, span):
+                reason = "steps of a finished sub-task; its conclusion stays"
+                write = partial(self._write, span=span)
+                yield Proposal(span, "fold", reason, write, folds=True)
 
     def _steps(self, pending: PendingEdits, at: int) -> tuple[int, ...]:
         """The exchanges that led to the conclusion at `at`; none where it is none."""
-        message = pending.item(at).message
+        message = pending.original(at)
         if not message.tool_calls:
-            following = at + 1 < len(pending) and pending.item(at + 1).message.role == "user"
+            following = at + 1 < len(pending) and pending.original(at + 1).role == "user"
             return _back_to(pending, at, lambda _: False) if following else ()
         plan = self._plan(message)
         if plan is None:
             return ()
         span = _back_to(pending, at, self._is_plan)
-        before = self._plan(pending.item(span[0]).message) if span else None
+        before = self._plan(pending.original(span[0])) if span else None
         finished = {key for key, done in plan.items() if done}
         if before is None or not finished - {key for key, done in before.items() if done}:
             return ()
-        return span[len(exchange(pending, span[0])) :]
+        return span[len(pending.exchange(span[0])) :]
 
     def _is_plan(self, call: ToolCall) -> bool:
         return call.name.lower() in self.plan_tools
@@ -90,30 +86,24 @@ class Subtasks:
                 return _items(call)
         return None
 
-    def _write(self, span: Sequence[int]) -> Callable[[PendingEdits], Message | None]:
-        def write(pending: PendingEdits) -> Message | None:
-            steps = [at for at in span if pending.item(at).message.tool_calls]
-            if not steps:
-                return None
-            lines = [line for at in steps for line in exchange_lines(pending, at)]
-            if len(lines) > self.most_lines:
-                left = len(lines) - self.most_lines
-                first = call_text(pending.item(steps[0]).message.tool_calls[0])
-                lines = [f"[{left} calls before, the first {first}]", *lines[left:]]
-            text = "\n".join(lines)
-            lost = lost_names(pending, span, text, self.names_chars)
-            if lost:
-                text += f"\n{ALSO}{' '.join(lost.split())}"
-            return Message("assistant", (Text(text),))
-
-        return write
+    def _write(self, pending: PendingEdits, span: Sequence[int]) -> Message | None:
+        steps = [at for at in span if pending.original(at).tool_calls]
+        if not steps:
+            return None
+        lines = [line for at in steps for line in exchange_lines(pending, at)]
+        if len(lines) > self.most_lines:
+            count = len(lines) - self.most_lines
+            first = call_text(pending.original(steps[0]).tool_calls[0])
+            lines = [f"[{count} calls before, the first {first}]", *lines[count:]]
+        text = with_lost_names(pending, span, "\n".join(lines), self.names_chars)
+        return Message("assistant", (Text(text),))
 
 
 def _back_to(pending: PendingEdits, at: int, ends: Callable[[ToolCall], bool]) -> tuple[int, ...]:
     """What the assistant did before `at`, back to a user's message or a call that `ends` knows."""
     start = at
     while start > 0:
-        message = pending.item(start - 1).message
+        message = pending.original(start - 1)
         if message.role not in ("assistant", "tool"):
             break
         start -= 1

@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.failures import has_failed
-from windlass.window.kinds import END, Lines, touched
+from windlass.window.kinds import END, Lines
 from windlass.window.pending import PendingEdits, Proposal
 
 _SAME: Final = 0.6
@@ -41,10 +41,9 @@ class Supersede:
         index = pending.derived(_ReadIndex)
         index.grow(pending)
         for at in pending.fresh:
-            call = pending.call(at)
-            if call is None or not _is_whole(pending, at):
+            if pending.call(at) is None or not _is_whole(pending, at):
                 continue
-            access = touched(call, pending.facts(call.name))
+            access = pending.touched(at)
             if access.reads is not None:
                 for earlier, lines in self._earlier(pending, index, access.reads.path):
                     if access.reads.covers(lines):
@@ -69,7 +68,7 @@ class Supersede:
         message = self._current(pending, at)
         if message is None or not _is_whole(pending, later):
             return None
-        if not _shows(pending.item(later).message.text, message.text):
+        if not _shows(pending.original(later).text, message.text):
             return None
         original = pending.recall_hint(at)
         line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {original}]"
@@ -101,17 +100,10 @@ class _ReadIndex:
     def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
         for at in range(self._upto, pending.fresh.start):
-            self.add(pending, at)
+            lines = pending.touched(at).reads
+            if lines is not None:
+                self._reads.setdefault(lines.path, {})[at] = lines
         self._upto = pending.fresh.start
-
-    def add(self, pending: PendingEdits, at: int) -> None:
-        """Take in the result at this position, if its call read lines of a file."""
-        call = pending.call(at)
-        if call is None:
-            return
-        read = touched(call, pending.facts(call.name)).reads
-        if read is not None:
-            self._reads.setdefault(read.path, {})[at] = read
 
     def of(self, path: str) -> Mapping[int, Lines]:
         """The results that show lines of the file, by position."""
