@@ -167,7 +167,7 @@ def main() -> None:
     rows = [measured(count) for count in counts]
     rows.append(measured(counts[-1], killed=True))
     columns = ["inputs", "worked on", "twice", "s", "peak MB of RSS", "store MB"]
-    print_table("", columns, rows, right=range(1, 6))
+    print_table(columns, rows, right=range(1, 6))
     print("twice: asked of the model in both processes; at most what was in flight (parallel 8)")
 
 

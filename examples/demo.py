@@ -61,13 +61,13 @@ def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
     from windlass.api import new_session_id
     from windlass.cli.output import own_streams
-    from windlass.cli.run import run_command
+    from windlass.cli.run import run_cascade
     from windlass.errors import WindlassError
 
     session = new_session_id()
     try:
         with own_streams():
-            run_command(CASCADE, given=INPUT, session=session, **FLAGS)
+            run_cascade(CASCADE, INPUT, FLAGS, session_id=session)
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -57,7 +57,7 @@ def main() -> None:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     columns = ["example", "status", "phases", "calls", "tokens sent", "snowball would send", "s"]
-    print_table("", columns, rows, right=range(2, 7))
+    print_table(columns, rows, right=range(2, 7))
     print(f"\n.venv/bin/windlass sessions --store {store}")
     sys.exit(0 if all(row[1] == "completed" for row in rows) else 1)
 
@@ -73,7 +73,7 @@ def run(name: str, given: dict[str, str], store: str) -> list[str]:
     seconds = time.perf_counter() - started
     if result.error is not None:
         print(f"{name}: {result.error}", file=sys.stderr)
-    settings = Settings.read({"store": store}, os.environ, Path.cwd())
+    settings = Settings.read({"store": store})
     history = open_store(settings, existing=True)
     try:
         costs = session_cost(history, result.session_id, settings.price_as)

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 import windlass
 from windlass.engine.operators.job import declared_notes
 from windlass.loop.bound import forget
 from windlass.providers.failures import Endpoint
-from windlass.providers.http import Timeouts
 from windlass.providers.litellm import failure_of
 from windlass.redaction import credentials, redacted, redacted_command, redacted_url
 from windlass.tools.base import ToolContext
@@ -225,7 +225,7 @@ class TestOthers:
 
     def test_errors_of_a_library(self) -> None:
         def reported(text: str) -> None:
-            failure_of(ValueError(text), Endpoint("a", ""), {}, Timeouts())
+            failure_of(ValueError(text), Endpoint("a", ""), {}, httpx.Timeout(120.0))
 
         assert_linear(reported, repeated(" ", behind="x"))
 

@@ -42,7 +42,7 @@ def said(*_: Any) -> Scripted:
 
 
 def imported_by(*command: str) -> set[str]:
-    """The top-level modules that a fresh interpreter imports for a command."""
+    """The modules that a fresh interpreter imports for a command."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *command],
         capture_output=True,
@@ -52,7 +52,7 @@ def imported_by(*command: str) -> set[str]:
     )
     found = re.findall(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", done.stderr, re.MULTILINE)
     assert found
-    return {name.partition(".")[0] for name in found}
+    return set(found)
 
 
 class TestNames:
@@ -91,6 +91,13 @@ class TestStart:
     def test_the_help_page_needs_none_of_the_rooms(self) -> None:
         command = str(Path(sys.executable).with_name("windlass"))
         assert imported_by(command, "--help").isdisjoint(HEAVY - {"rich"})
+
+    @pytest.mark.parametrize("command", ["run", "evaluate", "cards", "memory list"])
+    def test_nor_does_the_page_of_a_command(self, command: str) -> None:
+        program = str(Path(sys.executable).with_name("windlass"))
+        modules = imported_by(program, *command.split(), "--help")
+        rooms = {name.split(".")[1] for name in modules if name.startswith("windlass.")}
+        assert rooms == {"cli", "errors", "messages"}
 
 
 class TestRunning:

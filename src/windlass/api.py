@@ -189,7 +189,7 @@ async def evaluate(
             source = read_task(raw, file, name=Path(file).stem)
             input, context = start.input, str(begun["context"])  # noqa: A001
             flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
-            settings = Settings.read(flags, os.environ, Path.cwd(), trust=trust)
+            settings = Settings.read(flags, trust=trust)
         else:
             assert task is not None
             source = task
@@ -305,7 +305,7 @@ def query_unified(
 
     >>> query_unified("node_type = 'follow_up' AND tokens_in > ?", [50_000])  # doctest: +SKIP
     """
-    settings = Settings.read({"store": store}, os.environ, Path.cwd())
+    settings = Settings.read({"store": store})
     history = open_store(settings, existing=True)
     try:
         sql = f"SELECT * FROM unified_logs WHERE ({where}\n)"  # noqa: S608  (read-only, one statement)
@@ -352,7 +352,7 @@ async def opened(
     from windlass.engine.events import Waiting
     from windlass.providers.at_hand import Providers
 
-    settings = Settings.read(flags, os.environ, folder or Path.cwd(), trust=trust)
+    settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
     at_hand = Providers(
         providers or {},

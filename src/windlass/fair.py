@@ -73,17 +73,31 @@ async def beside(chars: int, work: Callable[[], T]) -> T:
 
 async def preload(work: Callable[[], None]) -> None:
     """Do some work once in this process, in a thread: what it imports and loads takes seconds."""
+
+    def prepare() -> None:
+        with suppress(Exception):  # told where it is needed
+            work()
+
     with _LOCK:
-        first = work not in _DONE
-        done = _DONE.setdefault(work, Future())
-    if first:
+        if work not in _DONE:
+            _DONE[work] = in_thread(prepare, "preparing")
+    if not _DONE[work].done():
+        await asyncio.wrap_future(_DONE[work])
 
-        def run() -> None:
-            with suppress(Exception):  # told where it is needed
-                work()
-            done.set_result(None)
 
-        done.set_running_or_notify_cancel()
-        threading.Thread(target=run, name="preparing", daemon=True).start()
-    if not done.done():
-        await asyncio.wrap_future(done)
+def in_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """What `work` comes to, in a daemon thread of that name. Nobody can cancel it.
+
+    No executor is used: the interpreter waits for an executor's threads when it exits.
+    """
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
+            future.set_exception(problem)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future

@@ -8,9 +8,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Final, TypeVar
+
+from windlass.fair import in_thread
 
 _Answer = TypeVar("_Answer")
 
@@ -78,15 +80,7 @@ def interruptible(
     """
     if threading.current_thread() is not threading.main_thread():
         return work()  # signals do not come here
-    done: Future[_Answer] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
-            done.set_exception(problem)
-
-    threading.Thread(target=run, name="query", daemon=True).start()
+    done = in_thread(work, "query")
     try:
         wait([done])
     except BaseException:

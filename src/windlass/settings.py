@@ -8,6 +8,7 @@ types and defaults; this module does not know what they are used for.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import tomllib
@@ -343,13 +344,13 @@ class Settings(SettingFields):
     def read(
         cls,
         flags: Mapping[str, Any],
-        environ: Mapping[str, str],
-        folder: Path,
+        environ: Mapping[str, str] = os.environ,
+        folder: Path | None = None,
         *,
         user_folder: Path | None = None,
         trust: bool = False,
     ) -> Settings:
-        """The settings of one command that runs in `folder`.
+        """The settings of one command that runs in `folder` (default: the current one).
 
         A flag that is None was not given; an empty variable is not set; variables
         that are no settings are left alone. `user_folder` holds the user's own
@@ -358,8 +359,8 @@ class Settings(SettingFields):
 
         Raises UsageError where a file, a flag or a variable is wrong.
         """
-        if user_folder is None:
-            user_folder = trusting.user_folder()
+        folder = folder or Path.cwd()
+        user_folder = user_folder or trusting.user_folder()
         here, untrusted = _read_file(folder / SETTINGS), dict[str, SettingValue]()
         own = folder.resolve() == user_folder.resolve()
         if here and not (trust or own or trusting.is_trusted(folder, user_folder)):

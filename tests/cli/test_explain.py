@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
@@ -63,7 +62,7 @@ def test_fits_a_terminal_of_120_columns(
     shortened: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (explain, output):
-        console = Console(highlight=False, soft_wrap=True, width=120)
+        console = output.Screen(width=120)
         monkeypatch.setattr(module, "out", console)
     said = shortened("explain", "s1", "3")
     lines = said.out.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import httpx
 import pytest
 
 from windlass.caching.rates import cost, rate
@@ -12,7 +13,6 @@ from windlass.providers import litellm as module
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find
 from windlass.providers.failures import Endpoint
-from windlass.providers.http import Timeouts
 from windlass.providers.litellm import failure_of
 
 ENDPOINT = Endpoint("litellm/groq", "its usual address", "GROQ_API_KEY")
@@ -21,7 +21,7 @@ KEY = "gsk-VERY-secret-0123456789"
 
 def reported(name: str, text: str, **more: object) -> tuple[Exception, bool]:
     error = type(name, (Exception,), more)(text)
-    return failure_of(error, ENDPOINT, {"GROQ_API_KEY": KEY}, Timeouts())
+    return failure_of(error, ENDPOINT, {"GROQ_API_KEY": KEY}, httpx.Timeout(120.0))
 
 
 def test_without_the_package_one_sentence_says_how_to_install_it(

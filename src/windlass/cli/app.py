@@ -1,139 +1,76 @@
-"""The commands: their names, what each does, and the module that holds it.
+"""Every command with its arguments and options, and nothing that a command needs to run.
 
-A module is imported when one of its commands is called, so that `windlass --help` answers at once.
+What a command does is imported when it is called, so that each page of help comes at once.
 """
 
 from __future__ import annotations
 
-from collections import UserDict
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from windlass import __version__
 from windlass.cli.ending import silence
-from windlass.cli.output import own_streams, silence_streams
+from windlass.cli.output import out, own_streams, silence_streams
 from windlass.errors import Interrupted
 
-
-class CommandEntry(NamedTuple):
-    """A command in a table: its module, its help, and its subcommands if it is a group.
-
-    The function of the command `NAME` is `NAME_command`.
-    """
-
-    module: str
-    help: str
-    commands: Mapping[str, CommandEntry] = {}
-
-
-MEMORY: Final = {
-    "list": CommandEntry("memory", "List the banks, or the memories in force in one bank."),
-    "show": CommandEntry(
-        "memory", "Show every version of a memory, also those no longer in force."
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="The history: a folder, clickhouse://… or chdb://… "
+        "(default: WINDLASS_STORE or ./.windlass).",
     ),
-    "forget": CommandEntry(
-        "memory",
-        "Take back a memory: sessions no longer find it.\n\n"
-        "Its versions stay readable; `windlass prune --session memory:BANK` removes a whole bank.",
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Trust: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Trust the code, commands and addresses that this folder names, this once."
     ),
-    "match": CommandEntry(
-        "memory", "Print what banks and folders hold on a task, in the standard sections, unranked."
-    ),
-}
-
-COMMANDS: Final = {
-    "run": CommandEntry("run", "Run a cascade, show its progress, and print what each phase sent."),
-    "evaluate": CommandEntry(
-        "run", "Run a task in XML (atomic, sequential, reduce), or resume one."
-    ),
-    "sessions": CommandEntry("show", "List the sessions in the store, newest first."),
-    "show": CommandEntry(
-        "show", "Show what each call of a session saw: messages, reasons, originals."
-    ),
-    "explain": CommandEntry("explain", "Explain what became of each message at a call, and why."),
-    "report": CommandEntry(
-        "report", "Report what a session cost, or what caches could hold of it."
-    ),
-    "callout": CommandEntry(
-        "cards", "Mark a message as important: windows keep it whole, and its name finds it."
-    ),
-    "cards": CommandEntry("cards", "Show or make the context cards by which messages are chosen."),
-    "check": CommandEntry("check", "Find every mistake in a cascade or task, with file and line."),
-    "query": CommandEntry("show", "Query the history with one read-only SQL statement."),
-    "verify": CommandEntry(
-        "store", "Verify the store: recompute its hashes and windows, list damage."
-    ),
-    "prune": CommandEntry(
-        "store", "Delete sessions and what only they use. Nothing else deletes anything."
-    ),
-    "migrate": CommandEntry(
-        "store", "Copy a history to another store and prove that it arrived; may be repeated."
-    ),
-    "schema": CommandEntry(
-        "config", "Print the schema of cascades or tasks, or the SQL of ClickHouse tables."
-    ),
-    "models": CommandEntry("models", "List the providers and their keys, or describe one model."),
-    "config": CommandEntry("config", "Print each setting with its value and its origin."),
-    "trust": CommandEntry(
-        "trust", "Trust a folder: its windlass.toml may name code, commands and where keys go."
-    ),
-    "policies": CommandEntry("config", "List the window profiles, or print the options of one."),
-    "memory": CommandEntry("memory", "Look into the memory banks that sessions share.", MEMORY),
-}
+]
+Session: TypeAlias = Annotated[
+    str, typer.Argument(help="A session, as `windlass sessions` lists it.")
+]
+Input: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."),
+]
+Model: TypeAlias = Annotated[
+    str | None, typer.Option("--model", "-m", help="provider/model for every call.")
+]
+Root: TypeAlias = Annotated[
+    str | None, typer.Option(help="The only folder that tools and inputs may touch (default: .).")
+]
+SearchFolder: TypeAlias = Annotated[
+    str | None, typer.Option(help="The folder of texts that the tool web_search looks in.")
+]
+SessionName: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--session", help="A name for the session (default: made of the time)."),
+]
+Auto: TypeAlias = Annotated[
+    bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
+]
+Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
+Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
 
-class _Loading(UserDict[str, Any]):
-    """Commands by their names; looking one up imports its module."""
-
-    def __init__(self, entries: Mapping[str, CommandEntry]) -> None:
-        super().__init__(entries)
-
-    def __getitem__(self, name: str) -> Any:
-        """The command. Raises KeyError where there is none."""
-        entry: CommandEntry = super().__getitem__(name)
-        if entry.commands:
-            return _Group(
-                entry.commands,
-                name=name,
-                help=entry.help,
-                no_args_is_help=True,
-                rich_markup_mode=None,
-            )
-        function = getattr(import_module(f"windlass.cli.{entry.module}"), f"{name}_command")
-        only = typer.Typer(add_completion=False, rich_markup_mode=None)
-        only.command(name, cls=_Command, help=entry.help)(function)
-        return typer.main.get_command(only)
-
-
-class _Group(TyperGroup):
-    def __init__(self, entries: Mapping[str, CommandEntry], **options: Any) -> None:
-        super().__init__(**options)
-        self.commands = _Loading(entries)
-        self._entries = entries
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names, in the order of the table."""
-        del ctx
-        return list(self._entries)
+class _Commands(TyperGroup):
+    """Commands; `main` prints what ends one early, and typer does not."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of commands from the table, without importing any."""
+        """Write the commands with the first line of their help, none of it cut."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, one.help.partition("\n")[0]) for name, one in self._entries.items()]
+                [(name, str(each.help).partition("\n")[0]) for name, each in self.commands.items()]
             )
-
-
-class _Main(_Group):
-    """The commands; `main` prints what ends one early, and typer does not."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(COMMANDS, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises Interrupted after a signal."""
@@ -147,18 +84,9 @@ class _Main(_Group):
             raise typer.Exit from error
 
 
-class _Command(TyperCommand):
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; meanwhile nothing but Windlass prints."""
-        with own_streams():
-            answer = super().invoke(ctx)
-        silence_streams()  # `main` prints errors, so only after a success
-        return answer
-
-
 app = typer.Typer(
     name="windlass",
-    cls=_Main,
+    cls=_Commands,
     help="Windlass, the context engine for LLM workflows: run cascades, see what each call saw.",
     no_args_is_help=True,
     add_completion=False,
@@ -166,6 +94,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+memory_app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(memory_app, name="memory", help="Look into the memory banks that sessions share.")
 
 
 def _version(value: bool) -> None:
@@ -182,3 +112,394 @@ def windlass(
     ] = False,
 ) -> None:
     """Run cascades, and see afterwards exactly what each call saw."""
+
+
+def _command(
+    function: Callable[..., None], *, of: typer.Typer = app, has_json: bool = True
+) -> Callable[..., None]:
+    """Make a function the command that the last word of its name says.
+
+    While it runs nothing but Windlass prints. `has_json`: it takes `--json`, and `out.as_json`
+    holds whether that was given.
+    """
+
+    @wraps(function)
+    def command(*, as_json: bool = False, **arguments: Any) -> None:
+        out.as_json = as_json
+        with own_streams():
+            function(**arguments)
+        silence_streams()  # `main` prints errors, so only after a success
+
+    signature = inspect.signature(function, eval_str=True)
+    option = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson
+    )
+    parameters = [*signature.parameters.values(), *([option] if has_json else [])]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return of.command(function.__name__.rpartition("_")[2])(command)
+
+
+_memory_command = partial(_command, of=memory_app)
+
+
+# ---- running ------------------------------------------------------------------------
+
+
+@_command
+def run(
+    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+    *,
+    given: Input = None,
+    model: Model = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    session: SessionName = None,
+    price_as: Annotated[
+        str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Send nothing: show the first request and the largest cost."
+        ),
+    ] = False,
+    auto: Auto = False,
+    trust: Trust = False,
+) -> None:
+    """Run a cascade, show its progress, and print what each phase sent."""
+    from windlass.cli.run import forecast_run, run_cascade
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    options = {"auto": auto, "trust": trust}
+    if dry_run:
+        forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
+    else:
+        run_cascade(cascade, given, flags, price_as=price_as, session_id=session, **options)
+
+
+@_command
+def evaluate(
+    task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
+    *,
+    given: Input = None,
+    context: Annotated[
+        Path | None, typer.Option(help="A text file: the context that the task inherits.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="A session to take up again; what is finished is kept.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
+    ] = "local",
+    model: Model = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    session: SessionName = None,
+    auto: Auto = False,
+    trust: Trust = False,
+) -> None:
+    """Run a task in XML (atomic, sequential, reduce), or resume one."""
+    from windlass.cli.run import run_task
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    options = {"resume": resume, "engine": engine, "session_id": session, "auto": auto}
+    run_task(task, given, flags, context=context, trust=trust, **options)
+
+
+# ---- what was recorded --------------------------------------------------------------
+
+
+@_command
+def sessions(
+    *,
+    store: StoreOption = None,
+    limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
+) -> None:
+    """List the sessions in the store, newest first."""
+    from windlass.cli.show import show_sessions
+
+    show_sessions(store, limit)
+
+
+@_command
+def show(
+    session: Session,
+    *,
+    call: Annotated[
+        int | None, typer.Option("--call", help="The number of one call, from 1.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Show what each call of a session saw: messages, reasons, originals."""
+    from windlass.cli.show import show_session
+
+    show_session(session, call, store, full=full)
+
+
+@_command
+def explain(
+    session: Session,
+    call: Annotated[int, typer.Argument(help="The number of the call, from 1.")],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Explain what became of each message at a call, and why."""
+    from windlass.cli.explain import show_explanation
+
+    show_explanation(session, call, store)
+
+
+@_command
+def report(
+    session: Session,
+    *,
+    prefix: Annotated[
+        bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Report what a session cost, or what caches could hold of it."""
+    from windlass.cli.report import show_costs, show_prefixes
+
+    (show_prefixes if prefix else show_costs)(session, store)
+
+
+@_command
+def callout(
+    session: Session,
+    ref: Annotated[
+        str, typer.Argument(help="A message: its id, its hash or the beginning of it, a tool.")
+    ],
+    name: Annotated[str, typer.Argument(help="The name of the callout.")],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Mark a message as important: windows keep it whole, and its name finds it."""
+    from windlass.cli.cards import call_out
+
+    call_out(session, ref, name, store)
+
+
+@_command
+def cards(
+    session: Session,
+    *,
+    make: Annotated[
+        bool, typer.Option("--make", help="Make those that are missing or lack something.")
+    ] = False,
+    regenerate: Annotated[
+        bool, typer.Option("--regenerate", help="Make all of them anew.")
+    ] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only those that lack a summary or a vector.")
+    ] = False,
+    pin: Annotated[
+        str | None, typer.Option(help="A message (as in callout) that is always included.")
+    ] = None,
+    unpin: Annotated[
+        str | None, typer.Option(help="A message that is no longer always included.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Show or make the context cards by which messages are chosen."""
+    from windlass.cli.cards import show_cards
+
+    pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]
+    show_cards(session, store, make=make, regenerate=regenerate, failed=failed, pins=pins)
+
+
+# ---- files and stores ---------------------------------------------------------------
+
+
+@_command
+def check(
+    file: Annotated[
+        Path, typer.Argument(metavar="CASCADE", help="A cascade in JSON or YAML, or a task in XML.")
+    ],
+    *,
+    explain_defaults: Annotated[
+        bool, typer.Option("--explain-defaults", help="Print each setting with its origin.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as mistakes.")] = False,
+    trust: Trust = False,
+) -> None:
+    """Find every mistake in a cascade or task, with file and line."""
+    from windlass.cli.check import check_cascade, check_task
+
+    check = check_task if file.suffix.lower() == ".xml" else check_cascade
+    check(file, strict=strict, trust=trust, explain=explain_defaults)
+
+
+@_command
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Query the history with one read-only SQL statement."""
+    from windlass.cli.show import show_rows
+
+    show_rows(sql, store)
+
+
+@_command
+def verify(*, store: StoreOption = None) -> None:
+    """Verify the store: recompute its hashes and windows, list damage."""
+    from windlass.cli.store import verify_store
+
+    verify_store(store)
+
+
+@_command
+def prune(
+    *,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", help="An age such as 90d, 12h or 30m.")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="One session.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Delete sessions and what only they use. Nothing else deletes anything."""
+    from windlass.cli.store import prune_store
+
+    prune_store(older_than, session, store, dry_run=dry_run)
+
+
+@_command
+def migrate(
+    source: Annotated[str, typer.Argument(help="The store to copy: a folder or an address.")],
+    target: Annotated[str, typer.Argument(help="The store to copy to.")],
+) -> None:
+    """Copy a history to another store and prove that it arrived; may be repeated."""
+    from windlass.cli.store import migrate_store
+
+    migrate_store(source, target)
+
+
+@partial(_command, has_json=False)
+def schema(
+    of: Annotated[
+        str, typer.Argument(help="cascade (JSON Schema), operators (RELAX NG) or clickhouse (SQL).")
+    ] = "cascade",
+    *,
+    cluster: Annotated[
+        str | None, typer.Option(help="clickhouse: Replicated and Distributed tables on it.")
+    ] = None,
+    ttl_days: Annotated[
+        int | None, typer.Option(help="clickhouse: sessions expire so many days after they began.")
+    ] = None,
+    vectors: Annotated[
+        int | None, typer.Option(help="clickhouse: index embeddings of so many dimensions.")
+    ] = None,
+) -> None:
+    """Print the schema of cascades or tasks, or the SQL of ClickHouse tables."""
+    from windlass.cli.config import print_schema
+
+    print_schema(of, cluster=cluster, ttl_days=ttl_days, vectors=vectors)
+
+
+# ---- models and settings ------------------------------------------------------------
+
+
+@_command
+def models(
+    model: Annotated[
+        str | None, typer.Argument(help="provider/model: its prices, window and cache.")
+    ] = None,
+) -> None:
+    """List the providers and their keys, or describe one model."""
+    from windlass.cli.models import show_model, show_providers
+
+    show_providers() if model is None else show_model(model)
+
+
+@_command
+def config(*, store: StoreOption = None) -> None:
+    """Print each setting with its value and its origin."""
+    from windlass.cli.config import show_settings
+
+    show_settings(store)
+
+
+@_command
+def trust(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder (none: list the trusted ones).")
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the mark away.")] = False,
+) -> None:
+    """Trust a folder: its windlass.toml may name code, commands and where keys go."""
+    from windlass.cli.trust import mark_folder
+
+    mark_folder(folder, remove=remove)
+
+
+@_command
+def policies(
+    name: Annotated[str | None, typer.Argument(help="A profile: its options.")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Also options that are rarely on.")] = False,
+) -> None:
+    """List the window profiles, or print the options of one."""
+    from windlass.cli.config import show_profile, show_profiles
+
+    show_profiles() if name is None else show_profile(name, every=every)
+
+
+# ---- memory -------------------------------------------------------------------------
+
+
+@_memory_command
+def memory_list(
+    bank: Annotated[str | None, typer.Argument(help="One bank: what it holds.")] = None,
+    *,
+    store: StoreOption = None,
+) -> None:
+    """List the banks, or the memories in force in one bank."""
+    from windlass.cli.memory import list_bank, list_banks
+
+    list_banks(store) if bank is None else list_bank(bank, store)
+
+
+@_memory_command
+def memory_show(bank: Bank, key: Key, *, store: StoreOption = None) -> None:
+    """Show every version of a memory, also those no longer in force."""
+    from windlass.cli.memory import show_versions
+
+    show_versions(bank, key, store)
+
+
+@_memory_command
+def memory_forget(bank: Bank, key: Key, *, store: StoreOption = None) -> None:
+    """Take back a memory: sessions no longer find it.
+
+    Its versions stay readable; `windlass prune --session memory:BANK` removes a whole bank.
+    """
+    from windlass.cli.memory import forget
+
+    forget(bank, key, store)
+
+
+@_memory_command
+def memory_match(
+    task: Annotated[str, typer.Argument(help="The task.")],
+    *,
+    bank: Annotated[
+        list[str] | None, typer.Option("--bank", help="A bank to look in; may be repeated.")
+    ] = None,
+    folder: Annotated[
+        list[Path] | None, typer.Option("--folder", help="A folder to look in; may be repeated.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Print what banks and folders hold on a task, in the standard sections, unranked."""
+    from windlass.cli.memory import match
+
+    match(task, bank or [], folder or [], store)

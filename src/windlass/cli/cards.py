@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
-
-import typer
+from typing import Any, NamedTuple
 
 from windlass.caching.rates import override
 from windlass.cli.ending import finish
-from windlass.cli.options import (
-    AsJson,
-    Session,
-    StoreOption,
-    open_existing,
-    open_marked,
-    read_settings,
-)
-from windlass.cli.output import money, note, out, print_json, print_table, progress
+from windlass.cli.output import money, note, out, print_table, printed_as_json, progress
 from windlass.cli.show import callout_row
+from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.engine.card_indexer.indexer import (
     FLAG,
     CardFailures,
@@ -33,7 +26,7 @@ from windlass.engine.card_indexer.indexer import (
     maker_of,
 )
 from windlass.errors import UsageError
-from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
+from windlass.history.base import Batch, NodeType, Row, Store
 from windlass.history.callouts import called_out, checked_name, find_message, mark_of
 from windlass.history.cards import cards_of, mark_cards, pin_of
 from windlass.providers.at_hand import Providers
@@ -44,16 +37,7 @@ _SUMMARY = 90
 """Characters of a summary in the table."""
 
 
-def callout_command(
-    session: Session,
-    ref: Annotated[
-        str, typer.Argument(help="A message: its id, its hash or the beginning of it, a tool.")
-    ],
-    name: Annotated[str, typer.Argument(help="The name of the callout.")],
-    *,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
+def call_out(session: str, ref: str, name: str, store: str | None) -> None:
     """Mark the message that `ref` names, and print it."""
     checked = checked_name(name)
     with open_existing(store, writing=True) as history:
@@ -61,9 +45,8 @@ def callout_command(
         message_id = _mark(history, session, ref, lambda id_: mark_of(id_, checked, "user"))
         callouts = called_out(history.rows(session))
     (callout,) = [each for each in callouts if each.message_id == message_id]
-    if as_json:
-        message = callout.stored.row.message
-        print_json({"name": callout.name, "message_id": message_id, "message": message})
+    message = callout.stored.row.message
+    if printed_as_json({"name": callout.name, "message_id": message_id, "message": message}):
         return
     _, _, role, where, _, text = callout_row(callout)
     out.print(f"called out as {callout.name!r}: {message_id}, {role}, {where}")
@@ -87,8 +70,7 @@ def _decision(metadata: Mapping[str, Any], **place: Any) -> Row:
     return Row(NodeType.DECISION, secrets.token_hex(8), time.time(), metadata=metadata, **place)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(NamedTuple):
     """The cards of a session, the messages that wait for one, and what cards lack."""
 
     cards: Mapping[str, Card]
@@ -96,97 +78,81 @@ class _View:
     failed: Mapping[str, str]
 
 
-def cards_command(
-    session: Session,
+def _look(store: Store, session: str) -> _View:
+    cards = cards_of(store, session)
+    waiting = items_for_cards(store.without_cards(session, limit=sys.maxsize))
+    return _View(cards, [item.id for item in waiting], failed_of(list(store.rows(session)), cards))
+
+
+def show_cards(
+    session: str,
+    store: str | None,
     *,
-    make: Annotated[
-        bool, typer.Option("--make", help="Make those that are missing or lack something.")
-    ] = False,
-    regenerate: Annotated[
-        bool, typer.Option("--regenerate", help="Make all of them anew.")
-    ] = False,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Only those that lack a summary or a vector.")
-    ] = False,
-    pin: Annotated[
-        str | None, typer.Option(help="A message (as in callout) that is always included.")
-    ] = None,
-    unpin: Annotated[
-        str | None, typer.Option(help="A message that is no longer always included.")
-    ] = None,
-    store: StoreOption = None,
-    as_json: AsJson = False,
+    make: bool,
+    regenerate: bool,
+    failed: bool,
+    pins: Sequence[tuple[str, bool]],
 ) -> None:
-    """Show the cards of a session; with `make` or `regenerate` make them first."""
+    """Show the cards of a session; with `make` or `regenerate` make them first.
+
+    `pins` are messages with whether they are always included from now on.
+    """
     settings = read_settings(store)
-    writing = make or regenerate or pin is not None or unpin is not None
+    making = make or regenerate
     work: CardFailures | None = None
-    with open_marked(settings, writing=writing) as history:
+    with open_marked(settings, writing=making or bool(pins)) as history:
         history.start(session)  # says which sessions there are, where this is none
-        if pin is not None:
-            _mark(history, session, pin, partial(pin_of, pinned=True))
-        if unpin is not None:
-            _mark(history, session, unpin, partial(pin_of, pinned=False))
-        if make or regenerate:
-            work = _make(history, session, settings, regenerate=regenerate, quiet=as_json)
+        for ref, pinned in pins:
+            _mark(history, session, ref, partial(pin_of, pinned=pinned))
+        if making:
+            work = _make(history, session, settings, regenerate=regenerate)
         view = _look(history, session)
-    shown = [card for card in view.cards.values() if not failed or card.id in view.failed]
-    if as_json:
-        print_json(
-            {
-                "session_id": session,
-                "cards": [_plain(card, view) for card in shown],
-                "waiting": view.waiting,
-                "failed": view.failed,
-                "made": None if work is None else work.made,
-                "cost": None if work is None else _cost(work),
-            }
-        )
+    cards = [card for card in view.cards.values() if not failed or card.id in view.failed]
+    costs = [spent.dollars for spent in work.spent] if work else []
+    cost = None if None in costs else sum(dollars or 0.0 for dollars in costs)
+    answer = {
+        "session_id": session,
+        "cards": [_plain(card, view) for card in cards],
+        "waiting": view.waiting,
+        "failed": view.failed,
+        "made": work and work.made,
+        "cost": work and cost,
+    }
+    if printed_as_json(answer):
         return
     if work is not None:
-        _print_work(work)
-    if shown:
-        _print(shown, view)
+        out.print(f"{work.made:,} cards made{f', {money(cost)}' if costs else ''}")
+        for failure in work.failures:
+            out.print(f"    {failure.text}")
+        out.print()
+    if cards:
+        _print(cards, view)
     elif failed:
         out.print("no card of this session lacks anything")
     _print_rest(session, view)
 
 
-def _look(store: Store, session: str) -> _View:
-    rows = list(store.rows(session))
-    cards = cards_of(store, session)
-    waiting = [item.id for item in items_for_cards(_waiting(store, session))]
-    return _View(cards, waiting, failed_of(rows, cards))
-
-
-def _waiting(store: Store, session: str) -> list[StoredRow]:
-    waiting: list[StoredRow] = []
-    while rows := store.without_cards(session, after=waiting[-1].seq if waiting else 0):
-        waiting += rows
-    return waiting
-
-
-def _make(
-    store: Store, session: str, settings: Settings, *, regenerate: bool, quiet: bool
-) -> CardFailures:
+def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -> CardFailures:
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=note)
     cascade = store.start(session).cascade
     maker = maker_of(settings, providers.resolve, cascade)
     names = card_models(settings, cascade)
-    if names and not quiet:
+    if names and not out.as_json:
         progress.print(f"models that see content: {', '.join(names)}")
     # What failed before is asked for again; with `regenerate` everything is.
     again = None if regenerate else list(_look(store, session).failed)
 
-    def tell(count: int) -> None:
-        if not quiet and count % 500 < maker.options.batch_size:
+    def show_count(count: int) -> None:
+        if not out.as_json and count % 500 < maker.options.batch_size:
             progress.print(f"{count:,} cards")
 
     async def work() -> CardFailures:
         try:
-            return await make_cards(store, session, maker, _decision, again=again, on_progress=tell)
+            return await make_cards(
+                store, session, maker, _decision, again=again, on_progress=show_count
+            )
         finally:
             await providers.close()
 
@@ -194,22 +160,8 @@ def _make(
         return finish(work())
 
 
-def _cost(work: CardFailures) -> float | None:
-    dollars = [spent.dollars for spent in work.spent]
-    return None if None in dollars else sum(each for each in dollars if each is not None)
-
-
-def _print_work(work: CardFailures) -> None:
-    cost = f", {money(_cost(work))}" if work.spent else ""
-    out.print(f"{work.made:,} cards made{cost}")
-    for failure in work.failures:
-        out.print(f"    {failure.text}")
-    out.print()
-
-
 def _print(cards: Sequence[Card], view: _View) -> None:
     print_table(
-        "",
         ["message", "role", "said in", "tokens", "by", "vector", "", "summary"],
         [
             [
@@ -239,8 +191,7 @@ def _print_rest(session: str, view: _View) -> None:
         out.print()
     cards = f"{len(view.cards):,} card{'' if len(view.cards) == 1 else 's'}"
     out.print(f"{cards}, {len(view.waiting):,} messages wait for one")
-    for why in dict.fromkeys(view.failed.values()):
-        count = sum(reason == why for reason in view.failed.values())
+    for why, count in Counter(view.failed.values()).items():
         out.print(f"{count:,} lack something: {why}")
     if view.waiting or view.failed:
         out.print(f"make them: windlass cards {session} --make")

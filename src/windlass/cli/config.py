@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterator, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from windlass.cascade.model import json_schema
 from windlass.cascade.options import first_paragraph, meanings_of
-from windlass.cli.options import AsJson, StoreOption, read_settings
-from windlass.cli.output import out, print_json, print_table
+from windlass.cli.output import out, print_json, print_table, printed_as_json
+from windlass.cli.store import read_settings
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.clickhouse.tables import TableOptions, script
 from windlass.operators.reading import relax_ng
@@ -19,34 +17,23 @@ from windlass.window.options import OPTIONS, Policy
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 
 
-def config_command(*, store: StoreOption = None, as_json: AsJson = False) -> None:
+def show_settings(store: str | None) -> None:
     """Print each setting with its value and origin."""
     rows = read_settings(store).rows()
-    if as_json:
-        print_json(rows)
+    if printed_as_json(rows):
         return
     print_table(
-        "",
         ["setting", "value", "origin", "meaning"],
         [[row.name, str(row.value), row.origin, row.help] for row in rows],
     )
 
 
-def policies_command(
-    name: Annotated[str | None, typer.Argument(help="A profile: its options.")] = None,
-    *,
-    every: Annotated[bool, typer.Option("--all", help="Also options that are rarely on.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print the profiles, or the options of one with what they mean."""
-    if name is None:
-        _print_profiles(as_json=as_json)
-        return
+def show_profile(name: str, *, every: bool) -> None:
+    """Print the options of a profile with what they mean."""
     if name not in PROFILES:
         raise UsageError(f"there is no profile {name!r}; {did_you_mean(name, PROFILES)}")
     settings = Policy.of(name).settings()
-    if as_json:
-        print_json(settings)
+    if printed_as_json(settings):
         return
     hidden = frozenset() if every or name == "spec" else RARE
     for line in _yaml(settings, Policy, hidden):
@@ -55,17 +42,16 @@ def policies_command(
         out.print("# windlass policies NAME --all also prints options that are rarely on")
 
 
-def _print_profiles(*, as_json: bool) -> None:
+def show_profiles() -> None:
     """Print what each profile is for, and where it differs from the default."""
     settings = {name: Policy.of(name).settings() for name in PROFILES}
-    if as_json:
-        print_json(settings)
+    if printed_as_json(settings):
         return
     rows = [
         [name, ABOUT[name], ", ".join(_other(options, settings["default"])) or "-"]
         for name, options in settings.items()
     ]
-    print_table("", ["profile", "what it is for", "other than the default"], rows)
+    print_table(["profile", "what it is for", "other than the default"], rows)
     out.print("\nwindlass policies NAME prints the options of one")
 
 
@@ -95,20 +81,8 @@ def _yaml(
             yield f"{f'{indent}{name}: {json.dumps(value)}':<32}  {comment}"
 
 
-def schema_command(
-    of: Annotated[
-        str, typer.Argument(help="cascade (JSON Schema), operators (RELAX NG) or clickhouse (SQL).")
-    ] = "cascade",
-    *,
-    cluster: Annotated[
-        str | None, typer.Option(help="clickhouse: Replicated and Distributed tables on it.")
-    ] = None,
-    ttl_days: Annotated[
-        int | None, typer.Option(help="clickhouse: sessions expire so many days after they began.")
-    ] = None,
-    vectors: Annotated[
-        int | None, typer.Option(help="clickhouse: index embeddings of so many dimensions.")
-    ] = None,
+def print_schema(
+    of: str, *, cluster: str | None, ttl_days: int | None, vectors: int | None
 ) -> None:
     """Print the schema of cascades or tasks, or the statements that make a store."""
     if of == "clickhouse":
@@ -118,8 +92,8 @@ def schema_command(
         options = TableOptions(ttl_days=ttl_days, vectors=vectors, cluster=cluster)
         out.print(script(options), end="")
     elif of not in ("cascade", "operators"):
-        known = ("cascade", "clickhouse", "operators")
-        raise UsageError(f"no schema of {of!r}: {did_you_mean(of, known)}")
+        names = ("cascade", "clickhouse", "operators")
+        raise UsageError(f"no schema of {of!r}: {did_you_mean(of, names)}")
     elif cluster is not None or ttl_days is not None or vectors is not None:
         raise UsageError(
             "--cluster, --ttl-days and --vectors are for tables: windlass schema clickhouse"

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from windlass.cli.options import AsJson, Session, StoreOption, open_existing
-from windlass.cli.output import out, plain, print_json, print_table
+from windlass.cli.output import out, plain, print_table, printed_as_json
 from windlass.cli.show import cache_text, print_blocks
+from windlass.cli.store import open_existing
 from windlass.report.explain import Explanation, MessageDecision, explain_call
 
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 
 
-def explain_command(
-    session: Session,
-    call: Annotated[int, typer.Argument(help="The number of the call, from 1.")],
-    *,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
+def show_explanation(session: str, number: int, store: str | None) -> None:
     """Print what became of each message at a call, and why."""
     with open_existing(store) as history:
-        explained = explain_call(history, session, call)
-    if as_json:
-        value = plain(explained)
-        for key in ("seen", "reply"):  # `show` prints what was sent
-            del value["call"][key]
-        print_json(value)
-    else:
+        explained = explain_call(history, session, number)
+    value = plain(explained)
+    for key in ("seen", "reply"):  # `show` prints what was sent
+        del value["call"][key]
+    if not printed_as_json(value):
         _print(explained)
 
 
@@ -53,7 +43,6 @@ def _print(explained: Explanation) -> None:
     print_blocks(call.details)
     out.print()
     print_table(
-        "",
         _COLUMNS,
         [_row(number, each) for number, each in enumerate(explained.decisions)],
         right=[0, 4, 5, 6],

@@ -7,21 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
-import typer
-
-from windlass.cli.options import AsJson, StoreOption, open_existing, read_settings
-from windlass.cli.output import indented, out, print_json, print_table, shorten
+from windlass.cli.output import indented, out, print_table, printed_as_json, shorten
+from windlass.cli.store import open_existing, read_settings
 from windlass.errors import UsageError, did_you_mean
 from windlass.memory.association import Associations
 from windlass.memory.banks import Banks, Memory, time_text
 
 _LINE = 200
 """Characters of a text in a table."""
-
-Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
-Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
 
 @contextmanager
@@ -35,25 +29,11 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
         yield banks
 
 
-def list_command(
-    bank: Annotated[str | None, typer.Argument(help="One bank: what it holds.")] = None,
-    *,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the banks, or what is in force in one of them."""
-    if bank is None:
-        _list_banks(store, as_json=as_json)
-    else:
-        _list_bank(bank, store, as_json=as_json)
-
-
-def _list_banks(store: str | None, *, as_json: bool) -> None:
+def list_banks(store: str | None) -> None:
     """List the banks: how much is in force in each, and how old the newest is."""
     with _banks(store) as banks:
         held = {name: banks.memories(name) for name in banks.names()}
-    if as_json:
-        print_json({name: len(memories) for name, memories in held.items()})
+    if printed_as_json({name: len(memories) for name, memories in held.items()}):
         return
     if not held:
         out.print("no memory banks yet: phases fill them with the tool 'remember'")
@@ -66,28 +46,25 @@ def _list_banks(store: str | None, *, as_json: bool) -> None:
         ]
         for name, memories in held.items()
     ]
-    print_table("", ["bank", "memories", "newest"], rows, right=[1])
+    print_table(["bank", "memories", "newest"], rows, right=[1])
     out.print(f"\nwindlass memory list {next(iter(held))}")
 
 
-def _list_bank(bank: str, store: str | None, *, as_json: bool) -> None:
+def list_bank(bank: str, store: str | None) -> None:
     """List what is in force in a bank."""
     with _banks(store, bank) as banks:
         memories = banks.memories(bank)
-    if as_json:
-        print_json(memories)
+    if printed_as_json(memories):
         return
     if not memories:
         out.print(f"bank {bank!r} holds nothing that is in force")
         return
     columns = ["key", "version", "remembered", "expires", "by", "text"]
-    print_table("", columns, map(_row, memories), right=[1])
+    print_table(columns, map(_row, memories), right=[1])
     out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
-def show_command(
-    bank: Bank, key: Key, *, store: StoreOption = None, as_json: AsJson = False
-) -> None:
+def show_versions(bank: str, key: str, store: str | None) -> None:
     """Print every version under a key. Raises UsageError where there is none."""
     with _banks(store, bank) as banks:
         versions = banks.versions(bank, key)
@@ -98,8 +75,7 @@ def show_command(
                 f" {did_you_mean(key, keys)}"
             )
         now = banks.clock()
-    if as_json:
-        print_json(versions)
+    if printed_as_json(versions):
         return
     for memory in versions:
         newest = memory.version == len(versions)
@@ -113,33 +89,18 @@ def show_command(
         out.print(indented(memory.text))
 
 
-def forget_command(
-    bank: Bank, key: Key, *, store: StoreOption = None, as_json: AsJson = False
-) -> None:
+def forget(bank: str, key: str, store: str | None) -> None:
     """Take back what is remembered under a key."""
     with _banks(store) as banks:
         forgotten = banks.forget(bank, key, by="the command line")
-    if as_json:
-        print_json(forgotten)
+    if printed_as_json(forgotten):
         return
     out.print(f"forgotten: {forgotten.reference}: {shorten(forgotten.text, _LINE)}")
     out.print(f"still readable: windlass memory show {bank} {key!r}")
 
 
-def match_command(
-    task: Annotated[str, typer.Argument(help="The task.")],
-    *,
-    bank: Annotated[
-        list[str] | None, typer.Option("--bank", help="A bank to look in; may be repeated.")
-    ] = None,
-    folder: Annotated[
-        list[Path] | None, typer.Option("--folder", help="A folder to look in; may be repeated.")
-    ] = None,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print the context that belongs to a task, and the matches as JSON where asked for."""
-    names, folders = bank or [], folder or []
+def match(task: str, names: list[str], folders: list[Path], store: str | None) -> None:
+    """Print the context that belongs to a task."""
     if not names and not folders:
         raise UsageError("say where to look: --bank NAME, --folder PATH")
     settings = read_settings(store)
@@ -151,8 +112,7 @@ def match_command(
             closing(Associations(banks, names, folders, closed=closed, headings=headings))
         )
         matched = associations.get_relevant_context_for({"taskText": task})
-    if as_json:
-        print_json(matched)
+    if printed_as_json(matched):
         return
     out.print(matched.context)
     count = len(matched.matches)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from os import environ
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from windlass.caching.rates import cache_of, override, prices_of, rate, table_date
 from windlass.caching.rules import NO_CACHE, CacheRules
-from windlass.cli.options import AsJson
-from windlass.cli.output import out, print_json, print_table
+from windlass.cli.output import out, print_table, printed_as_json
+from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
 from windlass.redaction import redacted_url
@@ -21,29 +18,13 @@ from windlass.wire.base import SEQUENCES, SequenceRules
 _LOCAL = "in process"
 
 
-def models_command(
-    model: Annotated[
-        str | None, typer.Argument(help="provider/model: its prices, window and cache.")
-    ] = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Print the providers, or what is known of one model. Never a key."""
-    if model is None:
-        _print_providers(as_json=as_json)
-    else:
-        _print_model(model, as_json=as_json)
-
-
-def _print_providers(*, as_json: bool) -> None:
-    """Print the providers: format, address, whether the key is there."""
-    table = catalog(Settings.read({}, environ, Path.cwd()).providers)
-    rows = [_provider(entry) for entry in table.values()]
-    if as_json:
-        print_json({"providers": rows, "prices": table_date()})
+def show_providers() -> None:
+    """Print the providers: format, address, whether the key is there. Never a key."""
+    entries = catalog(Settings.read({}).providers).values()
+    rows = [_provider(entry) for entry in entries]
+    if printed_as_json({"providers": rows, "prices": table_date()}):
         return
     print_table(
-        "",
         ["provider", "wire", "key", "base URL", "a minute"],
         [
             [row["name"], row["wire"] or _LOCAL, _key_text(row), row["base_url"], _limits_text(row)]
@@ -56,7 +37,9 @@ def _print_providers(*, as_json: bool) -> None:
 
 def _provider(entry: ProviderEntry) -> dict[str, Any]:
     key = entry.key(environ)
-    package = _package() if entry.name == LITELLM else {}
+    package: dict[str, Any] = {}
+    if entry.name == LITELLM:
+        package = {"installed": litellm.installed(), "install": litellm.INSTALL}
     return {
         "name": entry.name,
         "wire": entry.wire,
@@ -69,13 +52,6 @@ def _provider(entry: ProviderEntry) -> dict[str, Any]:
         "defined": entry.defined,
         **package,
     }
-
-
-def _package() -> dict[str, Any]:
-    """The package that speaks to a provider: its version, and how to install it."""
-    from windlass.providers.litellm import INSTALL, installed
-
-    return {"installed": installed(), "install": INSTALL}
 
 
 def _key_text(row: dict[str, Any]) -> str:
@@ -93,9 +69,9 @@ def _limits_text(row: dict[str, Any]) -> str:
     return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit is not None)
 
 
-def _print_model(name: str, *, as_json: bool) -> None:
+def show_model(name: str) -> None:
     """Print what is known of one model: prices, window, cache. Raises UsageError."""
-    settings = Settings.read({}, environ, Path.cwd())
+    settings = Settings.read({})
     notes: list[str] = []
     with override(settings.prices):
         _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
@@ -107,6 +83,7 @@ def _print_model(name: str, *, as_json: bool) -> None:
         cache = cache_of(name) if units.caches else NO_CACHE
     minimum = None if cache == NO_CACHE else cache.minimum_for(name)
     sequence = SEQUENCES.get(entry.wire)
+    key = _key_text(_provider(entry))
     facts = {
         "model": info.name,
         "window": info.window,
@@ -126,12 +103,11 @@ def _print_model(name: str, *, as_json: bool) -> None:
         "cache_minimum": minimum,
         "cache": None if cache == NO_CACHE else cache,
         "sequence": sequence,
-        "key": _key_text(_provider(entry)),
+        "key": key,
         "table": table_date(),
         "notes": notes,
     }
-    if as_json:
-        print_json(facts)
+    if printed_as_json(facts):
         return
     out.print(info.name)
     if info.free:
@@ -160,7 +136,7 @@ def _print_model(name: str, *, as_json: bool) -> None:
     if sequence is not None:
         out.print(f"  sequence       {_sequence_text(sequence)}")
     out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
-    out.print(f"  key            {facts['key']}")
+    out.print(f"  key            {key}")
     for note in notes:
         out.print(f"note: {note}")
 

@@ -19,11 +19,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -95,8 +95,11 @@ _WIDE = None if sys.stdout is not None and sys.stdout.isatty() else 200
 class Screen(Console):
     """A console for texts by anybody: only the styles that we give act on the terminal.
 
-    Hand it plain texts: rich drops some control characters of its own `Text` unseen.
+    Hand it plain texts: rich drops some control characters of its own `Text` unseen. `as_json`:
+    the command's answer is printed as JSON, and nothing else.
     """
+
+    as_json = False
 
     def __init__(self, *, stderr: bool = False, width: int | None = None, **options: Any) -> None:
         plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
@@ -150,6 +153,13 @@ def print_json(value: Any) -> None:
     print(escaped_json(text), file=out.file)
 
 
+def printed_as_json(value: Any) -> bool:
+    """Print a value as JSON where the user asked for that (`--json`); whether it was."""
+    if out.as_json:
+        print_json(value)
+    return out.as_json
+
+
 def plain(value: Any) -> Any:
     """The value as JSON values."""
     if isinstance(value, Message):
@@ -174,20 +184,21 @@ def plain(value: Any) -> Any:
 
 
 def print_table(
-    title: str,
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
-    right: Iterable[int] = (),
-    whole: Iterable[int] = (),
+    title: str | None = None,
+    right: Container[int] = (),
+    whole: Container[int] = (),
 ) -> None:
     """Print a table; `right` are the columns of numbers, `whole` those that are never folded."""
-    table = Table(title=title or None, title_justify="left", pad_edge=False, box=None)
-    numbers, unfolded = set(right), set(whole)
+    table = Table(title=title, title_justify="left", pad_edge=False, box=None)
     for index, column in enumerate(columns):
-        justify: Literal["right", "left"] = "right" if index in numbers else "left"
         table.add_column(
-            escaped(column), justify=justify, overflow="fold", no_wrap=index in unfolded
+            escaped(column),
+            justify="right" if index in right else "left",
+            overflow="fold",
+            no_wrap=index in whole,
         )
     for row in rows:
         table.add_row(*(Text(escaped(cell)) for cell in row))

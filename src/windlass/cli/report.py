@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
-
-import typer
+from collections.abc import Mapping
 
 from windlass.caching.rates import rate, table_date
-from windlass.cli.options import AsJson, Session, StoreOption, open_marked, read_settings
-from windlass.cli.output import money, out, print_json, print_table
+from windlass.cli.output import money, out, print_table, printed_as_json
+from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.prefix import Prefix, prefix_of
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 
 
-def report_command(
-    session: Session,
-    *,
-    prefix: Annotated[
-        bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
-    ] = False,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print what a session cost; with `prefix` what each call shares with the one before it."""
+def show_costs(session: str, store: str | None) -> None:
+    """Print what a session cost."""
     settings = read_settings(store)
     with open_marked(settings) as history:
-        costs = None if prefix else session_cost(history, session, settings.price_as)
-        prefixes = prefix_of(history, session) if prefix else ()
-    if as_json:
-        print_json(prefixes if costs is None else costs)
-    elif costs is None:
-        _print_prefixes(session, prefixes)
-    else:
-        print_costs(costs)
-        out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
-        out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+        costs = session_cost(history, session, settings.price_as)
+    if printed_as_json(costs):
+        return
+    print_costs(costs)
+    out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
+    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
 def print_costs(costs: SessionCost) -> None:
@@ -46,7 +31,6 @@ def print_costs(costs: SessionCost) -> None:
     if costs.billed:
         money_columns = ["billed", "simulated", "snowball, simulated"]
     print_table(
-        "",
         [
             "phase",
             "calls",
@@ -109,8 +93,13 @@ def price_text(names: Mapping[str, str]) -> str:
     return "; ".join(lines)
 
 
-def _print_prefixes(session: str, prefixes: Sequence[Prefix]) -> None:
-    print_table("", _COLUMNS, [_row(each) for each in prefixes], right=range(2, 6), whole=[1, 6])
+def show_prefixes(session: str, store: str | None) -> None:
+    """Print what each call of a session shares with the one before it."""
+    with open_existing(store) as history:
+        prefixes = prefix_of(history, session)
+    if printed_as_json(prefixes):
+        return
+    print_table(_COLUMNS, [_row(each) for each in prefixes], right=range(2, 6), whole=[1, 6])
     later = [each for each in prefixes if each.call > 1]
     sent, shared = sum(each.sent for each in later), sum(each.shared for each in later)
     reported = sum(each.reported for each in later)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from os import environ
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypedDict
-
-import typer
+from typing import Any
 
 from windlass.api import check_models, evaluate, load_cascade, open_store, prepare, run
 from windlass.caching.rates import override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
-from windlass.cli.options import AsJson, StoreOption, Trust, open_marked
-from windlass.cli.output import money, note, out, plain, print_json, print_table, progress, shorten
+from windlass.cli.output import (
+    money,
+    note,
+    out,
+    plain,
+    print_table,
+    printed_as_json,
+    progress,
+    shorten,
+)
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.report import price_text, print_costs
+from windlass.cli.store import open_marked
 from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, without_untrusted
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
@@ -31,132 +38,46 @@ from windlass.trust import is_trusted
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
 
-Input: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."),
-]
-Model: TypeAlias = Annotated[
-    str | None, typer.Option("--model", "-m", help="provider/model for every call.")
-]
-Root: TypeAlias = Annotated[
-    str | None, typer.Option(help="The only folder that tools and inputs may touch (default: .).")
-]
-SearchFolder: TypeAlias = Annotated[
-    str | None, typer.Option(help="The folder of texts that the tool web_search looks in.")
-]
-SessionName: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--session", help="A name for the session (default: made of the time)."),
-]
-Auto: TypeAlias = Annotated[
-    bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
-]
 
-
-class _Flags(TypedDict):
-    """The flags that are settings, and that both ways to run take."""
-
-    model: str | None
-    store: str | None
-    root: str | None
-    search_folder: str | None
-
-
-def run_command(
-    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+def run_cascade(
+    cascade: Path,
+    given: Sequence[str] | None,
+    flags: Mapping[str, Any],
     *,
-    given: Input = None,
-    model: Model = None,
-    store: StoreOption = None,
-    root: Root = None,
-    search_folder: SearchFolder = None,
-    session: SessionName = None,
-    price_as: Annotated[
-        str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Send nothing: show the first request and the largest cost."
-        ),
-    ] = False,
-    auto: Auto = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    price_as: str | None = None,
+    **options: Any,
 ) -> None:
-    """Run, print the output and the table, and raise what stopped the run."""
+    """Run, print the output and the table, and raise what stopped the run.
+
+    `flags` are those that are settings, `options` the other ones of `windlass.run`.
+    """
     values = read_input(given or ())
-    flags = _Flags(model=model, store=store, root=root, search_folder=search_folder)
-    if dry_run:
-        priced = {**flags, "price_as": price_as}
-        _dry_run(cascade, values, priced, auto=auto, trust=trust, as_json=as_json)
-        return
-    settings = settings_to_run({**flags, "price_as": price_as}, trusted=trust)
-    watcher = _watcher(settings, as_json=as_json)
-    work = run(
-        cascade, values, **flags, on_event=watcher, session_id=session, auto=auto, trust=trust
-    )
-    _finish(work, watcher, settings, lambda result: _print_run(result, settings, as_json=as_json))
+    settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
+    work = partial(run, cascade, values, **flags, **options)
+    _finish(work, settings, _print_run)
 
 
-def evaluate_command(
-    task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
+def run_task(
+    task: Path | None,
+    given: Sequence[str] | None,
+    flags: Mapping[str, Any],
     *,
-    given: Input = None,
-    context: Annotated[
-        Path | None, typer.Option(help="A text file: the context that the task inherits.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option(help="A session to take up again; what is finished is kept.")
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
-    ] = "local",
-    model: Model = None,
-    store: StoreOption = None,
-    root: Root = None,
-    search_folder: SearchFolder = None,
-    session: SessionName = None,
-    auto: Auto = False,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    context: Path | None,
+    **options: Any,
 ) -> None:
     """Run or resume, print the output and the table, and raise what stopped the run."""
     values = read_input(given or ())
-    flags = _Flags(model=model, store=store, root=root, search_folder=search_folder)
-    settings = settings_to_run(flags, trusted=trust)
-    watcher = _watcher(settings, as_json=as_json)
-    work = evaluate(
-        task,
-        values,
-        context="" if context is None else _context(context),
-        resume=resume,
-        engine=engine,
-        **flags,
-        on_event=watcher,
-        session_id=session,
-        auto=auto,
-        trust=trust,
-    )
-    _finish(
-        work,
-        watcher,
-        settings,
-        lambda result: _print_task(result, settings, as_json=as_json),
-        on_interrupt="; what was finished is kept: windlass evaluate --resume {}",
-    )
-
-
-def _watcher(settings: Settings, *, as_json: bool) -> Progress:
-    progress.quiet = progress.quiet or as_json
-    return Progress(progress, settings.addresses())
+    settings = settings_to_run(flags, trusted=options["trust"])
+    text = "" if context is None else _context(context)
+    work = partial(evaluate, task, values, context=text, **flags, **options)
+    kept = "; what was finished is kept: windlass evaluate --resume {}"
+    _finish(work, settings, _print_task, on_interrupt=kept)
 
 
 def _finish(
-    work: Coroutine[Any, Any, Result],
-    watcher: Progress,
+    work: Callable[..., Coroutine[Any, Any, Result]],
     settings: Settings,
-    show: Callable[[Result], None],
+    show: Callable[[Result, Settings], None],
     *,
     on_interrupt: str = "",
 ) -> None:
@@ -164,8 +85,10 @@ def _finish(
 
     After a signal Interrupted says `on_interrupt` too, with the session in place of `{}`.
     """
+    progress.quiet = progress.quiet or out.as_json
+    watcher = Progress(progress, settings.addresses())
     try:
-        result = finish(work)
+        result = finish(work(on_event=watcher))
     except WindlassError as error:
         error.session_id = watcher.session_id
         if isinstance(error, Interrupted) and error.session_id:
@@ -175,7 +98,7 @@ def _finish(
         watcher.end_text()
     try:
         with override(settings.prices):
-            show(result)
+            show(result, settings)
     except BrokenPipeError:
         if result.error is None:
             raise
@@ -259,11 +182,10 @@ def _context(path: Path) -> str:
 # ---- results ------------------------------------------------------------------------
 
 
-def _print_run(result: Result, settings: Settings, *, as_json: bool) -> None:
+def _print_run(result: Result, settings: Settings) -> None:
     with open_marked(settings) as store:
         costs = session_cost(store, result.session_id, settings.price_as)
-    if as_json:
-        print_json({**plain(result), "phases": costs})
+    if printed_as_json({**plain(result), "phases": costs}):
         return
     _print_output(result)
     out.print()
@@ -271,17 +193,15 @@ def _print_run(result: Result, settings: Settings, *, as_json: bool) -> None:
     out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
 
 
-def _print_task(result: Result, settings: Settings, *, as_json: bool) -> None:
+def _print_task(result: Result, settings: Settings) -> None:
     with open_marked(settings) as store:
         lines, total = task_costs(store, result.session_id, settings.price_as)
-    if as_json:
-        print_json({**plain(result), "tasks": lines})
+    if printed_as_json({**plain(result), "tasks": lines}):
         return
     _print_output(result)
     _print_partial(result.notes.get("partialResults", ()))
     out.print()
     print_table(
-        "",
         ["task", "runs", "calls", "tokens sent", "reported cached", "out", "cost"],
         [
             [
@@ -325,29 +245,26 @@ def _print_partial(results: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _warn(text: str) -> None:
-    if text.startswith("warning: "):
-        progress.print(text)
-    else:
-        note(text)
+    (progress.print if text.startswith("warning: ") else note)(text)
 
 
-def _dry_run(
+def forecast_run(
     cascade: Path,
-    values: Mapping[str, Any],
+    given: Sequence[str] | None,
     flags: Mapping[str, Any],
     *,
     auto: bool,
     trust: bool,
-    as_json: bool,
 ) -> None:
     """Show the first request, its tokens and price, and the largest possible cost.
 
     Nothing that the folder holds is run or started unless the user trusts it; a note lists what
     the request lacks for that.
     """
-    settings = Settings.read(flags, environ, Path.cwd(), trust=trust)
+    values = read_input(given or ())
+    settings = Settings.read(flags, trust=trust)
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Settings.read({**flags, "store": folder}, environ, Path.cwd(), trust=trust)
+        scratch = Settings.read({**flags, "store": folder}, trust=trust)
         loaded, registry = load_cascade(
             cascade, settings, auto=auto, trust=trust, input=values, warn=_warn
         )
@@ -370,8 +287,7 @@ def _dry_run(
                 forecast = finish(forecast_cost(prepared, settings.price_as))
         finally:
             finish(providers.close())
-    if as_json:
-        print_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})})
+    if printed_as_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})}):
         return
     print_unchecked(left_out)
     with override(settings.prices):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from windlass.cli.options import AsJson, Session, StoreOption, open_existing
-from windlass.cli.output import indented, money, out, print_json, print_table, shorten
+from windlass.cli.output import indented, money, out, print_table, printed_as_json, shorten
+from windlass.cli.store import open_existing
 from windlass.history.base import BANK, SessionInfo, Store
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
@@ -20,20 +18,13 @@ _PREVIEW = 600
 _BEGINNING = 80
 
 
-def sessions_command(
-    *,
-    store: StoreOption = None,
-    limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
-    as_json: AsJson = False,
-) -> None:
+def show_sessions(store: str | None, limit: int) -> None:
     """List sessions, newest first."""
     with open_existing(store) as history:
         sessions = _runs(history, limit)
-    if as_json:
-        print_json(sessions)
+    if printed_as_json(sessions):
         return
     print_table(
-        "",
         ["session", "cascade", "status", "started (UTC)", "calls", "tokens in", "cached", "out"],
         [
             [
@@ -67,25 +58,17 @@ def _runs(store: Store, limit: int) -> list[SessionInfo]:
         size += limit
 
 
-def show_command(
-    session: Session,
-    *,
-    call: Annotated[
-        int | None, typer.Option("--call", help="The number of one call, from 1.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Print messages whole.")] = False,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
+def show_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
     """Show a session's calls, or what one call saw."""
     with open_existing(store) as history:
         view = view_session(history, session)
-    if as_json:
-        print_json(view if call is None else view_call(view, call))
-    elif call is None:
+    call = None if number is None else view_call(view, number)
+    if printed_as_json(call or view):
+        return
+    if call is None:
         _print_session(view)
     else:
-        _print_call(view, view_call(view, call), full=full)
+        _print_call(view, call, full=full)
 
 
 def _print_session(view: SessionView) -> None:
@@ -94,7 +77,6 @@ def _print_session(view: SessionView) -> None:
     if view.error:
         out.print(f"error: {view.error}", style="red")
     print_table(
-        "",
         [
             "call",
             "phase",
@@ -128,9 +110,9 @@ def _print_session(view: SessionView) -> None:
     )
     if view.callouts:
         print_table(
-            "\ncallouts",
             ["name", "message", "role", "said in", "by", "text"],
             [callout_row(callout) for callout in view.callouts],
+            title="\ncallouts",
             whole=[1],
         )
     for note in view.notes:
@@ -200,7 +182,8 @@ def print_blocks(details: Mapping[str, Any]) -> None:
     if not injectors:
         return
     if rows := [_block_row(block) for block in injectors["blocks"]]:
-        print_table("\nblocks of injectors", _BLOCK_COLUMNS, rows, right=[3, 4], whole=[0, 1, 6])
+        title = "\nblocks of injectors"
+        print_table(_BLOCK_COLUMNS, rows, title=title, right=[3, 4], whole=[0, 1, 6])
     if line := _blocks_text(details):
         out.print(line, style="dim")
 
@@ -290,17 +273,11 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
         out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
 
 
-def query_command(
-    sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
-    *,
-    store: StoreOption = None,
-    as_json: AsJson = False,
-) -> None:
+def show_rows(sql: str, store: str | None) -> None:
     """Run one SELECT and print its rows."""
     with open_existing(store) as history:
         rows = history.query(sql)
-    if as_json:
-        print_json(rows)
+    if printed_as_json(rows):
         return
     if not rows:
         out.print("no rows")
@@ -310,5 +287,5 @@ def query_command(
         ["" if row[name] is None else shorten(str(row[name]), 200) for name in columns]
         for row in rows
     ]
-    print_table("", columns, cells)
+    print_table(columns, cells)
     out.print(f"{len(rows)} row{'s' if len(rows) != 1 else ''}")

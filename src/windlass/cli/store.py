@@ -1,4 +1,4 @@
-"""Commands on whole stores: `windlass verify`, `windlass prune`, `windlass migrate`."""
+"""The store that `--store` names, and what is done with whole stores: verify, prune, migrate."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import re
 import time
 from os import environ
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from windlass.api import open_store
-from windlass.cli.options import AsJson, StoreOption, read_settings
-from windlass.cli.output import note, out, print_json, progress
+from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.errors import StoreError, UsageError
-from windlass.history.base import Discrepancy
+from windlass.history.base import Store
 from windlass.history.migrating import migrate
 from windlass.history.places import open_place
 from windlass.history.sqlite import verify_store
@@ -24,47 +20,53 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def verify_command(*, store: StoreOption = None, as_json: AsJson = False) -> None:
+def read_settings(store: str | None) -> Settings:
+    """The settings of a command that only takes `--store`."""
+    return Settings.read({"store": store})
+
+
+def open_existing(store: str | None, *, writing: bool = False) -> Store:
+    """The store that the flag, the variable or the file names. Raises UsageError if none is there.
+
+    Raises StoreError if `writing` is meant and it cannot be written.
+    """
+    return open_marked(read_settings(store), writing=writing)
+
+
+def open_marked(settings: Settings, *, writing: bool = False) -> Store:
+    """A store to look into: lost messages are left out, and named in a note."""
+    store = open_store(settings, existing=True, writing=writing)
+    store.mark_lost(note)
+    return store
+
+
+def verify_store(name: str | None) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
-    settings = read_settings(store)
-    findings = _findings(settings)
-    damage = [finding for finding in findings if finding.severity == "damage"]
-    if as_json:
-        print_json(findings)
+    settings = read_settings(name)
+    store = settings.store
+    if not isinstance(store, Path):
+        with open_store(settings, existing=True) as history:
+            findings = list(history.verify())
+    elif store.is_dir():
+        # Not through the history: a store may be too damaged to be opened.
+        findings = list(verify_store(store))
     else:
+        raise UsageError(f"there is no store in {str(store)!r}")
+    damage = [finding for finding in findings if finding.severity == "damage"]
+    if not printed_as_json(findings):
         for finding in findings:
             out.print(f"{finding.severity}: {finding.where}: {finding.what}")
         if not damage:
-            out.print(f"the store {str(settings.store)!r} is sound")
+            out.print(f"the store {str(store)!r} is sound")
     if damage:
         raise StoreError(
-            f"the store {str(settings.store)!r} is damaged in {len(damage)}"
+            f"the store {str(store)!r} is damaged in {len(damage)}"
             f" place{'s' if len(damage) != 1 else ''}; what is whole can still be read"
         )
 
 
-def _findings(settings: Settings) -> list[Discrepancy]:
-    store = settings.store
-    if isinstance(store, Path):
-        if not store.is_dir():
-            raise UsageError(f"there is no store in {str(store)!r}")
-        # Not through the history: a store may be too damaged to be opened.
-        return list(verify_store(store))
-    with open_store(settings, existing=True) as history:
-        return list(history.verify())
-
-
-def prune_command(
-    *,
-    older_than: Annotated[
-        str | None, typer.Option("--older-than", help="An age such as 90d, 12h or 30m.")
-    ] = None,
-    session: Annotated[str | None, typer.Option("--session", help="One session.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
-    ] = False,
-    store: StoreOption = None,
-    as_json: AsJson = False,
+def prune_store(
+    older_than: str | None, session: str | None, store: str | None, *, dry_run: bool
 ) -> None:
     """Remove sessions by age or by name."""
     if (older_than is None) == (session is None):
@@ -74,8 +76,7 @@ def prune_command(
         pruned = history.prune(
             older_than_s=age, session_id=session, now=time.time(), dry_run=dry_run
         )
-    if as_json:
-        print_json(pruned)
+    if printed_as_json(pruned):
         return
     verb = "would remove" if dry_run else "removed"
     out.print(
@@ -93,29 +94,23 @@ def _age(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def migrate_command(
-    source: Annotated[str, typer.Argument(help="The store to copy: a folder or an address.")],
-    target: Annotated[str, typer.Argument(help="The store to copy to.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
+def migrate_store(source: str, target: str) -> None:
     """Copy every session and prove it; raise StoreError where something did not arrive."""
     here = Path.cwd()
     places = read_store(source, here), read_store(target, here)
     if places[0] == places[1]:
         raise UsageError(f"{source!r} and {target!r} are one store")
 
-    def tell(number: int, count: int, name: str) -> None:
-        if not as_json:
+    def report_progress(number: int, count: int, name: str) -> None:
+        if not out.as_json:
             progress.print(f"[{number}/{count}] {name}")
 
     with (
         open_place(places[0], environ, existing=True) as old,
         open_place(places[1], environ) as new,
     ):
-        copies = list(migrate(old, new, on_session=tell, on_lost=note))
-    if as_json:
-        print_json(copies)
+        copies = list(migrate(old, new, on_session=report_progress, on_lost=note))
+    if printed_as_json(copies):
         return
     out.print(
         f"{len(copies)} sessions, {sum(copy.rows for copy in copies):,} rows"

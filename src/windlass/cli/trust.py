@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from os import environ
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from windlass.cascade.model import Cascade, Phase, servers_named
-from windlass.cli.options import AsJson
-from windlass.cli.output import out, print_json, progress
+from windlass.cli.output import out, printed_as_json, progress
 from windlass.errors import UsageError, WindlassError
 from windlass.settings import Settings
 from windlass.tools.registry import Registry
 from windlass.trust import distrust, trust, trusted_folders
 
 
-def trust_command(
-    folder: Annotated[
-        Path | None, typer.Argument(help="The folder (none: list the trusted ones).")
-    ] = None,
-    *,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the mark away.")] = False,
-    as_json: AsJson = False,
-) -> None:
+def mark_folder(folder: Path | None, *, remove: bool) -> None:
     """Mark a folder as trusted, take the mark away, or list the marks."""
     if folder is None:
         if remove:
             raise UsageError("say which folder: windlass trust FOLDER --remove")
         marks = [str(each) for each in trusted_folders()]
-        if as_json:
-            print_json({"trusted": marks})
-        elif marks:
-            out.print("\n".join(marks))
-        else:
-            out.print("no folder is trusted; mark one: windlass trust FOLDER")
+        if not printed_as_json({"trusted": marks}):
+            out.print("\n".join(marks) or "no folder is trusted; mark one: windlass trust FOLDER")
         return
     if not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is no folder")
@@ -46,8 +31,7 @@ def trust_command(
             raise UsageError(f"{str(folder.resolve())!r} has no mark of its own")
     else:
         trust(folder)
-    if as_json:
-        print_json({"folder": str(folder.resolve()), "trusted": not remove})
+    if printed_as_json({"folder": str(folder.resolve()), "trusted": not remove}):
         return
     done = "no longer trusted" if remove else "trusted, with the folders below it"
     out.print(f"{folder.resolve()}: {done}")
@@ -59,7 +43,7 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
     At a terminal the user is asked whether to trust a folder that needs it; elsewhere, and where
     the answer is no, UsageError says what the folder's file wants and how to allow it.
     """
-    settings = Settings.read(flags, environ, Path.cwd(), trust=trusted)
+    settings = Settings.read(flags, trust=trusted)
     try:
         settings.check_trust()
     except UsageError as refusal:
@@ -70,7 +54,7 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise
         trust(settings.folder)
-        return Settings.read(flags, environ, Path.cwd())
+        return Settings.read(flags)
     return settings
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.caching.rates import Rate, split_model
@@ -52,10 +52,7 @@ class Key:
     """A key and the variable it came from, both empty where none is needed; never shown."""
 
     variable: str = ""
-    value: str = ""
-
-    def __repr__(self) -> str:
-        return f"Key({self.variable!r})"
+    value: str = field(default="", repr=False)
 
 
 NO_KEY: Final = Key()
@@ -126,27 +123,27 @@ def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry
 
     Raises UsageError for a definition without an address, and for one of `local`.
     """
-    shipped = {entry.name: entry for entry in _KNOWN}
-    table = dict(shipped)
+    table = {entry.name: entry for entry in _KNOWN}
     for name, options in settings.items():
         if name == "local":
             raise UsageError(
                 "[providers.local]: the model on this machine has no settings;"
                 " give your own provider another name"
             )
-        base = shipped.get(name)
-        if base is None and options.base_url is None:
+        defined = name not in table
+        if defined and options.base_url is None:
             raise UsageError(
                 f"[providers.{name}] needs a base_url, such as 'http://localhost:8000/v1';"
-                f" only {', '.join(sorted(shipped.keys() - {'local'}))} have one already"
+                f" only {', '.join(sorted(KEYS))} have one already"
             )
-        table[name] = ProviderEntry(
-            name=name,
-            wire=options.wire or (base.wire if base else "openai"),
-            base_url=options.base_url or (base.base_url if base else ""),
-            keys=(options.key,) if options.key else (base.keys if base else ()),
+        base = ProviderEntry(name, "openai", "", ()) if defined else table[name]
+        table[name] = replace(
+            base,
+            wire=options.wire or base.wire,
+            base_url=options.base_url or base.base_url,
+            keys=(options.key,) if options.key else base.keys,
             settings=options,
-            defined=base is None,
+            defined=defined,
         )
     return table
 

@@ -6,8 +6,7 @@ The same room as for replies: the client, the limits a minute and the patience o
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from os import environ
 from typing import Any, Final
@@ -16,6 +15,7 @@ import numpy as np
 
 from windlass.caching.rates import split_model
 from windlass.errors import ProviderError, UsageError
+from windlass.fair import in_thread
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
 from windlass.providers.hosted import http_client, limiter_of
 from windlass.providers.http import HttpClient
@@ -79,7 +79,8 @@ class HostedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; waits for the server. Raises ProviderError."""
-        return _in_a_thread(lambda: self._alone(texts))
+        # By an event loop of its own, for the caller may be in one.
+        return in_thread(lambda: asyncio.run(self._alone(texts)), "embedding").result()
 
     async def vectors(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text. Raises ProviderError, LimitReached."""
@@ -155,22 +156,3 @@ class HostedEmbedder:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
         return unit
-
-
-def _in_a_thread(work: Callable[[], Coroutine[Any, Any, Vectors]]) -> Vectors:
-    """What the work answers, done by an event loop of its own: the caller may be in one."""
-    done: list[Vectors | BaseException] = []
-
-    def run() -> None:
-        try:
-            done.append(asyncio.run(work()))
-        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
-            done.append(error)
-
-    thread = threading.Thread(target=run, name="embedding", daemon=True)
-    thread.start()
-    thread.join()
-    (answer,) = done
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer

@@ -12,6 +12,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeVar, cast
 
+import httpx
+
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import user
@@ -26,7 +28,7 @@ from windlass.providers.catalog import (
     window_of,
 )
 from windlass.providers.failures import Endpoint
-from windlass.providers.http import CONNECT_S, READ_S, AnswerPiece, HttpClient, Timeouts
+from windlass.providers.http import CONNECT_S, READ_S, AnswerPiece, HttpClient
 from windlass.providers.limits import Limiter, Slot
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 from windlass.tokens import FamilyCounter, request_tokens
@@ -44,22 +46,20 @@ _MODULES: Final = {
     "gemini": "windlass.wire.gemini",
 }
 
-_TOLD_FROM_S: Final = 1.0
+_LONG_WAIT_S: Final = 1.0
 """Seconds from which on a wait is told; a shorter one is over before it is read."""
 
 
-def _key_headers(wire: str, key: str) -> dict[str, str]:
+def _headers(wire: str, key: str) -> dict[str, str]:
     """The headers that a format wants beside the body; without a key none that names one."""
-    headers = {"anthropic-version": "2023-06-01"} if wire == "anthropic" else {}
-    if key:
-        match wire:
-            case "anthropic":
-                headers["x-api-key"] = key
-            case "gemini":
-                headers["x-goog-api-key"] = key
-            case _:
-                headers["authorization"] = f"Bearer {key}"
-    return headers
+    match wire:
+        case "anthropic":
+            headers, name, value = {"anthropic-version": "2023-06-01"}, "x-api-key", key
+        case "gemini":
+            headers, name, value = {}, "x-goog-api-key", key
+        case _:
+            headers, name, value = {}, "authorization", f"Bearer {key}"
+    return {**headers, name: value} if key else headers
 
 
 class HostedClient(Protocol):
@@ -314,16 +314,14 @@ class _Waits:
 
     def for_turn(self, seconds: float) -> None:
         """The limits a minute ask for a wait."""
-        self._add(seconds, f"the limits a minute of {self._model.partition('/')[0]} are reached")
+        reason = f"the limits a minute of {self._model.partition('/')[0]} are reached"
+        self.to_try_again(seconds, reason, self.attempt)
 
     def to_try_again(self, seconds: float, because: str, attempt: int) -> None:
         """Something failed and is tried again after a wait."""
         self.attempt = attempt
-        self._add(seconds, because)
-
-    def _add(self, seconds: float, because: str) -> None:
         self.seconds += seconds
-        if self._on_wait is not None and seconds >= _TOLD_FROM_S:
+        if self._on_wait is not None and seconds >= _LONG_WAIT_S:
             self._on_wait(RequestWait(self._model, seconds, because, self.attempt, self._tries))
 
 
@@ -387,16 +385,16 @@ def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClien
     variable = key.variable or (entry.keys[0] if entry.keys else "")
     return HttpClient(
         Endpoint(entry.name, entry.base_url, variable, key.value),
-        _key_headers(entry.wire, key.value),
-        timeouts(entry),
+        _headers(entry.wire, key.value),
+        timeout_of(entry),
         patience.seconds_after,
     )
 
 
-def timeouts(entry: ProviderEntry) -> Timeouts:
+def timeout_of(entry: ProviderEntry) -> httpx.Timeout:
     """The seconds that the settings give a connection and each piece, else the usual ones."""
-    settings = entry.settings
-    return Timeouts(settings.connect_timeout_s or CONNECT_S, settings.read_timeout_s or READ_S)
+    connect_s = entry.settings.connect_timeout_s or CONNECT_S
+    return httpx.Timeout(entry.settings.read_timeout_s or READ_S, connect=connect_s, pool=None)
 
 
 def limiter_of(entry: ProviderEntry) -> Limiter:

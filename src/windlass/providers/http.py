@@ -30,14 +30,6 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Seconds to get a connection, and between two pieces of an answer."""
-
-    connect_s: float = CONNECT_S
-    read_s: float = READ_S
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerPiece:
     """One event of a streamed answer; `whole`: all of an answer that came at once."""
 
@@ -54,7 +46,7 @@ class HttpClient:
     Args:
         endpoint: What error texts call the provider; its `url` is what paths are put behind.
         headers: Sent with each request; the key among them.
-        timeouts: How long to wait.
+        timeout: How long to wait for a connection, and between two pieces of an answer.
         seconds_after: Reads a `Retry-After` header as seconds.
     """
 
@@ -62,12 +54,12 @@ class HttpClient:
         self,
         endpoint: Endpoint,
         headers: Mapping[str, str],
-        timeouts: Timeouts,
+        timeout: httpx.Timeout,
         seconds_after: Callable[[str | None], float | None],
     ) -> None:
         self._endpoint = endpoint
         self._headers = dict(headers)
-        self._timeouts = timeouts
+        self._timeout = timeout
         self._seconds_after = seconds_after
         self._pool: _Pool | None = None
 
@@ -110,9 +102,7 @@ class HttpClient:
                 self._endpoint.url + path,
                 json=body,
                 headers=self._headers,
-                timeout=httpx.Timeout(
-                    self._timeouts.read_s, connect=self._timeouts.connect_s, pool=None
-                ),
+                timeout=self._timeout,
             ) as response:
                 if not response.is_success:
                     text = (await response.aread()).decode("utf-8", "replace")
@@ -120,22 +110,20 @@ class HttpClient:
                     raise self._raised(error, again, response.headers.get("retry-after"))
                 yield response
         except httpx.TimeoutException as error:
-            raise TransientError(self._timeout(error)) from error
+            reason = f"nothing came for {self._timeout.read:g} s"
+            if isinstance(error, httpx.ConnectTimeout):
+                reason = f"no connection within {self._timeout.connect:g} s"
+            raise self._unreached(reason) from error
         except (httpx.TransportError, httpx.StreamError) as error:
             reason = self._endpoint.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
-            raise TransientError(
-                ProviderError(f"{self._endpoint.provider} at {self._endpoint.place}: {reason}")
-            ) from error
+            raise self._unreached(reason) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = self._endpoint.clean(str(error))
             raise ProviderError(f"{self._endpoint.provider}: {reason}") from error
 
-    def _timeout(self, error: httpx.TimeoutException) -> ProviderError:
-        if isinstance(error, httpx.ConnectTimeout):
-            reason = f"no connection within {self._timeouts.connect_s:g} s"
-        else:
-            reason = f"nothing came for {self._timeouts.read_s:g} s"
-        return ProviderError(f"{self._endpoint.provider} at {self._endpoint.place}: {reason}")
+    def _unreached(self, reason: str) -> TransientError:
+        place = f"{self._endpoint.provider} at {self._endpoint.place}"
+        return TransientError(ProviderError(f"{place}: {reason}"))
 
     def _read(self, text: str) -> dict[str, Any]:
         """One object of an answer. Raises for what is no JSON and for what is an error."""

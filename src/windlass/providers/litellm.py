@@ -13,7 +13,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -29,8 +29,8 @@ from windlass.imports import logging_unchanged
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
 from windlass.providers.failures import Endpoint
-from windlass.providers.hosted import HostedProvider, timeouts
-from windlass.providers.http import AnswerPiece, Timeouts
+from windlass.providers.hosted import HostedProvider, timeout_of
+from windlass.providers.http import AnswerPiece
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 
 INSTALL: Final = "pip install 'windlass[litellm]'"
@@ -68,7 +68,7 @@ _UNNUMBERED: Final = "APIError"
 """Raised without a status for an error that came inside a stream."""
 
 _NOT_SENT: Final = "UnsupportedParamsError"
-_TOO_LONG: Final = frozenset({"ContextWindowExceededError"})
+_TOO_LONG: Final = "ContextWindowExceededError"
 
 _NAMES: Final = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)\s*)+")
 """The names of its own classes that litellm puts before what a provider said."""
@@ -200,7 +200,7 @@ class _Client:
         self._entry = entry
         self._key = key
         self._patience = patience
-        self._timeouts = timeouts(entry)
+        self._timeout = timeout_of(entry)
 
     async def answers(
         self, path: str, body: Mapping[str, Any]
@@ -219,11 +219,12 @@ class _Client:
         chunks = aiter(answer)
         thoughts = _Thoughts()
         try:
-            while (chunk := await self._ours(body, _next(chunks))) is not None:
+            while (chunk := await self._ours(body, anext(chunks, None))) is not None:
                 yield AnswerPiece(thoughts.held_back(_plain(chunk)))
         finally:
             # Also when the reader goes away: what is not closed goes on being generated.
-            await _close(answer)
+            if hasattr(answer, "aclose"):
+                await answer.aclose()
         if not (answer.received_finish_reason or answer.intermittent_finish_reason):
             # litellm ends a stream that was cut as one that was whole, with "stop".
             raise TransientError(ProviderError(f"{self._who(body)} ended its answer in the middle"))
@@ -237,11 +238,10 @@ class _Client:
             await _close_clients(self._litellm)
 
     def _options(self) -> dict[str, Any]:
-        limits = self._timeouts
         return {
             "api_base": self._entry.base_url or None,
             "api_key": self._key.value or None,
-            "timeout": httpx.Timeout(limits.read_s, connect=limits.connect_s, pool=None),
+            "timeout": self._timeout,
             "num_retries": 0,
             "max_retries": 0,
             "drop_params": False,
@@ -267,7 +267,7 @@ class _Client:
         try:
             return await waited
         except Exception as error:  # noqa: BLE001 - litellm raises errors of every package below it
-            failed, again = failure_of(error, self._endpoint(body), os.environ, self._timeouts)
+            failed, again = failure_of(error, self._endpoint(body), os.environ, self._timeout)
             after = _retry_after(error)
         if again and isinstance(failed, ProviderError):
             raise TransientError(failed, self._patience.seconds_after(after))
@@ -318,16 +318,6 @@ def _plain(answer: Any) -> dict[str, Any]:
         details |= {"cache_write_tokens": written or 0, "cached_tokens": read or 0}
         usage["prompt_tokens_details"] = details
     return plain
-
-
-async def _next(chunks: AsyncIterator[Any]) -> Any:
-    """The next chunk; None after the last."""
-    return await anext(chunks, None)
-
-
-async def _close(answer: Any) -> None:
-    if (closing := getattr(answer, "aclose", None)) is not None:
-        await closing()
 
 
 def _has_other(variable: str) -> bool:
@@ -387,7 +377,7 @@ async def _close_clients(litellm: ModuleType) -> None:
 
 
 def failure_of(
-    error: BaseException, endpoint: Endpoint, environ: Mapping[str, str], limits: Timeouts
+    error: BaseException, endpoint: Endpoint, environ: Mapping[str, str], timeout: httpx.Timeout
 ) -> tuple[ProviderError | LimitReached, bool]:
     """The error of ours that one of litellm's is, and whether trying again may help.
 
@@ -399,7 +389,7 @@ def failure_of(
     text = endpoint.clean(_without_secrets(_provider_text(str(error)), environ))
     who = endpoint.provider
     if kinds & _SILENCE:
-        return ProviderError(f"{who}: nothing came for {limits.read_s:g} s"), True
+        return ProviderError(f"{who}: nothing came for {timeout.read:g} s"), True
     if _NOT_SENT in kinds:
         return BadRequest(f"{who} was not asked: {text}"), False
     if kinds & _UNREACHABLE or text == _NO_ANSWER:
@@ -409,10 +399,11 @@ def failure_of(
         status = 500 if _UNNUMBERED in kinds else 0
     if not status:
         return ProviderError(f"{who}: {text or 'no reason given'}"), False
-    codes = (getattr(each, "code", None) for each in chain)
-    code = next((code for code in codes if _is_word(code)), None)
-    if kinds & _TOO_LONG:
-        code = "context_length_exceeded"
+    code = "context_length_exceeded" if _TOO_LONG in kinds else None
+    for word in (getattr(each, "code", None) for each in chain):
+        # litellm puts the status where the server's own code belongs, as a text.
+        if code is None and isinstance(word, str) and not word.isdigit():
+            code = word
     return endpoint.failure(status, json.dumps({"error": {"message": text, "code": code}}))
 
 
@@ -439,11 +430,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inner = _original(error)
         error = inner if inner is not error else error.__cause__ or error.__context__
-
-
-def _is_word(code: object) -> bool:
-    """Whether it is the server's own code; litellm puts the status there as a text."""
-    return isinstance(code, str) and not code.isdigit()
 
 
 def _kinds(error: BaseException) -> frozenset[str]:

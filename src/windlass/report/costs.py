@@ -9,6 +9,7 @@ model's prompt cache (`prices.bill_stream`), counted by that model's own counter
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,35 +115,26 @@ class _Call:
         return self.row.cost == 0 and (is_local(self.model) or rate(self.model) is None)
 
 
-@dataclass(slots=True)
-class _Stream:
-    """The calls of one model, which share a cache. `free`: none of them was sold."""
-
-    calls: list[_Call] = field(default_factory=list[_Call])
-    free: bool = True
-
-
 def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
     """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
     Raises UsageError for an unknown session.
     """
-    streams: dict[str, _Stream] = {}
-    ordered: list[_Call] = []
-    for call in _calls(store, session_id):
-        ordered.append(call)
-        stream = streams.setdefault(call.model, _Stream())
-        stream.calls.append(call)
-        stream.free = stream.free and call.free
-    names = {
-        model: priced_as(model, price_as, free=stream.free) for model, stream in streams.items()
+    calls = list(_calls(store, session_id))
+    streams: dict[str, list[_Call]] = defaultdict(list)  # calls of one model share a cache
+    for call in calls:
+        streams[call.model].append(call)
+    free = {model: all(call.free for call in stream) for model, stream in streams.items()}
+    names = {model: priced_as(model, price_as, free=free[model]) for model in streams}
+    bills = {
+        model: iter(_bill(stream, names[model], free=free[model]))
+        for model, stream in streams.items()
     }
-    bills = {model: iter(_bill(stream, names[model])) for model, stream in streams.items()}
     phases: dict[str, PhaseCost] = {}
     total = PhaseCost("all phases")
-    for call in ordered:
+    for call in calls:
         simulated, snowball = next(bills[call.model])
-        paid = simulated if streams[call.model].free else call.row.cost
+        paid = simulated if free[call.model] else call.row.cost
         name = call.row.phase or "-"
         for line in (phases.setdefault(name, PhaseCost(name)), total):
             line.calls += 1
@@ -157,21 +149,20 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
         model = str(row.model)
         name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
         simulated = cost(name, *tokens)
-        free = model in streams and streams[model].free
+        paid = simulated if free.get(model) else row.cost
         for line in (phases.setdefault(row.phase or "-", PhaseCost(row.phase or "-")), total):
             line.tokens_in += tokens[0]
             line.tokens_out += tokens[1]
-            line.dollars = _sum(line.dollars, simulated if free else row.cost)
+            line.dollars = _sum(line.dollars, paid)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
-    billed = any(not stream.free for stream in streams.values())
-    ended = [one for one in store.outcomes(session_id) if one.phase is None]
+    ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     return SessionCost(
         tuple(phases.values()),
         total,
         names,
-        billed,
-        _searched(store, session_id),
-        ended[-1].details.get(SAVINGS, {}) if ended else {},
+        billed=not all(free.values()),
+        search=_searches(store, session_id),
+        windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
     )
 
 
@@ -204,16 +195,19 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
     return list(lines.values()), total
 
 
-def _bill(stream: _Stream, name: str) -> Sequence[tuple[float | None, float | None]]:
+def _bill(
+    calls: Sequence[_Call], name: str, *, free: bool
+) -> Sequence[tuple[float | None, float | None]]:
     """The simulated dollars of each request at the prices of `name`, and a snowball's."""
-    found = rate(name)
-    if found is None:
-        return [(None, None)] * len(stream.calls)
+    price = rate(name)
+    if price is None:
+        return [(None, None)] * len(calls)
     # A cache of a model that did not run was not waited for: nothing expires in it.
-    times = None if stream.free else [call.row.timestamp for call in stream.calls]
+    times = None if free else [call.row.timestamp for call in calls]
     counter = FamilyCounter(name)
-    tools = [_weighed_tools(counter, call.tools) for call in stream.calls]
-    prices = prices_of(name, warn=_said_elsewhere)
+    tools = [_weighed_tools(counter, call.tools) for call in calls]
+    # What is assumed of a model is told where the model is asked for.
+    prices = prices_of(name, warn=lambda _: None)
 
     def dollars(requests: Iterable[Sequence[tuple[str, Message]]]) -> list[float]:
         weighed = [
@@ -221,12 +215,12 @@ def _bill(stream: _Stream, name: str) -> Sequence[tuple[float | None, float | No
             for head, request in zip(tools, requests, strict=True)
         ]
         return [
-            input_dollars(found, bill.units) + _output(name, counter, call, bill.tokens)
-            for bill, call in zip(bill_stream(prices, weighed, times), stream.calls, strict=True)
+            input_dollars(price, bill.units) + _output(name, counter, call, bill.tokens)
+            for bill, call in zip(bill_stream(prices, weighed, times), calls, strict=True)
         ]
 
-    sent = dollars(call.sent for call in stream.calls)
-    snowball = dollars(call.snowball for call in stream.calls)
+    sent = dollars(call.sent for call in calls)
+    snowball = dollars(call.snowball for call in calls)
     return list(zip(sent, snowball, strict=True))
 
 
@@ -236,10 +230,6 @@ def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> f
         return 0.0
     out = counter.message(call.row.message)
     return (cost(name, tokens_in, out) or 0.0) - (cost(name, tokens_in, 0) or 0.0)
-
-
-def _said_elsewhere(text: str) -> None:
-    del text  # what is assumed of a model is told where the model is asked for
 
 
 def _summaries(store: Store, session_id: str) -> Iterator[Row]:
@@ -252,7 +242,7 @@ def _summaries(store: Store, session_id: str) -> Iterator[Row]:
             yield row
 
 
-def _searched(store: Store, session_id: str) -> SearchCost | None:
+def _searches(store: Store, session_id: str) -> SearchCost | None:
     rows = [
         stored.row
         for stored in store.rows(session_id)
@@ -297,20 +287,12 @@ def _calls(store: Store, session_id: str) -> Iterator[_Call]:
                 (key, messages.get(key) or edited.get(key) or store.message(key)) for key in shown
             ]
             prompt = system.message if system and system.phase == row.phase else None
-            first = [] if prompt is None else [(prompt.key, prompt)]
-            whole = [*first, *born]
+            whole = [*([(prompt.key, prompt)] if prompt else []), *born]
             yield _Call(row, call.model, call.tools, sent, whole, call.full_tokens)
         if row.node_type in BORN and row.message is not None:
             born.append((row.message.key, row.message))
 
 
 def _weighed_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
-    specs = [
-        ToolSpec(
-            tool["function"]["name"],
-            tool["function"]["description"],
-            tool["function"]["parameters"],
-        )
-        for tool in tools
-    ]
+    specs = [ToolSpec(**tool["function"]) for tool in tools]
     return "tools:" + canonical_json(list(tools)), counter.tools(specs) + counter.opening

@@ -88,16 +88,14 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in rows[:at]
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
-    names = {one.message_id: one.name for one in called_out(rows[:at])}
+    before = rows[:at]
+    callouts = {callout.message_id: callout.name for callout in called_out(before)}
     if OPERATORS in store.start(session_id).cascade:
         notes = (*notes, _OF_TASKS)
-        before = [one for one in rows[:at] if one.row.phase == call.phase or _is_in(one, call)]
-    else:
-        before = rows[:at]
-    decisions = tuple(
-        replace(one, callout=names.get(one.message_id))
-        for one in _decisions(call, before, {edit.message_id: edit for edit in edits})
-    )
+        seen = {seen.message_id for seen in call.seen}
+        before = [row for row in before if row.row.phase == call.phase or row.id in seen]
+    by_message = {edit.message_id: edit for edit in edits}
+    decisions = tuple(_decisions(call, before, by_message, callouts))
     return Explanation(
         session_id=session_id,
         call=call,
@@ -105,17 +103,13 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         selection=selection,
         differs=_differing(selection),
         planner=_plan(call, decisions),
-        notes=(*notes, *(f"assumed: {one}" for one in call.details.get("assumed", ()))),
+        notes=(*notes, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
     )
 
 
 _OF_TASKS: Final = (
     "a task sees what stands in its sections; what other tasks said is not listed one by one"
 )
-
-
-def _is_in(stored: StoredRow, call: CallView) -> bool:
-    return any(one.message_id == stored.id for one in call.seen)
 
 
 _NOTED = (
@@ -158,19 +152,37 @@ def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, 
 
 
 def _decisions(
-    call: CallView, before: list[StoredRow], edits: Mapping[str, EditRecord]
+    call: CallView,
+    before: list[StoredRow],
+    edits: Mapping[str, EditRecord],
+    callouts: Mapping[str, str],
 ) -> Iterator[MessageDecision]:
     window = {seen.message_id: seen for seen in call.seen}
     for stored in before:
-        message = stored.row.message
+        row, message = stored.row, stored.row.message
         if stored.id is None or message is None:
             continue
-        seen = window.get(stored.id)
+        seen, edit = window.get(stored.id), edits.get(stored.id)
+        if seen is None and row.node_type not in BORN:
+            continue
+        decision = MessageDecision(
+            message_id=stored.id,
+            role=message.role,
+            phase=row.phase,
+            turn=row.turn,
+            action="not shown",
+            because=None,
+            reason="the phase's context does not include it",
+            chars_before=message.chars,
+            chars_after=0,
+            tokens=0,
+            reference=reference(message),
+            callout=callouts.get(stored.id),
+        )
         if seen is not None:
-            edit = edits.get(stored.id) if seen.because else None
-            yield _shown(seen, message, edit, brought_in=stored.row.node_type not in _ORIGINALS)
-        elif stored.row.node_type in BORN:
-            yield _hidden(stored, stored.id, message, edits.get(stored.id))
+            yield _shown(decision, seen, edit, is_copy=row.node_type not in _ORIGINALS)
+        else:
+            yield _hidden(decision, message, edit)
 
 
 _ORIGINALS = BORN | {NodeType.SYSTEM}
@@ -178,49 +190,31 @@ _ORIGINALS = BORN | {NodeType.SYSTEM}
 
 
 def _shown(
-    seen: Seen, original: Message, edit: EditRecord | None, *, brought_in: bool
+    decision: MessageDecision, seen: Seen, edit: EditRecord | None, *, is_copy: bool
 ) -> MessageDecision:
-    action: Action = "brought in" if brought_in else "shown"
+    action: Action = "brought in" if is_copy else "shown"
     if seen.edit is not None:
         action = "shortened"
     elif seen.has_block:
         action = "with a block"
-    return MessageDecision(
-        message_id=seen.message_id,
+    return replace(
+        decision,
         role=seen.role,
-        phase=seen.phase,
-        turn=seen.turn,
         action=action,
         because=seen.because,
-        reason=edit.reason if edit is not None else seen.reason,
-        chars_before=original.chars,
+        reason=edit.reason if edit is not None and seen.because else seen.reason,
         chars_after=seen.message.chars,
         tokens=seen.tokens,
-        reference=reference(original),
     )
 
 
 def _hidden(
-    stored: StoredRow, message_id: str, message: Message, edit: EditRecord | None
+    decision: MessageDecision, message: Message, edit: EditRecord | None
 ) -> MessageDecision:
-    action: Action = "not shown"
-    because, reason = None, "the phase's context does not include it"
     if edit is not None and edit.kind == "drop":
-        because, reason = edit.because, edit.reason
         # What is pruned is shown nowhere; any other edit drops a message into the text of another.
-        action = "not shown" if because == "prune" else "folded"
-    elif not message.parts and not message.tool_calls:
-        reason = "it says nothing, and no provider takes that back"
-    return MessageDecision(
-        message_id=message_id,
-        role=message.role,
-        phase=stored.row.phase,
-        turn=stored.row.turn,
-        action=action,
-        because=because,
-        reason=reason,
-        chars_before=message.chars,
-        chars_after=0,
-        tokens=0,
-        reference=reference(message),
-    )
+        action: Action = "not shown" if edit.because == "prune" else "folded"
+        return replace(decision, action=action, because=edit.because, reason=edit.reason)
+    if not message.parts and not message.tool_calls:
+        return replace(decision, reason="it says nothing, and no provider takes that back")
+    return decision

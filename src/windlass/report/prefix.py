@@ -6,8 +6,7 @@ at a message and a character, all behind it is read anew; here stands where, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from windlass.history.base import Store
 from windlass.messages import Message, Text
@@ -47,53 +46,36 @@ def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
 
 
 def _prefix(call: CallView, before: CallView | None) -> Prefix:
-    prefix, broken = call.details.get("prefix"), _Break()
-    if before is not None and prefix and prefix["broken_by"] is not None:
-        find = _tools_break if prefix["broken_by"] == "tools" else _message_break
-        broken = find(call, before)
-    return Prefix(
+    recorded = call.details.get("prefix")
+    prefix = Prefix(
         call=call.number,
         phase=call.phase,
         turn=call.turn,
         sent=call.sent_tokens,
-        shared=prefix["shared_tokens"] if prefix else 0,
+        shared=recorded["shared_tokens"] if recorded else 0,
         predicted=call.details.get("cache", {}).get("expected"),
         reported=call.tokens_cached,
-        message=broken.message,
-        character=broken.character,
-        injector=broken.injector,
-        broken_by=broken.reason,
     )
-
-
-class _Break(NamedTuple):
-    """Where a request first differs from the one before, and why; as in `Prefix`."""
-
-    message: int | None = None
-    character: int | None = None
-    injector: str | None = None
-    reason: str = ""
-
-
-def _tools_break(call: CallView, before: CallView) -> _Break:
-    mine, theirs = call.tools, before.tools
-    changed = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
-    names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
-    return _Break(reason=f"other tools{names}")
-
-
-def _message_break(call: CallView, before: CallView) -> _Break:
+    if before is None or recorded is None or recorded["broken_by"] is None:
+        return prefix
+    if recorded["broken_by"] == "tools":
+        changed = [*call.tools, *before.tools]
+        changed = [name for name in changed if (name in call.tools) != (name in before.tools)]
+        names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
+        return replace(prefix, broken_by=f"other tools{names}")
     pairs = enumerate(zip(call.seen, before.seen, strict=False))
     at = next((at for at, (now, was) in pairs if now.message.key != was.message.key), None)
     if at is None:
         missing = len(before.seen) - len(call.seen)
-        return _Break(len(call.seen), reason=f"the call before had {missing} messages more")
+        reason = f"the call before had {missing} messages more"
+        return replace(prefix, message=len(call.seen), broken_by=reason)
     now, was = call.seen[at], before.seen[at]
     character = _first_difference(now.message, was.message)
     injector = _injector_at(call, at, now.message, character) or _injector_at(
         before, at, was.message, character
     )
-    return _Break(at, character, injector, _reason(now, was, character, injector))
+    reason = _reason(now, was, character, injector)
+    return replace(prefix, message=at, character=character, injector=injector, broken_by=reason)
 
 
 def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:

@@ -114,7 +114,7 @@ def view_session(store: Store, session_id: str) -> SessionView:
     by_id = {stored.id: stored for stored in rows if stored.id is not None}
     by_trace = {stored.row.trace_id: stored for stored in rows}
     callouts = called_out(rows)
-    names = {one.message_id: one.name for one in callouts}
+    names = {callout.message_id: callout.name for callout in callouts}
     history = _History(rows)
     calls = tuple(
         _call_view(

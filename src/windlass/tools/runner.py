@@ -12,11 +12,11 @@ import contextvars
 import dataclasses
 import inspect
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import ToolError, did_you_mean
+from windlass.fair import in_thread
 from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolCall, clean_text
 from windlass.patterns import BadPattern
@@ -138,7 +138,8 @@ async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
         if inspect.iscoroutinefunction(tool.function):
             result = await tool.function(**arguments)
         else:
-            result = await _in_thread(tool, arguments)
+            thread = in_thread(_call(tool, arguments), f"tool {tool.spec.name}")
+            result = await asyncio.wrap_future(thread)
             if inspect.isawaitable(result):
                 result = await result
         return to_output(result, tool.spec.name)
@@ -148,37 +149,18 @@ async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
         return _failure(f"{type(problem).__name__}: {problem}".removesuffix(": "))
 
 
-async def _in_thread(tool: Tool, arguments: dict[str, Any]) -> Any:
-    """Call a plain function in a daemon thread.
-
-    asyncio's own executor is not used: the interpreter waits for its threads at exit.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
+def _call(tool: Tool, arguments: dict[str, Any]) -> Callable[[], Any]:
+    """The call of a plain function, with the context variables of the task that calls it."""
     inherited = contextvars.copy_context()
 
-    def report(setter: Callable[[Any], None], value: Any) -> None:
-        if not future.done():
-            setter(value)
-
-    def work() -> None:
-        outcome: tuple[Callable[[Any], None], Any]
+    def call() -> Any:
         try:
-            result = inherited.run(tool.function, **arguments)
+            return inherited.run(tool.function, **arguments)
         except StopIteration as problem:
             # A future cannot carry it: it would end the coroutine that awaits.
-            outcome = (future.set_exception, RuntimeError(f"StopIteration: {problem}"))
-        except BaseException as problem:  # noqa: BLE001 - raised again where it is awaited
-            outcome = (future.set_exception, problem)
-        else:
-            outcome = (future.set_result, result)
-        try:
-            loop.call_soon_threadsafe(report, *outcome)
-        except RuntimeError:
-            return  # the run is over and its loop closed: nobody waits any more
+            raise RuntimeError(f"StopIteration: {problem}") from problem
 
-    threading.Thread(target=work, name=f"tool {tool.spec.name}", daemon=True).start()
-    return await future
+    return call
 
 
 def to_output(result: Any, name: str) -> ToolOutput:
