@@ -59,9 +59,9 @@ def main() -> None:
 
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
-    from windlass.api import new_session_id
     from windlass.cli.output import own_streams
     from windlass.cli.run import run_cascade
+    from windlass.engine.setup import new_session_id
     from windlass.errors import WindlassError
 
     session = new_session_id()

@@ -6,19 +6,14 @@ The one place that opens stores, providers and tools, and hands them to the engi
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import secrets
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from windlass.caching.rates import override, split_model
+from windlass.caching.rates import override
 from windlass.errors import CascadeError, TaskFileError, UsageError, WindlassError, did_you_mean
 from windlass.fair import fair, preload
 from windlass.modules import Modules
@@ -28,7 +23,6 @@ from windlass.trust import is_trusted
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
-    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
@@ -36,8 +30,7 @@ if TYPE_CHECKING:
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
-    from windlass.providers.base import ModelInfo, Provider
-    from windlass.tools.base import WebSearch
+    from windlass.providers.base import Provider
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
@@ -88,6 +81,7 @@ async def run(
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
         loaded, registry = load_cascade(
@@ -176,6 +170,7 @@ async def evaluate(
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import run_program, what_was_begun
+        from windlass.engine.setup import check_models, prepare
         from windlass.operators.reading import read_task
 
         settings = chosen
@@ -248,6 +243,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import Inner, run_one
+        from windlass.engine.setup import prepare
         from windlass.operators.reading import read_task
 
         settings, at_hand, closing = resources
@@ -349,22 +345,11 @@ async def opened(
     """
     await preload(load_engine)
     await fair()
-    from windlass.engine.events import Waiting
     from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
-    at_hand = Providers(
-        providers or {},
-        settings,
-        warn=noted(on_event),
-        on_wait=on_event
-        and (
-            lambda wait: on_event(
-                Waiting(wait.model, wait.seconds, wait.because, wait.attempt, wait.tries)
-            )
-        ),
-    )
+    at_hand = Providers(providers or {}, settings, warn=noted(on_event), on_wait=on_event)
     async with AsyncExitStack() as closing:
         closing.enter_context(override(settings.prices))
         closing.push_async_callback(at_hand.close)
@@ -386,6 +371,7 @@ _MODULES = (
     "windlass.engine.card_indexer.indexer",
     "windlass.engine.cascade",
     "windlass.engine.operators.tasks",
+    "windlass.engine.setup",
     "windlass.history.sqlite",
     "windlass.operators.reading",
 )
@@ -453,78 +439,6 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
         else:
             registry.add_module(item)
     return registry
-
-
-def prepare(
-    cascade: Cascade,
-    input: Mapping[str, Any],  # noqa: A002
-    *,
-    registry: Registry,
-    settings: Settings,
-    store: Store,
-    resolve: Callable[[str], tuple[Provider, ModelInfo]],
-    on_event: Callable[[Event], None] | None = None,
-    session_id: str | None = None,
-    resumed: bool = False,
-) -> CascadeRun:
-    """A run of a checked cascade with everything in its hands, and nothing done yet.
-
-    `resumed`: the session is there already and is taken up again.
-    """
-    from windlass.cascade.source import TOO_DEEP, is_too_deep
-    from windlass.engine.cascade_run import CascadeRun
-    from windlass.engine.record import Recorder
-    from windlass.engine.state import RunProgress
-    from windlass.history.base import BANK
-    from windlass.history.packing import path_part
-
-    if session_id is not None and session_id.startswith(BANK):
-        raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
-    if session_id is not None and not resumed and _is_known(store, session_id):
-        raise UsageError(
-            f"session {session_id!r} is in the store already; give the new one another name,"
-            f" or look at it: windlass show {session_id}"
-        )
-    try:
-        json.dumps(input)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the input must be an object of JSON values ({error})") from error
-    except RecursionError as error:
-        raise UsageError(f"the input: {TOO_DEEP}") from error
-    if is_too_deep(input):
-        raise UsageError(f"the input: {TOO_DEEP}")
-    session = session_id or new_session_id()
-    record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
-    root = settings.root.resolve()
-    if not root.is_dir():
-        raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
-    return CascadeRun(
-        cascade=cascade,
-        search=web_search_of(cascade, settings, resolve),
-        record=record,
-        input=dict(input),
-        resolve=resolve,
-        registry=registry,
-        emit=on_event or (lambda _: None),
-        settings=settings,
-        closed=store.folder,
-        results=_near(store.folder / "storage" / "tool_results", root),
-        progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
-    )
-
-
-def _near(folder: Path, root: Path) -> Path:
-    """The folder as tools name it: from their root where it lies inside."""
-    folder = folder.resolve()
-    return folder.relative_to(root) if folder.is_relative_to(root) else folder
-
-
-def _is_known(store: Store, session_id: str) -> bool:
-    try:
-        store.start(session_id)
-    except UsageError:
-        return False
-    return True
 
 
 def load_cascade(
@@ -595,49 +509,3 @@ def load_program(
     if auto and program.cascade.auto_context is None:
         program = program.with_windows()
     return program, registry
-
-
-def check_models(
-    cascade: Cascade,
-    settings: Settings,
-    resolve: Callable[[str], tuple[Provider, ModelInfo]],
-) -> None:
-    """Raise UsageError for a model that is not there, before the first phase is paid for."""
-    from windlass.cascade.layers import selectors
-
-    for phase in cascade.phases:
-        resolve(settings.model_for(cascade.settings_for(phase).model))
-    for helper in selectors(cascade, settings):
-        resolve(helper)
-    web_search_of(cascade, settings, resolve)
-
-
-def web_search_of(
-    cascade: Cascade,
-    settings: Settings,
-    resolve: Callable[[str], tuple[Provider, ModelInfo]],
-) -> WebSearch | None:
-    """The search of the web that the settings name, where a phase may use it; else None.
-
-    Raises UsageError for a model that is not there or cannot search.
-    """
-    from windlass.cascade.model import has_tool
-    from windlass.providers.base import Searching
-    from windlass.providers.catalog import LITELLM
-    from windlass.tools.base import WebSearch
-
-    name = settings.search_model
-    if name is None or not has_tool(cascade, "web_search"):
-        return None
-    provider, _ = resolve(name)
-    if not isinstance(provider, Searching) or split_model(name)[0] == LITELLM:
-        raise UsageError(
-            f"search_model {name!r} cannot search the web; name a model of anthropic, gemini,"
-            " openai or openrouter, such as 'anthropic/claude-sonnet-4-5'"
-        )
-    return WebSearch(name, partial(provider.search, split_model(name)[1]))
-
-
-def new_session_id() -> str:
-    """A name for a session: the time in UTC, and chance."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from windlass.api import check_models, evaluate, load_cascade, open_store, prepare, run
+from windlass.api import evaluate, load_cascade, open_store, run
 from windlass.caching.rates import override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
@@ -29,6 +29,7 @@ from windlass.cli.store import open_marked
 from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, without_untrusted
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
+from windlass.engine.setup import check_models, prepare
 from windlass.errors import Interrupted, UsageError, WindlassError
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs

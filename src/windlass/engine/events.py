@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.providers.base import RequestWait
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
@@ -113,18 +115,8 @@ class PlanChanged:
     steps: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A request to `model` waits so many seconds before it goes, and because of what.
-
-    `attempt` is the try that comes after the wait, from 1, of at most `tries`.
-    """
-
-    model: str
-    seconds: float
-    because: str
-    attempt: int
-    tries: int
+Waiting = RequestWait
+"""A request waits so many seconds before it goes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from windlass.tokens import Counter
 from windlass.wire.base import Reply, Request
@@ -70,6 +70,10 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Let go of connections, threads and memory; may be called twice."""
         ...
+
+
+Resolve: TypeAlias = Callable[[str], tuple[Provider, ModelInfo]]
+"""From `provider/model` to its provider and what is known of the model."""
 
 
 @runtime_checkable

@@ -10,37 +10,31 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from windlass.engine.card_indexer.maker import CardMaker, Summariser
+from windlass.engine.card_indexer.maker import CardBatch, CardMaker, Failure, Summariser
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
-from windlass.history.base import BANK, Batch, NodeType, Row, SessionInfo, Store
-from windlass.history.cards import CardMarks, mark_cards
+from windlass.history.base import BANK, Batch, NodeType, Row, SessionInfo, Store, StoredRow
+from windlass.history.cards import FAILED, CardMarks, item_of, mark_cards
+from windlass.messages import Message
+from windlass.selection.card import BY_RULE, Card
 from windlass.selection.kept import NONE, WORDLLAMA, CardOptions
+from windlass.selection.making import wants_card
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
+from windlass.tools.base import Spent
+from windlass.window.entries import Item
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.engine.cascade_run import CascadeRun
-    from windlass.providers.base import ModelInfo, Provider
+    from windlass.providers.base import Resolve
     from windlass.selection.embeddings import Embedder
-from dataclasses import dataclass, field
-from functools import partial
-from operator import attrgetter
-from typing import TypeVar
-
-from windlass.engine.card_indexer.maker import CardBatch, Failure
-from windlass.history.base import StoredRow
-from windlass.history.cards import FAILED, item_of
-from windlass.messages import Message
-from windlass.selection.card import BY_RULE, Card
-from windlass.selection.making import wants_card
-from windlass.tools.base import Spent
-from windlass.window.entries import Item
 
 FLAG: Final = "auto_context_cards_enabled"
 """The feature flag without which no cards are made, whatever a cascade says."""
@@ -61,8 +55,6 @@ _OTHERS: Final = 10
 """Newest sessions whose left-over cards a run makes."""
 _QUIET_S: Final = 600.0
 """Seconds after which a session that did not end is nobody's any more."""
-
-Resolve = Callable[[str], "tuple[Provider, ModelInfo]"]
 
 
 def wants_cards(cascade: Mapping[str, Any], settings: Settings) -> bool:

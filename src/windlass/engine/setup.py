@@ -1,0 +1,119 @@
+"""What a run is set up with, checked before anything is written or paid for."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from windlass.caching.rates import split_model
+from windlass.cascade.layers import selectors
+from windlass.cascade.model import Cascade, has_tool
+from windlass.cascade.source import TOO_DEEP, is_too_deep
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event
+from windlass.engine.record import Recorder
+from windlass.engine.state import RunProgress
+from windlass.errors import UsageError
+from windlass.history.base import BANK, Store
+from windlass.history.packing import path_part
+from windlass.providers.base import Resolve, Searching
+from windlass.providers.catalog import LITELLM
+from windlass.settings import Settings
+from windlass.tools.base import WebSearch
+from windlass.tools.registry import Registry
+
+
+def prepare(
+    cascade: Cascade,
+    input: Mapping[str, Any],  # noqa: A002
+    *,
+    registry: Registry,
+    settings: Settings,
+    store: Store,
+    resolve: Resolve,
+    on_event: Callable[[Event], None] | None = None,
+    session_id: str | None = None,
+    resumed: bool = False,
+) -> CascadeRun:
+    """A run of a checked cascade with everything in its hands, and nothing done yet.
+
+    `resumed`: the session is there already and is taken up again.
+    """
+    if session_id is not None and not resumed:
+        _check_name(session_id, store)
+    try:
+        json.dumps(input)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the input must be an object of JSON values ({error})") from error
+    except RecursionError as error:
+        raise UsageError(f"the input: {TOO_DEEP}") from error
+    if is_too_deep(input):
+        raise UsageError(f"the input: {TOO_DEEP}")
+    root = settings.root.resolve()
+    if not root.is_dir():
+        raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
+    session = session_id or new_session_id()
+    results = (store.folder / "storage" / "tool_results").resolve()
+    return CascadeRun(
+        cascade=cascade,
+        search=web_search_of(cascade, settings, resolve),
+        record=Recorder(store, session, time.time, lambda: secrets.token_hex(8)),
+        input=dict(input),
+        resolve=resolve,
+        registry=registry,
+        emit=on_event or (lambda _: None),
+        settings=settings,
+        closed=store.folder,
+        # As tools name it: from their root where it lies inside.
+        results=results.relative_to(root) if results.is_relative_to(root) else results,
+        progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
+    )
+
+
+def _check_name(session_id: str, store: Store) -> None:
+    if session_id.startswith(BANK):
+        raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
+    try:
+        store.start(session_id)
+    except UsageError:
+        return  # there is none of that name
+    raise UsageError(
+        f"session {session_id!r} is in the store already; give the new one another name,"
+        f" or look at it: windlass show {session_id}"
+    )
+
+
+def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
+    """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    for phase in cascade.phases:
+        resolve(settings.model_for(cascade.settings_for(phase).model))
+    for helper in selectors(cascade, settings):
+        resolve(helper)
+    web_search_of(cascade, settings, resolve)
+
+
+def web_search_of(cascade: Cascade, settings: Settings, resolve: Resolve) -> WebSearch | None:
+    """The search of the web that the settings name, where a phase may use it; else None.
+
+    Raises UsageError for a model that is not there or cannot search.
+    """
+    name = settings.search_model
+    if name is None or not has_tool(cascade, "web_search"):
+        return None
+    provider, _ = resolve(name)
+    if not isinstance(provider, Searching) or split_model(name)[0] == LITELLM:
+        raise UsageError(
+            f"search_model {name!r} cannot search the web; name a model of anthropic, gemini,"
+            " openai or openrouter, such as 'anthropic/claude-sonnet-4-5'"
+        )
+    return WebSearch(name, partial(provider.search, split_model(name)[1]))
+
+
+def new_session_id() -> str:
+    """A name for a session: the time in UTC, and chance."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
