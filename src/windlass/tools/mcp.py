@@ -28,7 +28,6 @@ from windlass.tools.base import Tool, ToolOutput
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client.stdio import StdioServerParameters
     from mcp.types import CallToolResult
     from mcp.types import Tool as Described
 
@@ -55,8 +54,12 @@ class Servers:
     def __init__(
         self, servers: Mapping[str, McpServer], environ: Mapping[str, str] | None = None
     ) -> None:
-        if servers:
-            _check_installed()
+        try:
+            if servers:
+                with logging_unchanged("mcp"):
+                    import mcp  # noqa: F401 - only whether it is there
+        except ModuleNotFoundError as problem:
+            raise UsageError(f"tools of MCP servers need the package mcp: {INSTALL}") from problem
         variables = os.environ if environ is None else environ
         self._servers = [_Server(name, server, variables) for name, server in servers.items()]
 
@@ -130,8 +133,11 @@ class _Server:
             return self._tools.result()
         problem = self._task.exception() if self._task in done else None
         reason = _reason(problem) if done else f"it did not answer within {START_S:g} s"
-        last = self._last_words()
-        ending = f"; the last it said: {last}" if last else ""
+        ending = ""
+        if self._log is not None:
+            self._log.seek(0)
+            lines = [line.strip() for line in self._log if line.strip()]
+            ending = f"; the last it said: {lines[-1][:500]}" if lines else ""
         text = f"the MCP server {self.name!r} did not start: {reason}{ending}"
         raise ServerError(redacted(self._hide(text))) from problem
 
@@ -160,23 +166,19 @@ class _Server:
     async def _client(self, stack: AsyncExitStack) -> Client:
         import httpx2  # comes with the SDK, which takes its clients
         from mcp import Client
-        from mcp.client.stdio import stdio_client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
         if self._command:
             # A server's own words would run through the progress on the terminal.
             self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - `close` does
-            return Client(stdio_client(self._parameters(), self._log))
+            program, *arguments = self._command
+            parameters = StdioServerParameters(command=program, args=arguments, env=self._env)
+            return Client(stdio_client(parameters, self._log))
         patience = httpx2.Timeout(_CONNECT_S, read=_READ_S)
         http = httpx2.AsyncClient(headers=self._headers, timeout=patience)
         await stack.enter_async_context(http)
         return Client(streamable_http_client(self._url, http_client=http))
-
-    def _parameters(self) -> StdioServerParameters:
-        from mcp.client.stdio import StdioServerParameters
-
-        program, *arguments = self._command
-        return StdioServerParameters(command=program, args=arguments, env=self._env)
 
     async def _list_tools(self, client: Client) -> list[Tool]:
         tools: list[Tool] = []
@@ -228,21 +230,6 @@ class _Server:
             text = text.replace(value, HIDDEN)
         return text
 
-    def _last_words(self) -> str:
-        if self._log is None:
-            return ""
-        self._log.seek(0)
-        lines = [line.strip() for line in self._log if line.strip()]
-        return lines[-1][:500] if lines else ""
-
-
-def _check_installed() -> None:
-    try:
-        with logging_unchanged("mcp"):
-            import mcp  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as problem:
-        raise UsageError(f"tools of MCP servers need the package mcp: {INSTALL}") from problem
-
 
 def _reason(problem: BaseException | None) -> str:
     """The innermost reason; task groups wrap what happened in them."""
@@ -266,9 +253,7 @@ def to_output(answer: CallToolResult, name: str) -> ToolOutput:
         match block:
             case types.TextContent():
                 texts.append(block.text)
-            case types.ImageContent():
-                _add_bytes(block.data, block.mime_type, name, texts, pictures)
-            case types.AudioContent():
+            case types.ImageContent() | types.AudioContent():
                 _add_bytes(block.data, block.mime_type, name, texts, pictures)
             case types.ResourceLink():
                 texts.append(f"({block.name}: {block.uri})")

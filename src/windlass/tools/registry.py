@@ -12,19 +12,16 @@ import hashlib
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.imports import logging_unchanged
 from windlass.modules import Modules
 from windlass.tools.base import TIMEOUT_S, Tool
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP: Final = "windlass.tools"
 """The entry point group in which a package announces its tools."""
@@ -115,28 +112,15 @@ def make_tool(
         )
     if not timeout_s > 0:
         raise UsageError(f"{origin}: timeout_s must be more than 0 seconds, not {timeout_s!r}")
-    form = describe(function, called, origin)
-    _check_declared((*mark.reads, *mark.writes), form.spec.parameters["properties"], origin)
-    return Tool(
-        spec=form.spec,
-        function=function,
-        timeout_s=float(timeout_s),
-        context_parameter=form.context_parameter,
-        origin=origin,
-        reads=mark.reads,
-        writes=mark.writes,
-        parse=form.parse,
-    )
-
-
-def _check_declared(names: Iterable[str], parameters: Iterable[str], origin: str) -> None:
-    known = list(parameters)
-    for name in names:
-        if name not in known:
+    described = describe(function, called, origin)
+    parameters = described.spec.parameters["properties"]
+    for parameter in (*mark.reads, *mark.writes):
+        if parameter not in parameters:
             raise UsageError(
-                f"{origin}: reads and writes name parameters of the tool, and {name!r} is none; "
-                f"{did_you_mean(name, known)}"
+                f"{origin}: reads and writes name parameters of the tool, and {parameter!r} is"
+                f" none; {did_you_mean(parameter, parameters)}"
             )
+    return replace(described, timeout_s=float(timeout_s), reads=mark.reads, writes=mark.writes)
 
 
 def sent_name(name: str) -> str:
@@ -188,10 +172,10 @@ class Registry:
     def register(self, item: Tool) -> None:
         """Add a tool; the same function may be added again, another under its name may not."""
         name = item.spec.name
-        known = self._tools.get(name)
-        if known is not None and known.function is not item.function:
+        namesake = self._tools.get(name)
+        if namesake is not None and namesake.function is not item.function:
             raise UsageError(
-                f"two tools are named {name!r}: {known.origin or 'one without origin'} and "
+                f"two tools are named {name!r}: {namesake.origin or 'one without origin'} and "
                 f"{item.origin or 'one without origin'}; give one another name with "
                 "@tool(name=...)"
             )
@@ -234,17 +218,18 @@ class Registry:
         module_name, _, attribute = dotted.partition(":")
         if not module_name or not attribute:
             raise UsageError(f"{dotted!r} is no tool: expected 'package.module:function'")
-        found: Any = self.modules.load(module_name)
+        target: Any = self.modules.load(module_name)
         for step in attribute.split("."):
             try:
-                found = getattr(found, step)
+                target = getattr(target, step)
             except AttributeError:
-                known = [key for key, value in vars(found).items() if _is_own(key, value)]
+                members = inspect.getmembers_static(target, inspect.isfunction)
+                names = [name for name, _ in members if not name.startswith("_")]
                 raise UsageError(
                     f"module {module_name!r} has no function {attribute!r}: "
-                    f"{did_you_mean(step, known)}"
+                    f"{did_you_mean(step, names)}"
                 ) from None
-        item = found if isinstance(found, Tool) else make_tool(found)
+        item = target if isinstance(target, Tool) else make_tool(target)
         self.register(item)
         return item
 
@@ -257,28 +242,29 @@ class Registry:
         from importlib.metadata import entry_points
 
         for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-            self._add_entry(entry)
-
-    def _add_entry(self, entry: EntryPoint) -> None:
-        package = entry.dist.name if entry.dist else "an unknown package"
-        try:
-            with logging_unchanged(entry.module):
-                found = entry.load()
-        except Exception as problem:  # a package's own code runs here and may raise anything
-            raise UsageError(
-                f"the tool {entry.name!r} of {package} cannot be loaded from {entry.value!r}: "
-                f"{type(problem).__name__}: {problem}"
-            ) from problem
-        if isinstance(found, Tool):
-            self.register(found)
-        elif isinstance(found, ModuleType):
-            self.add_marked(found)
-        else:
-            self.register(make_tool(found, name=entry.name))
+            package = entry.dist.name if entry.dist else "an unknown package"
+            try:
+                with logging_unchanged(entry.module):
+                    target = entry.load()
+            except Exception as problem:  # a package's own code runs here and may raise anything
+                raise UsageError(
+                    f"the tool {entry.name!r} of {package} cannot be loaded from {entry.value!r}: "
+                    f"{type(problem).__name__}: {problem}"
+                ) from problem
+            if isinstance(target, ModuleType):
+                self.add_marked(target)
+            else:
+                is_tool = isinstance(target, Tool)
+                self.register(target if is_tool else make_tool(target, name=entry.name))
 
     def add_marked(self, module: ModuleType) -> None:
         """Register every function of a loaded module that is marked with `@tool`."""
-        marked = [value for value in vars(module).values() if isinstance(_mark(value), _Mark)]
+        # Looked up without getattr: an object with __getattr__ would answer to every name.
+        marked = [
+            value
+            for value in vars(module).values()
+            if isinstance(inspect.getattr_static(value, _MARK, None), _Mark)
+        ]
         if not marked:
             raise UsageError(f"module {module.__name__!r} has no function marked with @tool")
         for function in marked:
@@ -291,12 +277,3 @@ def builtin(modules: Modules | None = None) -> Registry:
     for module in BUILTIN_MODULES:
         registry.add_marked(importlib.import_module(f"windlass.tools.{module}"))
     return registry
-
-
-def _mark(value: Any) -> Any:
-    # Looked up without getattr: an object with __getattr__ would answer to every name.
-    return inspect.getattr_static(value, _MARK, None)
-
-
-def _is_own(key: str, value: Any) -> bool:
-    return not key.startswith("_") and inspect.isfunction(value)

@@ -28,13 +28,6 @@ from windlass.tools.decode import decode_text
 PARALLEL: Final = 4
 """Tools of one reply that run at the same time."""
 
-_EXTENSIONS: Final = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/gif": "gif",
-    "image/webp": "webp",
-}
-
 
 async def run_tools(
     calls: Sequence[ToolCall],
@@ -50,7 +43,7 @@ async def run_tools(
     """
     gate = asyncio.Semaphore(limit)
 
-    async def one(call: ToolCall) -> ToolOutput:
+    async def output_of(call: ToolCall) -> ToolOutput:
         tool = registry_tools.get(call.name)
         if tool is None:
             return _failure(
@@ -59,7 +52,7 @@ async def run_tools(
         async with gate:
             return await run_tool(tool, call, context)
 
-    return list(await asyncio.gather(*(one(call) for call in calls)))
+    return list(await asyncio.gather(*(output_of(call) for call in calls)))
 
 
 async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutput:
@@ -188,7 +181,8 @@ def _from_bytes(data: bytes, name: str) -> ToolOutput:
         if text is None:
             text = f"({len(data)} bytes that are neither text nor a picture, not shown)"
         return ToolOutput(text)
-    named = dataclasses.replace(image, name=f"{name}.{_EXTENSIONS[image.media_type]}")
+    extension = image.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    named = dataclasses.replace(image, name=f"{name}.{extension}")
     return ToolOutput(f"picture {named.describe()}", (named,))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -17,15 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from windlass.errors import UsageError
 from windlass.messages import ToolSpec
-from windlass.tools.base import ToolContext
-
-
-class Form(NamedTuple):
-    """How a function is described to the model, and how its arguments are read."""
-
-    spec: ToolSpec
-    parse: Callable[[dict[str, Any]], dict[str, Any]]
-    context_parameter: str | None
+from windlass.tools.base import Tool, ToolContext
 
 
 class _Schema(GenerateJsonSchema):
@@ -33,8 +25,8 @@ class _Schema(GenerateJsonSchema):
     ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012
 
 
-def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
-    """The form of `function` as a tool called `name`; UsageError where it cannot be one."""
+def describe(function: Callable[..., Any], name: str, origin: str) -> Tool:
+    """`function` as a tool called `name`; UsageError where it cannot be one."""
     description, meanings = read_docstring(inspect.getdoc(function) or "")
     context_parameter: str | None = None
     fields: dict[str, Any] = {}
@@ -56,7 +48,8 @@ def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
         )
         names.append(parameter.name)
     try:
-        model = create_model(name, __config__=_CONFIG, **fields)
+        config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+        model = create_model(name, __config__=config, **fields)
         raw = model.model_json_schema(schema_generator=_Schema)
         if names:
             # What it does not take is refused in a sentence; to say so before takes five tokens
@@ -65,12 +58,13 @@ def describe(function: Callable[..., Any], name: str, origin: str) -> Form:
     except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as problem:
         reason = str(problem).partition("\n")[0]
         raise UsageError(f"{origin} cannot be a tool: {reason}") from problem
-    return Form(
-        ToolSpec(name, description, _tidy(raw)), _parser(model, names, name), context_parameter
+    return Tool(
+        ToolSpec(name, description, _tidy(raw)),
+        function,
+        context_parameter=context_parameter,
+        origin=origin,
+        parse=_parser(model, names, name),
     )
-
-
-_CONFIG: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
 
 def _parameters(function: Callable[..., Any], origin: str) -> list[inspect.Parameter]:
@@ -154,7 +148,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 # ---- schema -------------------------------------------------------------------------
 
-_ORDER: Final = ("type", "description", "enum", "properties", "required", "items", "default")
+_KEYS: Final = ("type", "description", "enum", "properties", "required", "items", "default")
+_ORDER: Final = {key: place for place, key in enumerate(_KEYS)}
 _NAMED: Final = frozenset({"properties", "$defs", "patternProperties"})
 _VERBATIM: Final = frozenset({"default", "enum", "const", "examples", "required"})
 
@@ -166,7 +161,7 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     result: dict[str, Any] = {}
-    for key in sorted(schema, key=lambda each: (_rank(each), each)):
+    for key in sorted(schema, key=lambda each: (_ORDER.get(each, len(_ORDER)), each)):
         value = schema[key]
         if key == "title" or (key == "default" and value in ("", None)):
             continue  # that it may be left out is said by `required`
@@ -176,10 +171,6 @@ def _tidy(schema: Any) -> Any:
         else:
             result[key] = value if key in _VERBATIM else _tidy(value)
     return result
-
-
-def _rank(key: str) -> int:
-    return _ORDER.index(key) if key in _ORDER else len(_ORDER)
 
 
 # ---- docstring ----------------------------------------------------------------------

@@ -13,8 +13,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext, ToolOutput
@@ -40,15 +41,6 @@ _Lists: TypeAlias = Mapping[str, Sequence[str]]
 """Lists of hosts by what they are called; a host must stand in each of them."""
 
 
-class _Fetched(NamedTuple):
-    url: str
-    status: int
-    media_type: str
-    charset: str | None
-    data: bytes
-    cut: bool
-
-
 @tool
 async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> ToolOutput:
     """Get a page or a file as text over http or https, from the hosts that are allowed.
@@ -69,17 +61,13 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
     if context.http_limit:
         lists[_LIMIT] = context.http_limit
     try:
-        async with (
-            asyncio.timeout(FETCH_S),
-            _client() as client,
-        ):
-            page = await _fetch(client, url, lists)
+        async with asyncio.timeout(FETCH_S), _client() as client:
+            return await _fetch(client, url, lists, min(max(max_chars, 1), _MAX_CHARS))
     except TimeoutError as problem:
         raise ToolError(f"{url!r} did not answer within {FETCH_S:g} s") from problem
     except httpx.HTTPError as problem:
         reason = str(problem) or type(problem).__name__
         raise ToolError(f"{url!r} cannot be fetched: {reason}") from problem
-    return _shown(page, min(max(max_chars, 1), _MAX_CHARS))
 
 
 def _client() -> httpx.AsyncClient:
@@ -95,7 +83,7 @@ def _client() -> httpx.AsyncClient:
     )
 
 
-async def _fetch(client: httpx.AsyncClient, url: str, lists: _Lists) -> _Fetched:
+async def _fetch(client: httpx.AsyncClient, url: str, lists: _Lists, most: int) -> ToolOutput:
     for _ in range(_REDIRECTS + 1):
         target = _checked(url, lists)
         listed = all(_is_listed(target, hosts) for hosts in lists.values())
@@ -103,27 +91,38 @@ async def _fetch(client: httpx.AsyncClient, url: str, lists: _Lists) -> _Fetched
         try:
             place = response.headers.get("location")
             if not response.is_redirect or place is None:
-                return await _read(response, str(target))
+                return await _read(response, str(target), most)
         finally:
             await response.aclose()
         url = str(target.join(place))
     raise ToolError(f"{url!r}: more than {_REDIRECTS} redirects")
 
 
-async def _read(response: httpx.Response, url: str) -> _Fetched:
+async def _read(response: httpx.Response, url: str, most: int) -> ToolOutput:
     data = bytearray()
     async for piece in response.aiter_bytes():
         data += piece
         if len(data) > MAX_BYTES:
             break
-    return _Fetched(
-        url,
-        response.status_code,
-        response.headers.get("content-type", "").partition(";")[0].strip(),
-        response.charset_encoding,
-        bytes(data[:MAX_BYTES]),
-        len(data) > MAX_BYTES,
-    )
+    is_cut = len(data) > MAX_BYTES
+    del data[MAX_BYTES:]
+    kind = response.headers.get("content-type", "").partition(";")[0].strip() or "no type"
+    text = _decoded(bytes(data), response.charset_encoding)
+    if text is None:
+        raise ToolError(f"{url} is no text ({kind}, {len(data)} bytes)")
+    end = ""
+    if len(text) > most or is_cut:
+        more = f"more than {MAX_BYTES} bytes" if is_cut else f"{len(text)} characters"
+        end = f"\n({more}, the first {min(most, len(text))} characters shown)"
+    head = f"{url}: status {response.status_code}, {kind}"
+    return ToolOutput(f"{head}\n\n{text[:most]}{end}", error=response.status_code >= _OK)
+
+
+def _decoded(data: bytes, charset: str | None) -> str | None:
+    with suppress(LookupError):  # a name that Python does not know; most pages are UTF-8 anyway
+        if charset is not None:
+            return data.decode(charset, "replace")
+    return None if b"\0" in data else decode_text(data)
 
 
 # ---- which hosts --------------------------------------------------------------------
@@ -265,29 +264,3 @@ def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
         yield from address.teredo
     if number >> 32 & 0xFFFF_FFFF in _ISATAP:
         yield IPv4Address(number & 0xFFFF_FFFF)
-
-
-# ---- what is shown ------------------------------------------------------------------
-
-
-def _shown(page: _Fetched, most: int) -> ToolOutput:
-    text = _decoded(page)
-    if text is None:
-        raise ToolError(
-            f"{page.url} is no text ({page.media_type or 'no type'}, {len(page.data)} bytes)"
-        )
-    head = f"{page.url}: status {page.status}, {page.media_type or 'no type'}"
-    end = ""
-    if len(text) > most or page.cut:
-        more = f"more than {MAX_BYTES} bytes" if page.cut else f"{len(text)} characters"
-        end = f"\n({more}, the first {min(most, len(text))} characters shown)"
-    return ToolOutput(f"{head}\n\n{text[:most]}{end}", error=page.status >= _OK)
-
-
-def _decoded(page: _Fetched) -> str | None:
-    try:
-        if page.charset is not None:
-            return page.data.decode(page.charset, "replace")
-    except LookupError:
-        pass  # a name that Python does not know; most pages are UTF-8 anyway
-    return None if b"\0" in page.data else decode_text(page.data)
