@@ -10,10 +10,10 @@ from pathlib import Path
 from windlass.api import open_store
 from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.errors import StoreError, UsageError
+from windlass.history import sqlite
 from windlass.history.base import Store
 from windlass.history.migrating import migrate
 from windlass.history.places import open_place
-from windlass.history.sqlite import verify_store
 from windlass.settings import Settings, read_store
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
@@ -49,7 +49,7 @@ def verify_store(name: str | None) -> None:
             findings = list(history.verify())
     elif store.is_dir():
         # Not through the history: a store may be too damaged to be opened.
-        findings = list(verify_store(store))
+        findings = list(sqlite.verify_store(store))
     else:
         raise UsageError(f"there is no store in {str(store)!r}")
     damage = [finding for finding in findings if finding.severity == "damage"]
