@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,12 @@ READERS = [
 ]
 """Tools with names that Windlass does not have itself."""
 TURN = st.tuples(st.sampled_from(READERS), st.integers(0, VARIANTS - 1), st.integers(0, 3))
+
+
+@pytest.fixture(autouse=True)
+def no_breaker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All examples share a store, whose earlier runs would switch the windows of later ones off."""
+    monkeypatch.setenv("WINDLASS_BREAKER_SESSIONS", "0")
 
 
 def tool(name: str) -> Callable[..., str]:
