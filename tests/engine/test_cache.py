@@ -209,7 +209,7 @@ class TestReports:
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         clock = iter(range(10_000, 0, -7))
-        monkeypatch.setattr("windlass.api.time.time", lambda: float(next(clock)))
+        monkeypatch.setattr("windlass.engine.setup.time.time", lambda: float(next(clock)))
         ran = await runs()
         told = [assumed(call)[0] for call in ran.calls()[1:]]
         assert all("s older than the answer before it: taken as no pause" in one for one in told)
@@ -227,7 +227,7 @@ class TestHead:
         name: str = "anthropic/claude-sonnet-4-5",
     ) -> Ran:
         now = [1_000.0]
-        monkeypatch.setattr("windlass.api.time.time", lambda: now[0])
+        monkeypatch.setattr("windlass.engine.setup.time.time", lambda: now[0])
 
         read = logs()
 

@@ -29,7 +29,7 @@ async def run(
 ) -> tuple[list[CallRecord], list[dict[str, Any]]]:
     """The calls of a phase whose tool takes its time, and their bodies as they are sent."""
     now = [1_000.0]
-    monkeypatch.setattr("windlass.api.time.time", lambda: now[0])
+    monkeypatch.setattr("windlass.engine.setup.time.time", lambda: now[0])
 
     def slow(build: str) -> str:
         """Read a log."""
