@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ class TestWhatIsChosen:
         assert whole.sent_tokens < 0.7 * whole.full_tokens
         assert ran.has_no_damage()
 
-    @pytest.mark.req("AC-71", "AC-72", "AC-85")
+    @pytest.mark.req("AC-85")
     async def test_input_first_then_originals_in_session_order_each_once(
         self, house: House
     ) -> None:
@@ -84,12 +85,37 @@ class TestWhatIsChosen:
         seen = ran.seen("last")
         assert seen[0][1].startswith("[Original Input]:")
         assert seen[-1] == ("user", "Do last. Tell the key of rivers.")
-        said = [one.message_id for one in ran.calls()[-1].shown]
-        born = [stored.id for stored in ran.rows() if stored.id in said]
-        own = [one for one in said if one in born[:-1]]
-        assert len(set(own)) == len(own)
         texts = [text for _, text in seen]
         assert texts.index(talk("rivers")) < texts.index(talk("lanterns"))
+
+    @pytest.mark.req("AC-71", "AC-72")
+    @pytest.mark.parametrize("marked", ["rivers", "markets"])
+    async def test_anchors_and_choices_stand_together_in_session_order(
+        self, house: House, marked: str
+    ) -> None:
+        phases = [
+            {**one, "callouts": {"decision": f"key_{marked}"}} if one["name"] == marked else one
+            for one in SEVEN
+        ]
+        ran = await house.run(
+            cascade(*phases, asks("last", "orchards"), auto_context=selecting()),
+            pages(*TOPICS),
+            {"who": "Ann"},
+        )
+        told = choices(ran)[-1]
+        chosen = {one["id"] for one in told["selected"]}
+        anchors = {one["id"] for one in told["anchors"] if one["kind"] in ("callout", "output")}
+        seen = [one.message_id for one in ran.calls()[-1].shown]
+        pages_seen = [text for _, text in ran.seen("last") if text.startswith("The ")]
+        assert seen.index(next(iter(chosen & set(seen)))) > 0  # the input stands first
+        assert ran.seen("last")[0][1].startswith("[Original Input]:")
+        assert not chosen & anchors
+        assert len(set(seen)) == len(seen)
+        said = [stored.id for stored in ran.rows()]
+        both = [one for one in seen if one in chosen | anchors]
+        assert both == sorted(both, key=said.index)
+        needed = [talk(name) for name in TOPICS if name in (marked, "orchards", "lanterns")]
+        assert [text for text in pages_seen if text in needed] == needed
 
     @pytest.mark.req("AC-110")
     async def test_what_is_not_chosen_is_told_by_its_names(self, house: House) -> None:
@@ -315,7 +341,31 @@ class TestTheRecord:
         assert told["worth"]["commit"] == "at_once"
         assert told["config"]["max_tokens"] == 30_000
 
-    @pytest.mark.req("AC-1", "AC-52", "AC-106", "AC-107")
+    @pytest.mark.req("AC-107")
+    async def test_dollars_by_cascade_are_what_the_same_run_costs_less(self, house: House) -> None:
+        saved: dict[str, int] = {}
+        for name, about in (("one", SEVEN), ("two", SEVEN[:5])):
+            paid = []
+            for auto in (None, selecting()):
+                # Only the shortened one goes by the name that the statement groups by.
+                made = cascade(*about, asks("last", "rivers"), auto_context=auto)
+                made["cascade_id"] = name if auto else f"whole-{name}"
+                ran = await house.run(made, pages(*TOPICS))
+                paid.append(ran.result.usage.tokens_in)  # as the provider counted
+            saved[name] = paid[0] - paid[1]
+        rows = ran.store.query(
+            "SELECT cascade_id, SUM(tokens_saved) * 0.000015 AS estimated_savings_usd"
+            " FROM unified_logs WHERE node_type = 'context_selection' AND tokens_saved > 0"
+            " GROUP BY cascade_id"
+        )
+        dollars = {row["cascade_id"]: row["estimated_savings_usd"] for row in rows}
+        assert dollars.keys() == saved.keys()
+        for name, tokens in saved.items():
+            assert tokens > 500
+            assert dollars[name] == pytest.approx(tokens * 0.000015, rel=0.01)
+        assert saved["one"] > saved["two"]
+
+    @pytest.mark.req("AC-1", "AC-52", "AC-106")
     async def test_calls_tell_what_they_saved_and_dollars_can_be_summed(self, house: House) -> None:
         made = cascade(*SEVEN, asks("last", "rivers"), auto_context={"commit": "at_once"})
         ran = await house.run(made, pages(*TOPICS))
@@ -483,6 +533,54 @@ class TestASelector:
         assert (row.tokens_in or 0) > 100
         assert (row.tokens_out or 0) > 0
         assert ran.result.usage.tokens_in > sum(one.sent_tokens for one in ran.calls())
+
+    @pytest.mark.req("AC-81", "AC-80")
+    async def test_a_line_of_the_menu_names_hash_role_phase_and_size_and_is_cut_at_200(
+        self, house: House
+    ) -> None:
+        long = "The treaty of the canals says " + "that boats give way, " * 30
+        phases = [phase(f"p{number}") for number in range(60)]
+
+        def reply(request: Request) -> str:
+            text = request.messages[-1].text
+            if request.messages[0].text.startswith("You are selecting"):
+                self.question = request.messages[0].text
+                return '{"selected": []}'
+            return long if text == "Do canals." else f"To {text} there are boats and rivers."
+
+        chosen = {"mode": "auto", "selection": {"strategy": "llm"}}
+        ran = await house.run(
+            cascade(
+                phase("canals"),
+                *phases,
+                {
+                    "name": "last",
+                    "instructions": "Do last. Which boats give way on rivers?",
+                    "context": chosen,
+                },
+                auto_context={**AT_ONCE, "inter_phase": False},
+            ),
+            reply,
+        )
+        menu = [line for line in self.question.splitlines() if re.match(r"\[[0-9a-f]{8}\] ", line)]
+        assert len(menu) == 100
+        count = Scripted(lambda _: "").model("x").counter.message
+        said = {
+            stored.row.message.content_hash[:8]: stored.row
+            for stored in ran.rows()
+            if stored.row.message
+        }
+        for line in menu:
+            told = re.fullmatch(r"\[([0-9a-f]{8})\] (\w+) \(([\w-]+), ~(\d+) tok\): (.+)", line)
+            assert told, line
+            name, role, where, tokens, summary = told.groups()
+            row = said[name]
+            assert row.message
+            assert (role, where) == (row.message.role, row.phase)
+            assert int(tokens) == pytest.approx(count(row.message), rel=0.2, abs=8)
+            assert len(summary) <= 200
+        (cut,) = [line for line in menu if "The treaty of the canals" in line]
+        assert 190 <= len(cut.partition(": ")[2]) <= 200
 
     @pytest.mark.req("AC-83")
     @pytest.mark.parametrize("answer", ["The first ones, I think.", "[1, 2]", ""])

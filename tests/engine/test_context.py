@@ -6,13 +6,15 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.harness import House, call, calls, cascade, phase
+from tests.engine.harness import House, asked_by, call, calls, cascade, phase
 from tests.strategies import png
 from windlass.engine.events import Noted
+from windlass.errors import StoreError
 from windlass.history.base import NodeType, StoredRow
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant
@@ -565,46 +567,54 @@ class TestTheRecord:
         assert ("assistant", "from the record") in ran.seen("c")
 
     @pytest.mark.req("CI-35")
-    async def test_pictures_are_read_when_a_request_shows_them_and_not_before(
-        self, house: House, monkeypatch: pytest.MonkeyPatch
+    async def test_a_picture_is_read_when_a_provider_writes_it_and_not_before(
+        self, house: House
     ) -> None:
-        reads: list[str] = []
-        fetch = SqliteStore.picture
+        """Its file holds other bytes but while a request that shows it is written."""
+        away: list[tuple[Path, Path]] = []
 
-        def spy(store: SqliteStore, sha256: str) -> bytes:
-            reads.append(sha256)
-            return fetch(store, sha256)
+        def take() -> None:
+            for folder in ("blobs", "images"):
+                for path in list((house.store / folder).rglob("*")):
+                    if path.is_file():
+                        aside = house.folder / f"away_{len(away)}"
+                        away.append((path, path.rename(aside)))
+                        path.write_bytes(b"no picture")
 
-        monkeypatch.setattr(SqliteStore, "picture", spy)
-        during: dict[str, int] = {}
+        def put_back() -> None:
+            while away:
+                path, aside = away.pop()
+                aside.replace(path)
+
+        shows: dict[str, int] = {}
 
         def script(request: Request) -> Any:
-            # As a provider does: everything in the request is put into its wire form.
-            before = len(reads)
-            for message in request.messages:
-                to_openai(message, request.load)
-            text = request.messages[-1].text
-            during[text] = len(reads) - before
-            return calls(call("draw")) if text == "Do a." else "drawn"
+            pictures = [part for message in request.messages for part in message.pictures]
+            assert all(picture.data is None for picture in pictures)
+            shows[asked_by(request)] = len(pictures)
+            if pictures and away:
+                assert request.load
+                with pytest.raises(StoreError):
+                    request.load(pictures[0].sha256)
+                put_back()
+            wire = [to_openai(message, request.load) for message in request.messages]
+            assert json.dumps(wire).count("data:image/png;base64,") == len(pictures)
+            return calls(call("draw")) if request.messages[-1].text == "Do a." else "drawn"
 
-        before_any: list[int] = []
         ran = await house.run(
             cascade(
                 drawing(),
                 phase("b", context={"from": []}),
                 phase("c", context={"from": [{"phase": "a", "include": ["output"]}]}),
                 phase("d", context={"from": ["a"]}),
+                phase("e"),
             ),
             script,
             tools=TOOLS,
-            before={name: lambda: before_any.append(len(reads)) for name in "bcd"},
+            before={"b": take, "e": take},
         )
-        assert ran.result.status == "completed"
-        assert {name: during[f"Do {name}."] for name in "abcd"} == {"a": 0, "b": 0, "c": 0, "d": 1}
-        assert len(set(before_any)) == 1  # building a window reads none
-        sent = [p for r in ran.model.requests for m in r.messages for p in m.pictures]
-        assert len(sent) == 2
-        assert all(picture.data is None for picture in sent)  # nor is any held in memory
+        assert (ran.result.status, ran.result.error) == ("completed", None)
+        assert {name: shows[name] for name in "bcde"} == {"b": 0, "c": 0, "d": 1, "e": 1}
 
     @pytest.mark.req("CI-36")
     async def test_a_phases_pictures_are_files_of_its_folder(self, house: House) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -18,6 +20,7 @@ from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.connect import FILE
 from windlass.messages import Message
+from windlass.window import policies
 from windlass.window.entries import Because
 from windlass.window.options import Policy
 from windlass.wire.base import Request
@@ -149,6 +152,27 @@ class TestDigests:
         assert stored.row.message.content_hash[:8] in first
 
     @pytest.mark.req("AC-109")
+    @pytest.mark.parametrize("profile", ["spec", "lean"])
+    async def test_a_phase_that_reads_files_sends_at_most_six_tenths(
+        self, house: House, profile: str
+    ) -> None:
+        modules = sorted(Path(policies.__file__).parent.glob("*.py"))
+        for source in modules[1:]:
+            shutil.copy(source, house.folder / source.name)
+        named = [{"path": source.name} for source in modules[1:15]]
+        reads = [calls(call("read_file", json.dumps(one))) for one in named]
+        sent = []
+        # As documented, each result is whole until it is masked: nothing is cut before that.
+        for options in (None, {"profile": profile, "intra_phase": {"compress": False}}):
+            ran = await house.run(
+                cascade(phase("a", tackle=["read_file"]), auto_context=options),
+                {"a": [*reads, "done"]},
+            )
+            for number, source in enumerate(modules[1:15], start=2):
+                assert source.read_text()[-200:] in shown(ran, number)[-1]
+            sent.append(ran.result.usage.tokens_in)
+        assert 10_000 < sent[1] <= 0.6 * sent[0]
+
     async def test_a_phase_of_fifteen_turns_sends_less_than_half(self, house: House) -> None:
         builds = [str(number) for number in range(14)]
         sent = {}
