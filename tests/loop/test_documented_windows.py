@@ -1,0 +1,303 @@
+"""What the documents say of windows, seen by a loop: lists of messages in, messages out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.strategies import png
+
+PLAIN = "word and " * 1_000
+SENTENCE = "This is what I think of it. "
+CUT = "\n[... truncated for context efficiency ...]\n"
+
+
+def asked(number: int, name: str = "run", text: str = "", **arguments: Any) -> dict[str, Any]:
+    """An assistant's message with one call."""
+    function = {"name": name, "arguments": json.dumps(arguments or {"number": number})}
+    tool_call = {"id": f"c{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": text or None, "tool_calls": [tool_call]}
+
+
+def result(number: int, content: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"c{number}", "content": content}
+
+
+def idle(turns: int, start: int = 50) -> list[dict[str, Any]]:
+    """Turns in which nothing of note happens."""
+    numbers = range(start, start + turns)
+    return [said for number in numbers for said in (asked(number), result(number, "ok"))]
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def shown(
+    messages: list[dict[str, Any]], profile: str = "spec", **options: Any
+) -> list[dict[str, Any]]:
+    """The window of the next call, where what a policy wants is done whatever it costs."""
+    policy = {"profile": profile, "commit": "at_once", **options}
+    return windlass.bound(messages, policy=policy).messages
+
+
+def told(text: str, name: str = "peek", **arguments: Any) -> str:
+    """What is first sent of the text of a result."""
+    return str(shown([user("Go."), asked(1, name, **arguments), result(1, text)])[-1]["content"])
+
+
+class TestOnAndOff:
+    @pytest.mark.req("AC-45")
+    def test_not_enabled_everything_comes_back(self) -> None:
+        picture = base64.b64encode(png(640, 480)).decode()
+        part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
+        messages = [user([{"type": "text", "text": "Look."}, part]), asked(1, text=SENTENCE * 200)]
+        messages += [result(1, PLAIN), *idle(30)]
+        assert shown(messages, enabled=False) == messages
+        assert shown(messages) != messages
+
+
+class TestLargeResults:
+    @pytest.mark.req("CE-30")
+    def test_1500_characters_stay_and_one_more_is_cut(self) -> None:
+        whole = PLAIN[:1_500]
+        assert told(whole) == whole
+        cut = told(PLAIN[:1_501])
+        assert cut != PLAIN[:1_501]
+        assert len(cut) <= 1_500
+        assert "Full data: result_" in cut or "[Truncated " in cut
+
+    @pytest.mark.req("CA-7")
+    def test_over_10000_characters_the_cut_says_how_many_are_gone(self) -> None:
+        lines = "\n".join(f"{number:05} is a line of output" for number in range(4_000))
+        cut = shown(
+            [user("Go."), asked(1), result(1, lines)],
+            "default",
+            compress={"above_chars": 10_000, "max_result_tokens": 2_000, "adapt": False},
+        )[-1]["content"]
+        head, _, rest = cut.partition("\n[Truncated ")
+        gone = int(rest.partition(" chars]")[0])
+        assert lines.startswith(head)
+        tail = rest.rpartition("\n")[2]
+        assert lines.endswith(tail)
+        assert gone > len(lines) / 2
+        below = lines[:9_990]
+        assert (
+            shown(
+                [user("Go."), asked(1), result(1, below)],
+                "default",
+                compress={"above_chars": 10_000, "max_result_tokens": 2_000, "adapt": False},
+            )[-1]["content"]
+            == below
+        )
+
+    @pytest.mark.req("CE-26")
+    def test_a_search_keeps_five_titles_and_snippets(self) -> None:
+        hits = [
+            {
+                "title": f"Title {at}",
+                "url": f"https://x.org/{at}",
+                "snippet": f"Snippet {at}. " * 30,
+            }
+            for at in range(8)
+        ]
+        cut = told(json.dumps({"results": hits}), "web_search", query="x")
+        assert cut.startswith("Found 8 results. Top 5:\n1. Title 0")
+        assert all(f"Title {at}" in cut and f"Snippet {at}." in cut for at in range(5))
+        assert "Title 5" not in cut
+        assert 1_000 < len(cut) <= 2_000
+
+    @pytest.mark.req("CE-27")
+    def test_a_file_keeps_ten_lines_its_size_and_its_path(self) -> None:
+        lines = [f"line {at} of a long file" for at in range(200)]
+        cut = told("\n".join(lines), "read_file", path="src/a.py")
+        assert cut.startswith("[File src/a.py: 200 lines, 4689 characters; the first 10:]\n")
+        assert all(f"\n{line}\n" in cut for line in lines[:10])
+        assert lines[10] not in cut
+        assert len(cut) <= 1_000
+
+    @pytest.mark.req("CE-28")
+    def test_a_command_keeps_50_lines_its_end_its_code_and_its_errors(self) -> None:
+        lines = [f"step {at}" for at in range(900)]
+        lines[400] = "TypeError: unsupported operand in total()"
+        cut = told("<returncode>2</returncode>\n" + "\n".join(lines), "bash", command="make")
+        assert "exit code 2" in cut.partition("\n")[0]
+        assert "\nstep 45\n" in cut
+        assert "\nstep 60\n" not in cut
+        assert lines[400] in cut
+        assert "\nstep 885\n" in cut
+        assert len(cut) <= 1_500
+
+    @pytest.mark.req("CE-29")
+    def test_an_answer_of_an_api_keeps_its_key_fields(self) -> None:
+        answer = {"id": "ord_17", "status": "open", "note": "blah " * 900, "total": 12.5}
+        cut = told(json.dumps(answer), "http_get", url="https://x.org")
+        assert "ord_17" in cut
+        assert "open" in cut
+        assert "12.5" in cut
+        assert len(cut) <= 1_000
+
+
+class TestGrowingOld:
+    @pytest.mark.req("AC-33", "AC-40", "AC-44", "AC-39")
+    def test_three_turns_see_a_result_and_then_its_type_size_and_hash(self) -> None:
+        text = "rows of it\n" * 40
+        said = [user("Go."), asked(1), result(1, text)]
+        assert [shown(said + idle(turns))[2]["content"] == text for turns in range(5)] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+        ]
+        window = windlass.bound(said + idle(3), policy={"profile": "spec", "commit": "at_once"})
+        line = window.messages[2]["content"]
+        (entry,) = [one for one in window.entries if one.because == "mask"]
+        short = entry.reference.removeprefix("result_")
+        assert window.recall(entry.reference) == text
+        assert line == f"[Tool text result, {len(text)} chars, hash={short}; result_{short}]"
+        data = [user("Go."), asked(1), result(1, json.dumps([{"at": n} for n in range(60)]))]
+        assert "structured result" in shown(data + idle(3))[2]["content"]
+
+    @pytest.mark.req("AC-32")
+    def test_five_turns_see_the_models_long_words_whole(self) -> None:
+        words = SENTENCE * 100
+        said = [user("Go."), asked(1, text=words), result(1, "ok")]
+        whole = [shown(said + idle(turns))[1]["content"] == words for turns in range(8)]
+        assert whole == [True] * 5 + [False] * 3
+        whole = [shown(said + idle(turns), window=2)[1]["content"] == words for turns in range(4)]
+        assert whole == [True, True, False, False]
+
+    @pytest.mark.req("AC-42", "AC-36")
+    @pytest.mark.parametrize("profile", ["spec", "default"])
+    def test_old_words_over_2000_characters_end_at_a_sentence_with_the_marker(
+        self, profile: str
+    ) -> None:
+        def old(words: str) -> str:
+            said = [user("Go."), asked(1, text=words), result(1, "ok"), *idle(8)]
+            return str(shown(said, profile)[1]["content"])
+
+        within = (SENTENCE * 80)[:1_999] + "."
+        assert old(within) == within  # 2,000
+        kept, marker, rest = old(SENTENCE * 80).partition(CUT)  # 2,240
+        assert marker
+        assert (SENTENCE * 80).startswith(kept)
+        assert kept.endswith("what I think of it.")
+        assert 2_000 - len(SENTENCE) <= len(kept) <= 2_000
+        assert rest.startswith(f"[{len(SENTENCE * 80) - len(kept)} more characters; result_")
+
+    @pytest.mark.req("AC-36")
+    def test_words_without_calls_go_where_they_are_not_to_be_kept(self) -> None:
+        words = SENTENCE * 20
+        said = [user("Go."), {"role": "assistant", "content": words}, user("On."), *idle(8)]
+        assert shown(said)[1]["content"] == words
+        off = shown(said, preserve_reasoning=False)[1]["content"]
+        assert len(off.partition(CUT)[0]) <= 200
+
+    @pytest.mark.req("AC-37")
+    @pytest.mark.parametrize("line", ["ERROR: disk is full", "ValueError: no", "3 tests failed"])
+    def test_of_a_failed_result_the_lines_that_say_why_stay(self, line: str) -> None:
+        text = "Error: make failed\n" + "went as it goes\n" * 40 + line + "\n" + "and on\n" * 40
+        said = [user("Go."), asked(1, "bash", command="make"), result(1, text), *idle(4)]
+        old = shown(said, compress=False)[2]["content"]
+        assert old.startswith("[Tool ")
+        assert line in old
+        assert "went as it goes" not in old
+        off = shown(said, compress=False, preserve_errors=False)[2]["content"]
+        assert line not in off
+
+    @pytest.mark.req("AC-41")
+    def test_old_arguments_are_shortened_where_asked_and_stay_json(self) -> None:
+        arguments = {"path": "a.py", "body": "é" * 6_000}
+        said = [user("Go."), asked(1, "write", **arguments), result(1, "ok"), *idle(8)]
+        kept = shown(said)[1]["tool_calls"][0]["function"]["arguments"]
+        assert json.loads(kept) == arguments
+        cut = shown(said, shorten_arguments=True)[1]["tool_calls"][0]["function"]["arguments"]
+        assert json.loads(cut)["path"] == "a.py"
+        assert len(json.loads(cut)["body"]) < 3_000
+        assert "characters; result_" in json.loads(cut)["body"]
+
+    @pytest.mark.req("AC-43")
+    def test_what_users_said_stays_word_for_word(self) -> None:
+        pasted = "A long request. " * 120
+        said = [user(pasted), *idle(2, 1), user("And hurry, please."), *idle(30)]
+        for options in ({}, {"fold_after": 3}, {"decay": True}):
+            texts = [m["content"] for m in shown(said, **options) if m["role"] == "user"]
+            assert texts == [pasted, "And hurry, please."]
+
+    @pytest.mark.req("CE-37")
+    def test_a_pair_becomes_one_line(self) -> None:
+        found = json.dumps({"results": [{"title": t, "text": "x" * 200} for t in ("a1", "b2")]})
+        said = [user("Go."), asked(1, "web_search", "I search.", query="sorting")]
+        said += [result(1, found), *idle(4)]
+        after = shown(said, fold_after=2, compress=False)
+        assert after[1]["role"] == "assistant"
+        assert "tool_calls" not in after[1]
+        assert after[1]["content"].startswith('I search.\n[Turn 1] web_search("sorting") -> 2 ')
+        assert "result_" in after[1]["content"]
+
+
+class TestPictures:
+    @pytest.mark.req("CE-38", "CE-39", "CE-54", "CA-8")
+    @pytest.mark.parametrize("profile", ["spec", "default"])
+    def test_two_turns_see_one_and_then_a_line_that_says_turn_and_content(
+        self, profile: str
+    ) -> None:
+        data = base64.b64encode(png(640, 480)).decode()
+        part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+        said = [user([{"type": "text", "text": "What is it?"}, part])]
+        said += [asked(1, text="The chart shows sales by month. It is blue."), result(1, "ok")]
+        windows = [json.dumps(shown(said + idle(turns), profile)) for turns in range(4)]
+        assert [data in window for window in windows] == [True, False, False, False]
+        assert data in json.dumps(shown(said[:1], profile))
+        assert "[Image at turn 1: " in windows[1]
+        assert "640x480, The chart shows sales by month., " in windows[1]
+
+
+class TestDecay:
+    def run(self, summary: str) -> tuple[list[str], list[str], set[int | None]]:
+        """How 24 turns are shown, message by message, with their texts and the limits asked."""
+        context = windlass.Context(
+            policy={
+                "profile": "spec",
+                "commit": "at_once",
+                "compress": False,
+                "mask_observations_after": None,
+                "decay": {"full": 4, "fold": 6},
+            }
+        )
+        context.append(user("Go."))
+        limits: set[int | None] = set()
+        for number in range(1, 25):
+            context.append(asked(number))
+            context.append(result(number, f"The order #W{number:03} is open. " * 20))
+            for want in context.window().wants:
+                limits.add(want.max_tokens)
+                context.supply(want.key, summary)
+        texts = [str(message["content"]) for message in context.window().messages[1:]]
+        zones = ["S" if "[Summary of turns 1-" in text else "." for text in texts]
+        zones = ["f" if "[Turn " in text else zone for zone, text in zip(zones, texts, strict=True)]
+        return zones, texts, limits
+
+    @pytest.mark.req("CE-34", "CE-35", "CE-36", "CA-17")
+    def test_old_turns_fold_and_the_oldest_become_a_summary_of_500_tokens(self) -> None:
+        zones, texts, limits = self.run("All orders are open; nothing else was done.")
+        assert limits == {500}
+        told = "".join(zones)
+        assert re.fullmatch(r"Sf{6,}(\.\.){4,}", told)
+        assert "All orders are open" in texts[0]
+        whole = told.count(".") // 2
+        assert texts[-1] == "The order #W024 is open. " * 20
+        assert texts[-2 * whole + 1] == f"The order #W{25 - whole:03} is open. " * 20
+
+    @pytest.mark.req("CE-36")
+    def test_a_longer_summary_is_not_taken(self) -> None:
+        zones, texts, _ = self.run("word " * 600)
+        assert "S" not in zones
+        assert "f" in zones
+        assert "word word" not in "".join(texts)
