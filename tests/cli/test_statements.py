@@ -109,6 +109,49 @@ class TestCards:
         assert last["generator_model"] == "rule"
         assert last["message_timestamp"][:19] <= last["generated_at"][:19]
 
+    @pytest.mark.req("AC-78")
+    def test_have_at_most_20_keywords_of_three_letters_and_no_common_words(
+        self, asked: CommandLine
+    ) -> None:
+        words = " ".join(f"wor{chr(97 + at)}d ab x of the" for at in range(26))
+        asked.script = lambda _: f"See src/Foo/Bar.py:12 and order_4711. {words}"
+        assert asked("run", "one.json", "--session", "s2").code == 0
+        assert asked("cards", "s2", "--make").code == 0
+        (found, *_) = asked(
+            "query",
+            "SELECT keywords FROM context_cards WHERE session_id = 's2' AND role = 'assistant'",
+            "--json",
+        ).json
+        keywords = json.loads(found["keywords"])
+        assert keywords[:2] == ["src/foo/bar.py:12", "order_4711"]
+        assert len(keywords) == 20
+        assert all(len(word) >= 3 for word in keywords)
+        assert not {"the", "and", "of"} & set(keywords)
+
+    @pytest.mark.req("AC-90")
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ({"error": "no such table: x"}, "error: no such table: x"),
+            ({"images": ["a", "b"]}, "2 image(s)"),
+            (dict.fromkeys("abcdefg", 1), "with keys: a, b, c, d, e"),
+            ("x" * 500, f"{'x' * 100}... (500 characters)"),
+        ],
+    )
+    def test_of_results_have_a_summary_by_rule(
+        self, asked: CommandLine, result: object, told: str
+    ) -> None:
+        text = result if isinstance(result, str) else json.dumps(result)
+        (asked.folder / "large.txt").write_text(text)
+        reads = calls(call("read_file", '{"path": "large.txt"}'), text="I read.")
+        asked.script = by_phase({"a": [reads, "ok"]})  # type: ignore[assignment]
+        assert asked("run", "one.json", "--session", "s2").code == 0
+        assert asked("cards", "s2", "--make").code == 0
+        made = asked("cards", "s2", "--json").json["cards"]
+        (summary,) = [card["summary"] for card in made if card["role"] == "tool"]
+        assert summary.startswith("Result of read_file")
+        assert told in summary
+
     @pytest.mark.req("AC-23", "AC-25")
     def test_are_selected_and_joined_by_the_documents_statements(self, asked: CommandLine) -> None:
         assert asked("cards", "s1", "--make").code == 0

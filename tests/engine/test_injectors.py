@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,51 @@ async def test_the_request_is_system_context_history_and_the_current_message(
     ]
     assert parts(second[2]) == ["Do a. Read the PDF forms."]
     assert parts(second[4])[-1].endswith(TODO.format(0, "one"))
+
+
+@pytest.mark.req("CE-6", "CE-7")
+async def test_three_passages_with_their_paths_and_the_best_playbook(
+    house: House, folders: Path
+) -> None:
+    for number in range(6):
+        text = f"# Forms {number}\n\nPDF forms of kind {number} are read in {number} steps."
+        (folders / "knowledge" / f"f{number}.md").write_text(text)
+    (folders / "knowledge" / "fish.md").write_text("Fish swim.")
+    (folders / "playbooks" / "fish.md").write_text("---\nwhen: fish are caught\n---\nWait.")
+    near = "---\nwhen: forms are written by hand\n---\nUse a pen."
+    (folders / "playbooks" / "hand.md").write_text(near)
+    ran = await house.run(
+        cascade(phase("a", instructions="Do a. Read the PDF forms."), injectors=True), {"a": ["ok"]}
+    )
+    said = "\n".join(text for message in ran.request("a").messages for text in parts(message))
+    paths = re.findall(r"^knowledge/(\w+)\.md:1$", said, re.MULTILINE)
+    assert len(paths) == 3
+    assert set(paths) <= {"forms", *(f"f{number}" for number in range(6))}
+    assert re.findall(r"\[Playbook\] (.+)\n(.+)", said) == [
+        ("playbooks/forms.md", "Count the pages.")
+    ]
+    other = cascade(phase("a", instructions="Do a. Draw a cat."), injectors=True)
+    ran = await house.run(other, {"a": ["ok"]})
+    assert not [text for text in ran.seen("a") if "[Playbook]" in text[1] or "PDF" in text[1]]
+
+
+@pytest.mark.req("CE-13", "CE-12")
+@pytest.mark.parametrize(
+    ("priorities", "order"),
+    [
+        ({"knowledge": 20, "playbooks": 10}, ["[Playbook]", "[Knowledge]"]),
+        ({"knowledge": 10, "playbooks": 20}, ["[Knowledge]", "[Playbook]"]),
+        ({"knowledge": 10, "playbooks": 10}, ["[Knowledge]", "[Playbook]"]),  # by their names
+    ],
+)
+async def test_lower_priorities_stand_first_within_a_tier(
+    house: House, folders: Path, priorities: Mapping[str, int], order: Sequence[str]
+) -> None:
+    said = {name: {"priority": number} for name, number in priorities.items()}
+    ran = await planned(house, injectors={**said, "skills": {"priority": 99}})
+    system, context, *_ = ran.request("a").messages
+    assert [text.partition("]")[0] + "]" for text in parts(context)] == order
+    assert "[Skills]" in system.text  # its tier goes before any priority
 
 
 @pytest.mark.req("CE-2", "CE-16")

@@ -91,6 +91,60 @@ class TestChosen:
         assert "marked as important" in reasons[4]
 
 
+class TestSignals:
+    @pytest.mark.req("AC-116", "AC-60")
+    def test_of_messages_that_match_alike_the_newer_count_more(self) -> None:
+        talk = chats(*(f"The crane was painted {word}." for word in ("red", "green", "blue")))
+        newest = windlass.select(talk, "the crane", "heuristic", 15, keyword_weight=0)
+        assert [entry.position for entry in newest.entries] == [len(talk) - 1]
+        assert newest.entries[0].ranks["recency"] == 1
+        ranks = windlass.select(talk, "the crane", "heuristic", 400).entries
+        assert [entry.ranks["recency"] for entry in ranks] == [*range(len(talk), 0, -1)]
+        assert windlass.select(talk, "walrus", "heuristic", 15, recency_weight=0).messages == []
+
+    @pytest.mark.req("AC-61", "AC-75")
+    def test_what_is_less_like_the_task_than_the_threshold_is_not_near(self) -> None:
+        model = Meanings("hoist crane cable", "tea", name="meanings-3")
+
+        def nearest(threshold: float | str) -> set[int]:
+            chosen = select(
+                "a hoist and tea",
+                strategy="semantic",
+                embedder=model,
+                similarity_threshold=threshold,
+                recency_weight=0,
+                max_tokens=4_000,
+            )
+            return {entry.position for entry in chosen.entries if "embedding" in entry.ranks}
+
+        assert 12 in nearest(0)
+        assert nearest(0) > nearest(0.4) >= nearest(0.99) == nearest("cosine>=0.999") == set()
+
+    @pytest.mark.req("AC-79")
+    def test_of_a_task_the_first_1000_characters_are_embedded(self) -> None:
+        model = Meanings("hoist crane cable", name="meanings-2")
+        select("x" * 999 + "yz", strategy="semantic", embedder=model)
+        assert "x" * 999 + "y" in model.asked
+        assert max(len(text) for text in model.asked) == 1_000
+
+    @pytest.mark.req("AC-84")
+    def test_messages_with_one_hash_have_names_of_their_own(self) -> None:
+        asked: list[str] = []
+
+        def helper(question: str) -> str:
+            lines = [line for line in question.splitlines() if "The crane is red." in line]
+            asked.extend(line[1:].partition("]")[0] for line in lines)
+            return json.dumps({"selected": asked[1:]})
+
+        talk = chats("The crane is red.", *FILLER[:9], "The crane is red.", *FILLER[9:12])
+        chosen = windlass.select(talk, "the crane", "llm", 12, helper=helper)
+        assert len(asked) == len(set(asked)) == 2
+        assert len({name[:8] for name in asked}) == 1
+        assert [message["content"] for message in chosen.messages] == ["The crane is red."]
+        assert "picked by the model" in chosen.entries[0].reason
+        assert not chosen.note
+
+
 class TestStrategies:
     def test_the_default_works_with_what_is_installed(self) -> None:
         chosen = windlass.select(TALK, "the crane's cable")
