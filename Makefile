@@ -13,7 +13,7 @@ PEERS := langchain agents headroom
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests check lint types imports requirements servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests check lint types imports requirements mutants servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -21,6 +21,7 @@ help:
 	@echo "make tests         run the tests only"
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
+	@echo "make mutants       break rows on purpose and show that their tests fail (ten minutes)"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
 	@echo "make wheel         build the wheel, install it in an environment of its own and try each door"
 	@echo "make examples      run the example cascades with the local model"
@@ -68,6 +69,9 @@ imports: $(STAMP)
 
 requirements: $(STAMP)
 	@$(BIN)/python scripts/requirements.py
+
+mutants: $(STAMP)
+	@$(BIN)/python scripts/mutants.py
 
 # A server that others wrote, in an environment of its own: nothing of the project is in it.
 $(SERVERS)/.ready: requirements/servers.txt

@@ -13,7 +13,7 @@ import io
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -33,21 +33,21 @@ from tests.requirements_plugin import (  # noqa: E402 - needs the line above
 class _Collected:
     """Keeps what pytest collected."""
 
-    shown: Mapping[str, list[str]] = {}
+    items: Sequence[pytest.Item] = ()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.shown = shown_by(session.items)
+        self.items = session.items
 
 
-def collect() -> Mapping[str, list[str]]:
-    """From a row's id to its tests. Ends the program where the suite cannot be collected."""
+def collect(counts: Callable[[pytest.Item], bool] | None = None) -> Mapping[str, list[str]]:
+    """From a row's id to its tests that count. Ends the program where none can be collected."""
     collected, said = _Collected(), io.StringIO()
     arguments = ["--collect-only", "-c", str(ROOT / "pyproject.toml"), str(ROOT / "tests")]
     with redirect_stdout(said):
         ended = pytest.main(arguments, plugins=[collected])
     if ended is not pytest.ExitCode.OK:
         sys.exit(f"{said.getvalue()}\nthe tests could not be collected, see above")
-    return collected.shown
+    return shown_by(filter(counts, collected.items))
 
 
 def rows_of(part: str, rows: Iterable[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.requirements_plugin import (
     Row,
+    goes_through_a_door,
     is_whole,
     read_delivered,
     read_rows,
@@ -79,6 +80,17 @@ class TestTheRule:
         )
         listed = "\n".join(f"{row.id}: {row.text}" for row in missing)
         assert not missing, f"{len(missing)} rows of delivered parts have no test:\n{listed}"
+
+    def test_one_of_them_goes_through_a_public_door(self, request: pytest.FixtureRequest) -> None:
+        if not is_whole(request.config):
+            pytest.skip("only a part of the suite was collected")
+        root = request.config.rootpath
+        shown = shown_by(request.session.items)
+        outside = shown_by(filter(goes_through_a_door, request.session.items))
+        rows = [row for row in read_rows(root) if row.id in shown]
+        missing = [row for row in rows if row.id not in outside]
+        listed = "\n".join(f"{row.id}: {row.text}" for row in missing)
+        assert not missing, f"{len(missing)} rows are shown inside the package only:\n{listed}"
 
 
 class TestRows:

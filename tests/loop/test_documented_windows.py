@@ -65,12 +65,25 @@ class TestOnAndOff:
 class TestLargeResults:
     @pytest.mark.req("CE-30")
     def test_1500_characters_stay_and_one_more_is_cut(self) -> None:
-        whole = PLAIN[:1_500]
-        assert told(whole) == whole
-        cut = told(PLAIN[:1_501])
-        assert cut != PLAIN[:1_501]
-        assert len(cut) <= 1_500
-        assert "Full data: result_" in cut or "[Truncated " in cut
+        lines = "".join(f"line {number:03} of a file\n" for number in range(100))
+        for name, arguments in (("read_file", {"path": "a.py"}), ("http_get", {"url": "x.org"})):
+            whole = lines[:1_499] + "."
+            assert told(whole, name, **arguments) == whole  # above what a file that is cut keeps
+            cut = told(whole + ".", name, **arguments)
+            assert len(cut) <= 1_000
+            assert "Full data: result_" in cut or "[Truncated " in cut
+        assert told(PLAIN[:1_500]) == PLAIN[:1_500]
+        assert told(PLAIN[:1_501]) != PLAIN[:1_501]
+
+    @pytest.mark.req("CE-23", "CA-13")
+    def test_above_3000_tokens_it_is_stored_apart(self) -> None:
+        for chars, apart in ((11_900, False), (12_100, True), (221_143, True)):
+            text = ("some words here\n" * 13_900)[:chars]
+            cut = told(text, "bash", command="make")
+            head = re.match(r"\[Stored as result_[0-9a-f]{8} - (\d+)k chars\]\n", cut)
+            assert bool(head) is apart
+            assert not head or abs(int(head[1]) * 1_000 - chars) <= 500
+            assert len(cut) <= 1_600
 
     @pytest.mark.req("CA-7")
     def test_over_10000_characters_the_cut_says_how_many_are_gone(self) -> None:
