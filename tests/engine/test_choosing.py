@@ -342,11 +342,14 @@ class TestTheRecord:
         assert told["config"]["max_tokens"] == 30_000
 
     @pytest.mark.req("AC-107")
-    async def test_dollars_by_cascade_are_what_the_same_run_costs_less(self, house: House) -> None:
+    @pytest.mark.parametrize("within", [True, False])
+    async def test_dollars_by_cascade_are_what_the_same_run_costs_less(
+        self, house: House, within: bool
+    ) -> None:
         saved: dict[str, int] = {}
         for name, about in (("one", SEVEN), ("two", SEVEN[:5])):
             paid = []
-            for auto in (None, selecting()):
+            for auto in (None, {**selecting(), "intra_phase": within}):
                 # Only the shortened one goes by the name that the statement groups by.
                 made = cascade(*about, asks("last", "rivers"), auto_context=auto)
                 made["cascade_id"] = name if auto else f"whole-{name}"
