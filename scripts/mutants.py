@@ -33,10 +33,9 @@ PASSED, FAILED = int(pytest.ExitCode.OK), int(pytest.ExitCode.TESTS_FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One breakage: `old`, which stands once in `file` of the package, becomes `new`."""
+    """One breakage: `old`, which stands once in the package, becomes `new`."""
 
     row: str
-    file: str
     old: str
     new: str
 
@@ -47,13 +46,16 @@ def read_mutants() -> list[Mutant]:
     return [Mutant(**entry) for entry in table["mutant"]]
 
 
-def broken(mutant: Mutant) -> str:
-    """The text of the mutant's file with the breakage. Ends the program where it cannot be made."""
-    text = (ROOT / "src" / "windlass" / mutant.file).read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1 or mutant.old == mutant.new:
-        times = text.count(mutant.old)
-        sys.exit(f"{mutant.row}: {mutant.old!r} stands {times} times in {mutant.file}, not once")
-    return text.replace(mutant.old, mutant.new)
+def file_of(mutant: Mutant) -> Path:
+    """The file that holds what is broken. Ends the program where there is no such one place."""
+    files = [path for path in (ROOT / "src").rglob("*.py") for _ in range(_times(mutant, path))]
+    if len(files) != 1 or mutant.old == mutant.new:
+        sys.exit(f"{mutant.row}: {mutant.old!r} stands {len(files)} times in src, not once")
+    return files[0].relative_to(ROOT)
+
+
+def _times(mutant: Mutant, path: Path) -> int:
+    return path.read_text(encoding="utf-8").count(mutant.old)
 
 
 def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -73,9 +75,9 @@ def judge(mutant: Mutant, copy: Path, tests: Sequence[str]) -> str:
     """What became of a breakage: `` where a test failed, else what is wrong."""
     if not tests:
         return "has no test through a public door"
-    file = copy / "src" / "windlass" / mutant.file
+    file = copy / file_of(mutant)
     whole = file.read_text(encoding="utf-8")
-    file.write_text(broken(mutant), encoding="utf-8")
+    file.write_text(whole.replace(mutant.old, mutant.new), encoding="utf-8")
     try:
         ended = run_tests(copy, tests)
     finally:
@@ -94,7 +96,7 @@ def main(chosen: list[str]) -> int:
         print(f"no breakage of {', '.join(sorted(unknown))} in mutants.toml", file=sys.stderr)
         return 2
     for mutant in mutants:
-        broken(mutant)  # a list that has gone stale is told before anything runs
+        file_of(mutant)  # a list that has gone stale is told before anything runs
     shown: Mapping[str, list[str]] = collect(goes_through_a_door)
     survived = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +114,7 @@ def main(chosen: list[str]) -> int:
         for mutant in mutants:
             trouble = judge(mutant, copy, shown.get(mutant.row, ()))
             survived += bool(trouble)
-            print(f"{mutant.row:<7} {trouble or 'fails'}  ({mutant.file})", flush=True)
+            print(f"{mutant.row:<7} {trouble or 'fails'}  ({file_of(mutant)})", flush=True)
     print(f"{len(mutants) - survived} of {len(mutants)} breakages are noticed")
     return int(survived > 0)
 

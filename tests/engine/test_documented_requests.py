@@ -129,8 +129,8 @@ class TestOnAndOff:
 class TestBudgets:
     @pytest.mark.req("AC-57")
     async def test_a_choice_has_30000_tokens_unless_said_otherwise(self, house: House) -> None:
-        names = [f"p{number}" for number in range(60)]
-        replies = {name: [f"Of rivers, {name}. " + "The rivers rise. " * 250] for name in names}
+        names = [f"p{number}" for number in range(30)]
+        replies = {name: [f"Of rivers, {name}. " + "The rivers rise. " * 500] for name in names}
         sent = {}
         for most in (None, 20_000):
             said: dict[str, Any] = {"share": 1.0, "outline": 0.0}
