@@ -99,7 +99,7 @@ def _uses_a_door(value: Any, seen: set[int]) -> bool:
     if module.startswith("windlass"):
         name = getattr(value, "__name__", None)
         return name in DOORS or (name == "main" and module.startswith("windlass.cli"))
-    if not module.startswith(("tests", "bench")):
+    if not module.startswith(("test", "bench")):
         return False
     if isinstance(value, type):
         parts = [part for kind in value.__mro__[:-1] for part in vars(kind).values()]

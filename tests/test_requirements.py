@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import windlass
 from tests.requirements_plugin import (
+    DOORS,
     Row,
     goes_through_a_door,
     is_whole,
@@ -172,6 +174,52 @@ class TestASuite:
         result = suite.runpytest_subprocess("-n", "1")
         assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
         result.stdout.fnmatch_lines(["*test_both*'A-22' is no row*"])
+
+
+class TestDoors:
+    SUITE = """
+import pytest
+import windlass
+from windlass import select
+from windlass.cli import main
+from windlass.window.conversation import Conversation
+
+def helper():
+    return [windlass.bound([]) for _ in "x"]
+
+@pytest.fixture
+def house():
+    return windlass.run
+
+class Loop:
+    def begin(self):
+        return windlass.Context()
+
+def test_by_name(): select([], "x")
+def test_by_a_helper(): helper()
+def test_by_a_fixture(house): pass
+def test_by_a_class(): Loop().begin()
+def test_at_the_command_line(): main()
+
+class TestInside:
+    def bound(self): return Conversation()
+    def own(self): return helper()
+    def test_by_a_method(self): self.own()
+    def test_within(self): self.bound()
+
+def test_nowhere(tmp_path): windlass.__version__
+"""
+
+    def test_are_found_wherever_a_test_names_them(self, suite: pytest.Pytester) -> None:
+        write(suite, self.SUITE)
+        for name in DOORS:  # loaded here: pytester unloads what it loaded, and numpy loads once
+            getattr(windlass, name)
+        items, _ = suite.inline_genitems()
+        through = {item.name.removeprefix("test_") for item in items if goes_through_a_door(item)}
+        assert through == {
+            *("by_name", "by_a_helper", "by_a_fixture", "by_a_class", "by_a_method"),
+            "at_the_command_line",
+        }
 
 
 class TestNetwork:

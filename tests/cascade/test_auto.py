@@ -106,7 +106,7 @@ class TestMerging:
         made = policy(auto, {"mask_observations_after": None, "decay": None})
         assert (made.mask_observations_after, made.decay) == (None, None)
 
-    @pytest.mark.req("AC-51", "CE-35")
+    @pytest.mark.req("AC-51")
     def test_blocks_merge_key_by_key_too(self) -> None:
         made = policy({"intra_phase": {"decay": {"full": 2}}}, {"decay": {"fold": 3}})
         assert made.decay == DecayOptions(full=2, fold=3)
@@ -227,7 +227,7 @@ class TestExplained:
 
 
 class TestMistakes:
-    @pytest.mark.req("AC-32", "AC-64", "AC-70")
+    @pytest.mark.req("AC-64", "AC-70")
     @pytest.mark.parametrize(
         ("said", "says"),
         [

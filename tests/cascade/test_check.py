@@ -47,7 +47,7 @@ def with_source(source: Any, **more: Any) -> str:
 
 
 class TestGolden:
-    @pytest.mark.req("CI-25", "CI-33", "CI-50")
+    @pytest.mark.req("CI-25", "CI-33")
     @pytest.mark.parametrize("name", ["mistakes.json", "mistakes.yaml"])
     def test_a_file_full_of_mistakes(self, name: str) -> None:
         found = check(load(DATA / name), tools=Toolbox("create_chart", "run_sql"))
@@ -83,7 +83,7 @@ class TestSources:
     def test_a_later_phase_is_refused(self) -> None:
         assert "context.from[0]: phase 'c' comes later (line " in with_source("c")
 
-    @pytest.mark.req("CI-23", "CI-33")
+    @pytest.mark.req("CI-33")
     def test_a_later_phase_is_refused_in_inject_from_too(self) -> None:
         told = only({**A, "inject_from": [{"phase": "b"}]}, B)
         assert "inject_from[0].phase: phase 'b' comes later" in told
@@ -93,7 +93,6 @@ class TestSources:
     def test_itself_is_refused(self) -> None:
         assert "a phase cannot take from itself" in with_source("b")
 
-    @pytest.mark.req("CI-50")
     def test_a_parents_phase_is_for_a_later_version(self) -> None:
         assert "'parent.x' is not available in this version of Windlass" in with_source("parent.x")
 
@@ -270,7 +269,6 @@ class TestTools:
 
 
 class TestLater:
-    @pytest.mark.req("CI-50")
     @pytest.mark.parametrize(
         "key",
         [
@@ -294,7 +292,6 @@ class TestLater:
         told = only({**A, "max_input_tokens": {"limit": 9, "on_exceed": value + "x"}})
         assert f"did you mean '{value}'? known: fail, prune, summarise, warn" in told
 
-    @pytest.mark.req("CI-45", "CI-46", "CI-47")
     def test_what_this_version_has_is_no_mistake(self) -> None:
         for format_ in ("text", "json", "code"):
             extraction = {"pattern": "x(.*)", "store_as": "x", "format": format_, "required": True}

@@ -126,7 +126,7 @@ class TestPrefix:
         told: list[Any] = windlass("report", "s1", "--prefix", "--json").json
         return told
 
-    @pytest.mark.req("CE-49", "CE-42")
+    @pytest.mark.req("CE-49")
     def test_a_call_that_only_goes_on_shares_all_of_the_one_before(
         self, windlass: CommandLine
     ) -> None:

@@ -117,7 +117,6 @@ class TestWhatIsChosen:
         needed = [talk(name) for name in TOPICS if name in (marked, "orchards", "lanterns")]
         assert [text for text in pages_seen if text in needed] == needed
 
-    @pytest.mark.req("AC-110")
     async def test_what_is_not_chosen_is_told_by_its_names(self, house: House) -> None:
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=selecting()), pages(*TOPICS)

@@ -60,7 +60,6 @@ def lost(ran: Ran, name: str, text: str) -> list[str]:
     return [one for one in names_said(text) if one not in seen]
 
 
-@pytest.mark.req("AC-110")
 async def test_what_a_chosen_digest_leaves_out_is_told_by_its_names(house: House) -> None:
     inter = {"anchors": {"window": 0, "include": []}, "selection": {"outline": 1.0}}
     auto = {**AT_ONCE, "inter_phase": inter}
@@ -78,7 +77,6 @@ async def test_what_a_chosen_digest_leaves_out_is_told_by_its_names(house: House
     assert ran.has_no_damage()
 
 
-@pytest.mark.req("AC-110")
 @pytest.mark.parametrize(("names", "all_told"), [(400, True), (1_200, False)])
 async def test_all_names_of_a_message_are_told_or_of_a_huge_one_few(
     house: House, names: int, *, all_told: bool
@@ -99,7 +97,7 @@ async def test_all_names_of_a_message_are_told_or_of_a_huge_one_few(
     assert (len(outline) > 10_000) is all_told
 
 
-@pytest.mark.req("AC-110", "AC-73")
+@pytest.mark.req("AC-73")
 async def test_what_a_shortened_anchor_leaves_out_is_told_where_nothing_is_to_choose_from(
     house: House,
 ) -> None:
@@ -124,7 +122,7 @@ async def test_what_a_shortened_anchor_leaves_out_is_told_where_nothing_is_to_ch
     assert lost(ran, "b", page(7))
 
 
-@pytest.mark.req("AC-73", "AC-110")
+@pytest.mark.req("AC-73")
 async def test_where_the_cap_holds_less_than_both_shares_each_has_its_part(house: House) -> None:
     names = [f"p{number}" for number in range(8)]
     selection = {"share": 0.5, "outline": 0.5, "max_tokens": 8_000}
@@ -143,7 +141,6 @@ async def test_where_the_cap_holds_less_than_both_shares_each_has_its_part(house
     assert choice["outline"]["tokens"] > choice["budget"]["cap"] / 3
 
 
-@pytest.mark.req("AC-110")
 async def test_a_choice_that_would_save_next_to_nothing_is_not_made(house: House) -> None:
     names = [f"p{number}" for number in range(30)]
     texts = {name: [page(at, 20)] for at, name in enumerate(names)}
@@ -161,7 +158,6 @@ async def test_a_choice_that_would_save_next_to_nothing_is_not_made(house: House
 
 @hypothesis_settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-@pytest.mark.req("AC-110")
 async def test_no_name_of_a_session_is_out_of_view_where_there_is_room(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

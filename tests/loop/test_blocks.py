@@ -44,7 +44,7 @@ def windows(messages: list[dict[str, Any]], size: int = 10, **options: Any) -> l
     return made
 
 
-@pytest.mark.req("CE-15", "CE-16")
+@pytest.mark.req("CE-15")
 class TestBlocks:
     @given(chats(), policies())
     def test_blocks_stand_at_the_ends_until_something_in_front_changes(

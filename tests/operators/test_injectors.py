@@ -66,7 +66,6 @@ async def test_without_them_requests_are_what_they_were(house: TaskHouse) -> Non
     assert all(row.row.node_type != NodeType.CONTEXT_INJECTION for row in rows)
 
 
-@pytest.mark.req("ADR-52", "ADR-15")
 async def test_what_fresh_context_is_for_is_not_injected(house: TaskHouse) -> None:
     house.remember("likes", tone="Do everything briefly.")
     house.write(knowledge__all="Do everything well, and do it soon.")
@@ -80,7 +79,6 @@ async def test_what_fresh_context_is_for_is_not_injected(house: TaskHouse) -> No
         assert f"<injectors>: a task has no '{name}'; <fresh_context>enabled" in told
 
 
-@pytest.mark.req("ADR-42")
 async def test_a_task_knows_nothing_of_what_others_were_told(house: TaskHouse) -> None:
     skill(house)
     inner = f"{TOOLS}{injectors(SKILLS)}"

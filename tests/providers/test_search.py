@@ -41,7 +41,6 @@ async def found(wire: str, *script: Answer, own: str = "") -> SearchReply:
         return await made.provider.search(made.model, QUERY, 5)
 
 
-@pytest.mark.req("CI-53")
 @pytest.mark.parametrize("wire", WIRES)
 class TestEveryFormat:
     async def test_asks_for_the_providers_own_search(self, wire: str) -> None:

@@ -51,7 +51,6 @@ def decided(window: Window) -> Decision:
     return window.decision
 
 
-@pytest.mark.req("CE-15")
 class TestBlocksInTheSums:
     def test_what_stands_behind_an_edit_is_not_written_again(self) -> None:
         said = _said(3_000, 3_000, 50)

@@ -204,7 +204,6 @@ class TestDigests:
             assert name in text
 
 
-@pytest.mark.req("CA-13", "AC-33")
 class TestDigest:
     def test_a_result_is_seen_whole_once_and_then_told_in_short(self) -> None:
         result = FILLER + "booked as REF_4711 for 99.50"
@@ -360,7 +359,6 @@ class TestDigest:
                     assert f"ref_{entry.item.id}_9" in shown
 
 
-@pytest.mark.req("AC-33", "AC-39")
 class TestMasking:
     @pytest.mark.req("AC-40", "AC-44")
     def test_a_result_three_calls_have_seen_becomes_the_documented_line(self) -> None:

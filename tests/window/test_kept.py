@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from windlass.window.steps import steps
 from windlass.wire.openai import check_sequence
 
 
-@pytest.mark.req("AC-18")
 @given(seeds(), policies(), st.sets(st.integers(0, 40), max_size=6))
 def test_what_is_kept_is_whole_in_every_window_and_windows_stay_valid(
     numbers: list[int], options: dict[str, Any], chosen: set[int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ def turn(number: int, result: str, said: str = "I look.", arguments: str = "{}")
     return [assistant(said, calls=[call]), tool(call, result)]
 
 
-@pytest.mark.req("AC-6")
 def test_a_folded_call_keeps_its_line_and_the_names_that_nothing_newer_says() -> None:
     said = [user("Go."), *turn(1, f"a heading\nREF_1 REF_2 {FILLER}"), *turn(2, "short")]
     said += turn(3, "REF_2 is it")

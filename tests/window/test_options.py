@@ -63,7 +63,7 @@ class TestProfiles:
         assert (made.code_head, made.code_tail, made.code_chars) == (50, 20, 1_500)
         assert made.api_chars == 1_000
 
-    @pytest.mark.req("CE-38", "AC-32")
+    @pytest.mark.req("CE-38")
     def test_default_sees_results_once_and_cuts_only_what_is_large(self) -> None:
         assert (DEFAULT.see_results, DEFAULT.images_after, DEFAULT.lossless) == (1, 2, 400)
         assert DEFAULT.mask_observations_after is None

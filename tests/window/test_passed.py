@@ -86,7 +86,6 @@ def shown(
 class TestPolicy:
     LOG: Final = "\n".join(["collected 31 items", *PYTEST[:9], FAILED, *PYTEST[9:], SUMMARY])
 
-    @pytest.mark.req("CE-28", "CE-51")
     def test_a_run_of_tests_is_its_failures_its_sums_and_a_count(self) -> None:
         assert shown(self.LOG).text.split("\n") == [
             "collected 31 items",
