@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, TypedDict
 
 from windlass.caching.prices import Prices
@@ -127,18 +128,14 @@ class Meter:
 
     def expect(self, request: Sequence[tuple[str, int]], at: float | None = None) -> Billed:
         """What the request would be billed, sent at `at` seconds (None: nothing expires)."""
-        prices, total = self.prices, sum(tokens for _, tokens in request)
+        total = sum(tokens for _, tokens in request)
         shared, last = 0, -1
         for before, _, sent in self._before:
             last = shared_tokens(request, before)
-            if at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s:
+            if _lives(self.prices, sent, at):
                 shared = max(shared, last)
-        cached = shared // prices.step * prices.step
-        if cached < prices.minimum or not prices.caches:
-            cached = 0
-        fresh = prices.write if total >= prices.minimum else 1.0
-        units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
-        return Billed(total, cached, units, bool(self._before) and last >= self._before[-1][1])
+        goes_on = bool(self._before) and last >= self._before[-1][1]
+        return _billed(self.prices, total, shared, goes_on=goes_on)
 
     def bill(
         self,
@@ -152,13 +149,85 @@ class Meter:
         return billed
 
 
+def _lives(prices: Prices, sent: float | None, at: float | None) -> bool:
+    """Whether a cache still holds what was sent at `sent` seconds."""
+    return at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s
+
+
+def _billed(prices: Prices, total: int, shared: int, *, goes_on: bool = False) -> Billed:
+    """A request of so many tokens, of which the cache holds so many at most."""
+    cached = shared // prices.step * prices.step
+    if cached < prices.minimum or not prices.caches:
+        cached = 0
+    fresh = prices.write if total >= prices.minimum else 1.0
+    units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
+    return Billed(total, cached, units, goes_on)
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """A request before the last: `same` pieces are those of the one that followed it.
+
+    `tail` are its other pieces, `at` when it was sent.
+    """
+
+    same: int
+    tail: Weighed
+    at: float | None
+
+
+class MeteredStream:
+    """Bills requests to one model as a `Meter` does, each given as what is new in it.
+
+    So a session of ten thousand calls, each of thousands of messages, takes as long as its
+    messages, and not as the sum of its requests.
+    """
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._last: Weighed = []
+        self._sums = [0]  # tokens before each piece of the last request, and of all
+        self._at: float | None = None
+        self._before = deque[_Earlier]([], _REMEMBERED)
+        self._begun = False
+
+    def bill(self, kept: int, more: Weighed, at: float | None = None) -> Billed:
+        """The next request: the first `kept` pieces of the last one, then `more`."""
+        same = kept + _shared_pieces(more, self._last[kept:])
+        tail, self._last[same:] = self._last[same:], more[same - kept :]
+        goes_on = self._begun and not tail
+        del self._sums[same + 1 :]
+        self._sums.extend(list(accumulate(self._tokens(same), initial=self._sums[-1]))[1:])
+        if self._begun:
+            self._before.appendleft(_Earlier(same, tail, self._at))
+        shared = self._shared(at)
+        self._at, self._begun = at, True
+        return _billed(self.prices, self._sums[-1], shared, goes_on=goes_on)
+
+    def _tokens(self, start: int) -> list[int]:
+        return [tokens for _, tokens in self._last[start:]]
+
+    def _shared(self, at: float | None) -> int:
+        """The tokens that a cache may hold of the last request, from those before it."""
+        most, same = 0, len(self._last)
+        for earlier in self._before:
+            if same == earlier.same:  # both part there from the request between them
+                same += _shared_pieces(self._last[same : same + len(earlier.tail)], earlier.tail)
+            else:
+                same = min(same, earlier.same)
+            if _lives(self.prices, earlier.at, at):
+                most = max(most, same)
+        return self._sums[most]
+
+
 def bill_stream(
     prices: Prices,
     requests: Sequence[Sequence[tuple[str, int]]],
     times: Sequence[float] | None = None,
 ) -> list[Billed]:
     """What the requests of a session to one model cost; `times` are when each was sent."""
-    meter = Meter(prices)
+    stream = MeteredStream(prices)
     return [
-        meter.bill(request, times[at] if times else None) for at, request in enumerate(requests)
+        stream.bill(0, list(request), times[at] if times else None)
+        for at, request in enumerate(requests)
     ]

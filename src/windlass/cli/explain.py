@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from windlass.cli.output import out, plain, print_table, printed_as_json
+from windlass.cli.output import out, plain, print_json, print_table
 from windlass.cli.show import cache_text, print_blocks
 from windlass.cli.store import open_existing
 from windlass.report.explain import Explanation, MessageDecision, explain_call
@@ -17,10 +18,12 @@ def show_explanation(session: str, number: int, store: str | None) -> None:
     """Print what became of each message at a call, and why."""
     with open_existing(store) as history:
         explained = explain_call(history, session, number)
-    value = plain(explained)
-    for key in ("seen", "reply"):  # `show` prints what was sent
-        del value["call"][key]
-    if not printed_as_json(value):
+    if out.as_json:
+        value = plain(replace(explained, call=replace(explained.call, seen=())))
+        for key in ("seen", "reply"):  # `show` prints what was sent
+            del value["call"][key]
+        print_json(value)
+    else:
         _print(explained)
 
 

@@ -25,7 +25,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -191,18 +193,89 @@ def print_table(
     right: Container[int] = (),
     whole: Container[int] = (),
 ) -> None:
-    """Print a table; `right` are the columns of numbers, `whole` those that are never folded."""
-    table = Table(title=title, title_justify="left", pad_edge=False, box=None)
+    """Print a table; `right` are the columns of numbers, `whole` those that are never folded.
+
+    Rich measures the columns and prints their heads. It takes milliseconds for a row, and a
+    session has thousands, so rows that need no folding are put together here.
+    """
+    cells = [[escaped(cell) for cell in row] for row in rows]
+    widths = _widths(columns, cells, whole)
+    table = _table(columns, right, whole, widths)
+    table.title = title
+    out.print(table, soft_wrap=False)
+    lines = []
+    for row in cells:
+        folded = [
+            _fold(cell, width, right=at in right, whole=at in whole)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for line in range(max(map(len, folded))):
+            parts = zip(folded, widths, strict=True)
+            lines.append(
+                "  ".join(cell[line] if line < len(cell) else " " * width for cell, width in parts)
+            )
+    if lines:
+        out.print("\n".join(lines))
+
+
+def _table(
+    columns: Sequence[str],
+    right: Container[int],
+    whole: Container[int],
+    widths: Sequence[int | None],
+) -> Table:
+    table = Table(title_justify="left", pad_edge=False, box=None)
     for index, column in enumerate(columns):
         table.add_column(
             escaped(column),
             justify="right" if index in right else "left",
             overflow="fold",
             no_wrap=index in whole,
+            width=widths[index],
         )
-    for row in rows:
-        table.add_row(*(Text(escaped(cell)) for cell in row))
-    out.print(table, soft_wrap=False)
+    return table
+
+
+def _widths(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], whole: Container[int]
+) -> list[int]:
+    """The width of each column, as rich divides the room that there is."""
+    table = _table(columns, (), whole, [None] * len(columns))
+    measures = [_Measure(row[at] for row in cells) for at in range(len(columns))]
+    table.add_row(*measures)
+    out.render_lines(table)
+    return [measure.width for measure in measures]
+
+
+class _Measure:
+    """Stands for the cells of a column: as wide as the widest; `width` is what it is given."""
+
+    width = 0
+
+    def __init__(self, cells: Iterable[str]) -> None:
+        lines = (line for cell in cells for line in cell.split("\n"))
+        self._widest = max(map(cell_len, lines), default=0)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        del console, options
+        return Measurement(self._widest, self._widest)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[str]:
+        del console
+        self.width = options.max_width
+        return ()
+
+
+def _fold(cell: str, width: int, *, right: bool, whole: bool) -> list[str]:
+    """The lines of a cell, each as wide as its column."""
+    if cell.isascii() and len(cell) <= width and cell.isprintable():
+        return [cell.rstrip().rjust(width) if right else cell.ljust(width)]
+    if width < 1:  # a terminal too narrow for the table
+        return [""]
+    lines = Text(cell).wrap(
+        out, width, justify="right" if right else "left", overflow="fold", no_wrap=whole
+    )
+    return [set_cell_size(line.plain, width) for line in lines]
 
 
 def note(text: str) -> None:

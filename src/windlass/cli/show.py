@@ -62,13 +62,13 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
     """Show a session's calls, or what one call saw."""
     with open_existing(store) as history:
         view = view_session(history, session)
-    call = None if number is None else view_call(view, number)
-    if printed_as_json(call or view):
-        return
-    if call is None:
-        _print_session(view)
-    else:
-        _print_call(view, call, full=full)
+        call = None if number is None else view_call(view, number)
+        if printed_as_json(call or view):
+            return
+        if call is None:
+            _print_session(view)
+        else:
+            _print_call(view, call, full=full)
 
 
 def _print_session(view: SessionView) -> None:

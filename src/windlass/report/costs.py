@@ -4,7 +4,7 @@ A call of a hosted model cost what its reported usage cost; the record has it. A
 a model that costs nothing is told at the prices of a hosted one. Beside either stand two
 simulated bills, made alike: the requests as they were sent, and the requests a plain
 snowball would have sent at the same calls, each at the prices of its model and with that
-model's prompt cache (`prices.bill_stream`), counted by that model's own counter.
+model's prompt cache (`meter.MeteredStream`), counted by that model's own counter.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
-from windlass.caching.meter import bill_stream
+from windlass.caching.meter import MeteredStream, Weighed
 from windlass.caching.rates import cost, input_dollars, is_local, priced_as, prices_of, rate
-from windlass.history.base import BORN, SAVINGS, NodeType, Row, Store
+from windlass.history.base import BORN, SAVINGS, NodeType, Row, ShownMessage, Store, StoredRow
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.report.show import without_numbers
 from windlass.tokens import FamilyCounter
-
-Weighed = list[tuple[str, int]]
 
 
 @dataclass(slots=True)
@@ -98,15 +97,19 @@ class SessionCost:
     windows: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Call:
-    """One call: what it sent and what a snowball would have, in messages and tools."""
+    """One call: its reply, what it sent, and what a snowball would have.
+
+    That is the system prompt, and the first `born` messages of those said in the session.
+    """
 
     row: Row
     model: str
     tools: Sequence[Mapping[str, Any]]
-    sent: list[tuple[str, Message]]
-    snowball: list[tuple[str, Message]]
+    shown: Sequence[ShownMessage]
+    prompt: Message | None
+    born: int
     full_tokens: int
 
     @property
@@ -120,14 +123,15 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
 
     Raises UsageError for an unknown session.
     """
-    calls = list(_calls(store, session_id))
+    record = _Record(store, session_id)
+    calls = list(record.calls())
     streams: dict[str, list[_Call]] = defaultdict(list)  # calls of one model share a cache
     for call in calls:
         streams[call.model].append(call)
     free = {model: all(call.free for call in stream) for model, stream in streams.items()}
     names = {model: priced_as(model, price_as, free=free[model]) for model in streams}
     bills = {
-        model: iter(_bill(stream, names[model], free=free[model]))
+        model: iter(_bill(record, stream, names[model], free=free[model]))
         for model, stream in streams.items()
     }
     phases: dict[str, PhaseCost] = {}
@@ -145,7 +149,7 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
             line.dollars = _sum(line.dollars, paid)
             line.simulated_dollars = _sum(line.simulated_dollars, simulated)
             line.snowball_dollars = _sum(line.snowball_dollars, snowball)
-    for row in _summaries(store, session_id):
+    for row in _summaries(record.rows):
         model = str(row.model)
         name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
         simulated = cost(name, *tokens)
@@ -161,7 +165,7 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
         total,
         names,
         billed=not all(free.values()),
-        search=_searches(store, session_id),
+        search=_searches(record.rows),
         windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
     )
 
@@ -196,32 +200,87 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
 
 
 def _bill(
-    calls: Sequence[_Call], name: str, *, free: bool
-) -> Sequence[tuple[float | None, float | None]]:
+    record: _Record, calls: Sequence[_Call], name: str, *, free: bool
+) -> Iterator[tuple[float | None, float | None]]:
     """The simulated dollars of each request at the prices of `name`, and a snowball's."""
     price = rate(name)
     if price is None:
-        return [(None, None)] * len(calls)
-    # A cache of a model that did not run was not waited for: nothing expires in it.
-    times = None if free else [call.row.timestamp for call in calls]
+        yield from repeat((None, None), len(calls))
+        return
     counter = FamilyCounter(name)
-    tools = [_weighed_tools(counter, call.tools) for call in calls]
     # What is assumed of a model is told where the model is asked for.
     prices = prices_of(name, warn=lambda _: None)
-
-    def dollars(requests: Iterable[Sequence[tuple[str, Message]]]) -> list[float]:
-        weighed = [
-            [head, *((key, counter.message(message)) for key, message in request)]
-            for head, request in zip(tools, requests, strict=True)
-        ]
-        return [
+    sent, snowball = _Sent(record, counter), _Snowball(record, counter)
+    simulated, whole = MeteredStream(prices), MeteredStream(prices)
+    for call in calls:
+        # A cache of a model that did not run was not waited for: nothing expires in it.
+        at = None if free else call.row.timestamp
+        kept, more = sent.new(call)
+        bills = [simulated.bill(kept, more, at)]
+        kept, more = snowball.new(call)
+        bills.append(whole.bill(kept, more, at))
+        mine, snowballs = (
             input_dollars(price, bill.units) + _output(name, counter, call, bill.tokens)
-            for bill, call in zip(bill_stream(prices, weighed, times), calls, strict=True)
-        ]
+            for bill in bills
+        )
+        yield mine, snowballs
 
-    sent = dollars(call.sent for call in calls)
-    snowball = dollars(call.snowball for call in calls)
-    return list(zip(sent, snowball, strict=True))
+
+class _Requests:
+    """The requests of a model, each told as what is new against the one before."""
+
+    def __init__(self, record: _Record, counter: FamilyCounter) -> None:
+        self._record = record
+        self._counter = counter
+        self._tools: Sequence[Mapping[str, Any]] | None = None
+        self._head = ("", 0)
+
+    def _weighed(self, key: str, message: Message) -> tuple[str, int]:
+        return key, self._counter.message(message)
+
+    def _is_same_head(self, tools: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether the tools, which stand first, are those of the request before."""
+        if self._tools is not None and (tools is self._tools or tools == self._tools):
+            return True
+        self._tools, self._head = tools, _weighed_tools(self._counter, tools)
+        return False
+
+
+class _Sent(_Requests):
+    """What was sent."""
+
+    _shown: Sequence[ShownMessage] = ()
+
+    def new(self, call: _Call) -> tuple[int, Weighed]:
+        """How many pieces of the last request stand, and the others."""
+        same = 0
+        if has_same_head := self._is_same_head(call.tools):
+            pairs = zip(call.shown, self._shown, strict=False)
+            differing = (at for at, (now, was) in enumerate(pairs) if now is not was and now != was)
+            same = next(differing, min(len(call.shown), len(self._shown)))
+        self._shown = call.shown
+        pieces = [self._weighed(*self._record.sent(shown)) for shown in call.shown[same:]]
+        return (1 + same, pieces) if has_same_head else (0, [self._head, *pieces])
+
+
+class _Snowball(_Requests):
+    """What a snowball would have sent."""
+
+    _prompt: Message | None = None
+    _born = 0
+
+    def new(self, call: _Call) -> tuple[int, Weighed]:
+        """How many pieces of the last request stand, and the others."""
+        goes_on = self._is_same_head(call.tools) and call.prompt == self._prompt
+        prompt = [] if call.prompt is None else [call.prompt]
+        begin = self._born if goes_on else 0
+        pieces = [
+            self._weighed(message.key, message) for message in self._record.born[begin : call.born]
+        ]
+        self._prompt, self._born = call.prompt, call.born
+        if goes_on:
+            return 1 + len(prompt) + begin, pieces
+        return 0, [self._head, *(self._weighed(each.key, each) for each in prompt), *pieces]
 
 
 def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> float:
@@ -232,9 +291,9 @@ def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> f
     return (cost(name, tokens_in, out) or 0.0) - (cost(name, tokens_in, 0) or 0.0)
 
 
-def _summaries(store: Store, session_id: str) -> Iterator[Row]:
+def _summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """What models were asked beside a phase's calls: texts for old turns, and what to choose."""
-    for stored in store.rows(session_id):
+    for stored in rows:
         row = stored.row
         summary = row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary"
         chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
@@ -242,10 +301,10 @@ def _summaries(store: Store, session_id: str) -> Iterator[Row]:
             yield row
 
 
-def _searches(store: Store, session_id: str) -> SearchCost | None:
+def _searches(stored_rows: Iterable[StoredRow]) -> SearchCost | None:
     rows = [
         stored.row
-        for stored in store.rows(session_id)
+        for stored in stored_rows
         if stored.row.node_type == NodeType.TOOL_RESULT and stored.row.model is not None
     ]
     if not rows:
@@ -264,33 +323,45 @@ def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
-def _calls(store: Store, session_id: str) -> Iterator[_Call]:
-    """The session's calls in order, with what they sent and what a snowball would have."""
-    store.start(session_id)  # an unknown session is told here
-    calls = {call.trace_id: call for call in store.calls(session_id)}
-    messages: dict[str, Message] = {}
-    keys: dict[str, str] = {}
-    system: Row | None = None
-    born: list[tuple[str, Message]] = []
-    for stored in store.rows(session_id):
-        row = stored.row
-        if row.message is not None and stored.id is not None and stored.key is not None:
-            messages[stored.key] = row.message
-            keys[stored.id] = stored.key
-        if row.node_type == NodeType.SYSTEM:
-            system = row
-        call = calls.get(row.trace_id)
-        if call is not None and row.message is not None:
-            edited = {body.key: body for body in call.bodies}
-            shown = [shown.shown_as or keys[shown.message_id] for shown in call.shown]
-            sent = [
-                (key, messages.get(key) or edited.get(key) or store.message(key)) for key in shown
-            ]
-            prompt = system.message if system and system.phase == row.phase else None
-            whole = [*([(prompt.key, prompt)] if prompt else []), *born]
-            yield _Call(row, call.model, call.tools, sent, whole, call.full_tokens)
-        if row.node_type in BORN and row.message is not None:
-            born.append((row.message.key, row.message))
+class _Record:
+    """A session, read once: its rows, its messages by key, and those said in it in order."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        store.start(session_id)  # an unknown session is told here
+        self._store = store
+        self._calls = {call.trace_id: call for call in store.calls(session_id)}
+        self.rows = list(store.rows(session_id))
+        self.born: list[Message] = []
+        self._keys: dict[str, str] = {}
+        self._messages = {body.key: body for call in self._calls.values() for body in call.bodies}
+        for stored in self.rows:
+            message = stored.row.message
+            if message is not None and stored.id is not None and stored.key is not None:
+                self._messages[stored.key] = message
+                self._keys[stored.id] = stored.key
+
+    def calls(self) -> Iterator[_Call]:
+        """The session's calls in order."""
+        system: Row | None = None
+        for stored in self.rows:
+            row = stored.row
+            if row.node_type == NodeType.SYSTEM:
+                system = row
+            call = self._calls.get(row.trace_id)
+            if call is not None and row.message is not None:
+                prompt = system.message if system and system.phase == row.phase else None
+                born = len(self.born)
+                yield _Call(row, call.model, call.tools, call.shown, prompt, born, call.full_tokens)
+            if row.node_type in BORN and row.message is not None:
+                self.born.append(row.message)
+
+    def sent(self, shown: ShownMessage) -> tuple[str, Message]:
+        """What was sent for an entry of a window, and its key."""
+        key = shown.shown_as or self._keys[shown.message_id]
+        message = self._messages.get(key)
+        if message is None:
+            message = self._messages[key] = self._store.message(key)
+        return key, message
 
 
 def _weighed_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -> tuple[str, int]:

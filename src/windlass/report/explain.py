@@ -14,7 +14,7 @@ from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, Stored
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
-from windlass.report.show import CallView, Seen, view_call, view_session
+from windlass.report.show import CallView, RecordedSession, Seen, view_call, view_recorded
 from windlass.window.options import Policy
 from windlass.window.originals import reference
 
@@ -71,9 +71,9 @@ class Explanation:
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    call = view_call(view_session(store, session_id), number)
-    rows = list(store.rows(session_id))
-    trace = store.calls(session_id)[number - 1].trace_id
+    session = RecordedSession.read(store, session_id)
+    call = view_call(view_recorded(session), number)
+    rows, trace = session.rows, session.calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
         stored.row.metadata
@@ -90,7 +90,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     )
     before = rows[:at]
     callouts = {callout.message_id: callout.name for callout in called_out(before)}
-    if OPERATORS in store.start(session_id).cascade:
+    if OPERATORS in session.start.cascade:
         notes = (*notes, _OF_TASKS)
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
@@ -153,7 +153,7 @@ def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, 
 
 def _decisions(
     call: CallView,
-    before: list[StoredRow],
+    before: Sequence[StoredRow],
     edits: Mapping[str, EditRecord],
     callouts: Mapping[str, str],
 ) -> Iterator[MessageDecision]:

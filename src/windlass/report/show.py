@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from windlass.errors import UsageError
-from windlass.history.base import BORN, CallRecord, Store, StoredRow
+from windlass.history.base import BORN, CallRecord, SessionStart, Store, StoredRow
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.messages import Message
@@ -55,7 +57,7 @@ class CallView:
 
     Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
     the engine. `hidden` counts what was said in the session and this call did not see,
-    by the phase it was said in.
+    by the phase it was said in. It and `seen` are put together when they are looked at.
     """
 
     number: int
@@ -72,7 +74,7 @@ class CallView:
     sent_tokens: int
     snowball_tokens: int
     tools: tuple[str, ...]
-    seen: tuple[Seen, ...]
+    seen: Sequence[Seen]
     reply: Message
     hidden: Mapping[str, int]
     details: CallDetails
@@ -107,20 +109,38 @@ class SessionView:
     callouts: tuple[Callout, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedSession:
+    """A session as its store has it, read once: how it began, its rows and its calls."""
+
+    store: Store
+    session_id: str
+    start: SessionStart
+    rows: Sequence[StoredRow]
+    calls: Sequence[CallRecord]
+
+    @classmethod
+    def read(cls, store: Store, session_id: str) -> RecordedSession:
+        """The session. Raises UsageError where it is unknown."""
+        start = store.start(session_id)
+        return cls(store, session_id, start, list(store.rows(session_id)), store.calls(session_id))
+
+
 def view_session(store: Store, session_id: str) -> SessionView:
     """The whole session. Raises UsageError where it is unknown."""
-    start = store.start(session_id)
-    rows = list(store.rows(session_id))
-    by_id = {stored.id: stored for stored in rows if stored.id is not None}
-    by_trace = {stored.row.trace_id: stored for stored in rows}
+    return view_recorded(RecordedSession.read(store, session_id))
+
+
+def view_recorded(session: RecordedSession) -> SessionView:
+    """A session that was read. Its store stays open while calls are looked into."""
+    store, session_id, rows = session.store, session.session_id, session.rows
+    start = session.start
     callouts = called_out(rows)
-    names = {callout.message_id: callout.name for callout in callouts}
-    history = _History(rows)
+    by_trace = {stored.row.trace_id: stored for stored in rows}
+    said = _Said.of(store, rows, {callout.message_id: callout.name for callout in callouts})
     calls = tuple(
-        _call_view(
-            store, number, call, by_trace[call.trace_id], history=history, by_id=by_id, names=names
-        )
-        for number, call in enumerate(store.calls(session_id), start=1)
+        _call_view(number, call, by_trace[call.trace_id], said)
+        for number, call in enumerate(session.calls, start=1)
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
@@ -150,38 +170,107 @@ def without_numbers(phase: str) -> str:
     return _NUMBERS.sub("[]", phase)
 
 
-class _History:
-    """The messages of a session, counted by phase as it goes on; inner tasks together.
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was said in a session: rows by id, names of callouts, and the rows of each phase.
 
-    Counted once for all calls, because a reduce has ten thousand of them.
+    Made once for all calls, because a session has thousands; inner tasks of a reduce are one phase.
     """
 
-    def __init__(self, rows: list[StoredRow]) -> None:
-        self._messages = [
-            (stored.seq, stored.id, without_numbers(stored.row.phase or "-"))
-            for stored in rows
-            if stored.row.node_type in BORN
-        ]
-        self._places = {id_: (seq, phase) for seq, id_, phase in self._messages}
-        self._at = 0
-        self._totals = Counter[str]()
+    store: Store
+    by_id: Mapping[str, StoredRow]
+    names: Mapping[str, str]
+    born: Mapping[str, list[int]]
 
-    def hidden(self, before: int, visible: Collection[str]) -> dict[str, int]:
-        """How many messages of each phase stand before row `before` and are not visible."""
-        if self._at and self._messages[self._at - 1][0] >= before:
-            self._at, self._totals = 0, Counter()
-        while self._at < len(self._messages) and self._messages[self._at][0] < before:
-            self._totals[self._messages[self._at][2]] += 1
-            self._at += 1
-        left = self._totals.copy()
-        for id_ in visible:
-            seq, phase = self._places.get(id_, (before, ""))
-            if seq < before:
-                left[phase] -= 1
+    @classmethod
+    def of(cls, store: Store, rows: Sequence[StoredRow], names: Mapping[str, str]) -> _Said:
+        """What these rows say."""
+        born = defaultdict[str, list[int]](list)
+        for stored in rows:
+            if stored.row.node_type in BORN:
+                born[_phase(stored)].append(stored.seq)
+        by_id = {stored.id: stored for stored in rows if stored.id is not None}
+        return cls(store, by_id, names, born)
+
+
+def _phase(stored: StoredRow) -> str:
+    return without_numbers(stored.row.phase or "-")
+
+
+class _Window(Sequence[Seen]):
+    """The messages that a call saw, each put together when it is looked at."""
+
+    def __init__(self, call: CallRecord, said: _Said) -> None:
+        self._call = call
+        self._said = said
+
+    def __len__(self) -> int:
+        return len(self._call.shown)
+
+    @overload
+    def __getitem__(self, at: int) -> Seen: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Seen]: ...
+
+    def __getitem__(self, at: int | slice) -> Seen | Sequence[Seen]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        position = range(len(self))[at]
+        shown = self._call.shown[position]
+        source = self._said.by_id[shown.message_id]
+        original = source.row.message or Message("user")
+        message = original
+        if shown.shown_as is not None:
+            message = self._edited.get(shown.shown_as) or self._said.store.message(shown.shown_as)
+        return Seen(
+            position=position,
+            message_id=shown.message_id,
+            role=message.role,
+            phase=source.row.phase,
+            turn=source.row.turn,
+            reason=shown.reason,
+            tokens=shown.tokens,
+            message=message,
+            because=shown.because,
+            original=original if shown.shown_as is not None else None,
+            callout=self._said.names.get(shown.message_id),
+        )
+
+    @cached_property
+    def _edited(self) -> Mapping[str, Message]:
+        return {body.key: body for body in self._call.bodies}
+
+
+class _Hidden(Mapping[str, int]):
+    """How many messages of each phase stand before a call and were not shown to it."""
+
+    def __init__(self, call: CallRecord, before: int, said: _Said) -> None:
+        self._call = call
+        self._before = before
+        self._said = said
+
+    def __getitem__(self, phase: str) -> int:
+        return self._counts[phase]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @cached_property
+    def _counts(self) -> Mapping[str, int]:
+        born = self._said.born
+        left = Counter({phase: bisect_left(seqs, self._before) for phase, seqs in born.items()})
+        for id_ in {shown.message_id for shown in self._call.shown}:
+            stored = self._said.by_id[id_]
+            if stored.row.node_type in BORN and stored.seq < self._before:
+                left[_phase(stored)] -= 1
         return {phase: count for phase, count in left.items() if count > 0}
 
 
-def _picture_files(store: Store, session_id: str, rows: list[StoredRow]) -> dict[str, Path]:
+def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> dict[str, Path]:
     """The visible file of each picture that a phase made, the first where it made it twice."""
     files: dict[str, Path] = {}
     for phase in dict.fromkeys(stored.row.phase for stored in rows if stored.row.phase):
@@ -202,41 +291,8 @@ def view_call(session: SessionView, number: int) -> CallView:
     return session.calls[number - 1]
 
 
-def _call_view(
-    store: Store,
-    number: int,
-    call: CallRecord,
-    stored: StoredRow,
-    *,
-    history: _History,
-    by_id: Mapping[str, StoredRow],
-    names: Mapping[str, str],
-) -> CallView:
+def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) -> CallView:
     row = stored.row
-    edited = {body.key: body for body in call.bodies}
-    seen: list[Seen] = []
-    for position, shown in enumerate(call.shown):
-        source = by_id[shown.message_id]
-        original = source.row.message or Message("user")
-        message = original
-        if shown.shown_as is not None:
-            message = edited.get(shown.shown_as) or store.message(shown.shown_as)
-        seen.append(
-            Seen(
-                position=position,
-                message_id=shown.message_id,
-                role=message.role,
-                phase=source.row.phase,
-                turn=source.row.turn,
-                reason=shown.reason,
-                tokens=shown.tokens,
-                message=message,
-                because=shown.because,
-                original=original if shown.shown_as is not None else None,
-                callout=names.get(shown.message_id),
-            )
-        )
-    visible = {shown.message_id for shown in call.shown}
     return CallView(
         number=number,
         node_type=row.node_type,
@@ -252,9 +308,9 @@ def _call_view(
         sent_tokens=call.sent_tokens,
         snowball_tokens=call.full_tokens,
         tools=tuple(tool["function"]["name"] for tool in call.tools),
-        seen=tuple(seen),
+        seen=_Window(call, said),
         reply=row.message or Message("assistant"),
-        hidden=history.hidden(stored.seq, visible),
+        hidden=_Hidden(call, stored.seq, said),
         details=call.details,
     )
 
