@@ -140,9 +140,9 @@ async def evaluate(
         input: What templates and expressions see as `input`. Where the file names it nowhere,
             it is part of the context that the root inherits.
         context: The context of the root's parent, which it inherits as its file says.
-        resume: A session to take up again: what it had finished is not repeated. The task, its
-            input and its context are those of the session, and so are root and model where
-            none is given.
+        resume: A session to take up again (its id, the beginning of it, or `latest`): what it
+            had finished is not repeated. The task, its input and its context are those of the
+            session, and so are root and model where none is given.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
         auto: Whether calls are shortened as they grow where the file says nothing of it.
         model: `provider/model` for every task, whatever the file says.
@@ -178,6 +178,7 @@ async def evaluate(
         source: str | Path | TaskFile
         if resume is not None:
             history = closing.enter_context(open_store(settings, existing=True, writing=True))
+            resume = history.find_session(resume)
             start, finished = what_was_begun(history, resume)
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from windlass.history.base import (
     NodeType,
     Outcome,
     Row,
+    SessionFilter,
     StateChange,
     Store,
     request_hash,
@@ -274,6 +276,39 @@ class TestSessions:
         assert (old.tokens_in, old.tokens_out, old.tokens_cached) == (300, 14, 90)
         assert (old.cost, old.started, old.ended) == (0.01, 1_000.0, 1_003.0)
         assert store.sessions(limit=1) == [new]
+
+    def test_are_listed_by_what_they_fit(self, store: Store) -> None:
+        for batch in a_session("old"):
+            store.append(batch)
+        store.append(Batch("new", start=start(2_000.0)))
+        store.append(Batch("memory:notes", start=start(3_000.0)))
+
+        def listed(limit: int | None = None, **which: Any) -> list[str]:
+            return [info.session_id for info in store.sessions(SessionFilter(**which), limit=limit)]
+
+        cascade_id = store.start("old").cascade_id
+        assert listed() == ["memory:notes", "new", "old"]
+        assert listed(banks=False) == ["new", "old"]
+        assert listed(1, status="completed") == ["old"]
+        assert listed(status="running", banks=False) == ["new"]
+        assert listed(since=2_000.0, until=3_000.0) == ["new"]
+        assert listed(until=2_000.0) == ["old"]
+        assert listed(cascade=cascade_id, banks=False) == ["new", "old"]
+        assert listed(cascade=f"{cascade_id}2") == listed(prefix="%") == []
+        assert listed(prefix="ne") == ["new"]
+
+    def test_are_found_by_their_beginning(self, store: Store) -> None:
+        with pytest.raises(UsageError, match="no session is in this store"):
+            store.find_session("latest")
+        for number, name in enumerate(["sale", "sales-1", "sales-2", "other", "memory:sa"]):
+            store.append(Batch(name, start=start(1_000.0 + number)))
+        found = {name: store.find_session(name) for name in ("sale", "o", "memory:sa", "latest")}
+        assert found == {"sale": "sale", "o": "other", "memory:sa": "memory:sa", "latest": "other"}
+        with pytest.raises(UsageError, match=r"'sales-' is the beginning of .*: sales-2, sales-1$"):
+            store.find_session("sales-")
+        for unknown in ("", "SALE", "memory:", "sal%", "latest2"):
+            with pytest.raises(UsageError, match=r"no session .* in this store"):
+                store.find_session(unknown)
 
     def test_an_unknown_one_is_refused_with_recent_names(self, store: Store) -> None:
         store.append(Batch("sales-1", start=start()))

@@ -35,7 +35,7 @@ Trust: TypeAlias = Annotated[
     ),
 ]
 Session: TypeAlias = Annotated[
-    str, typer.Argument(help="A session, as `windlass sessions` lists it.")
+    str, typer.Argument(help="A session: its id, the beginning of it, or `latest`.")
 ]
 Input: TypeAlias = Annotated[
     list[str] | None,
@@ -187,7 +187,8 @@ def evaluate(
         Path | None, typer.Option(help="A text file: the context that the task inherits.")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(help="A session to take up again; what is finished is kept.")
+        str | None,
+        typer.Option(help="A session (as in show) to take up again; what is finished is kept."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
@@ -359,7 +360,9 @@ def prune(
     older_than: Annotated[
         str | None, typer.Option("--older-than", help="An age such as 90d, 12h or 30m.")
     ] = None,
-    session: Annotated[str | None, typer.Option("--session", help="One session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="One session (as in show).")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,

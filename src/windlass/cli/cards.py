@@ -41,7 +41,7 @@ def call_out(session: str, ref: str, name: str, store: str | None) -> None:
     """Mark the message that `ref` names, and print it."""
     checked = checked_name(name)
     with open_existing(store, writing=True) as history:
-        history.start(session)  # says which sessions there are, where this is none
+        session = history.find_session(session)
         message_id = _mark(history, session, ref, lambda id_: mark_of(id_, checked, "user"))
         callouts = called_out(history.rows(session))
     (callout,) = [each for each in callouts if each.message_id == message_id]
@@ -101,7 +101,7 @@ def show_cards(
     making = make or regenerate
     work: CardFailures | None = None
     with open_marked(settings, writing=making or bool(pins)) as history:
-        history.start(session)  # says which sessions there are, where this is none
+        session = history.find_session(session)
         for ref, pinned in pins:
             _mark(history, session, ref, partial(pin_of, pinned=pinned))
         if making:

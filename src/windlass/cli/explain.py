@@ -17,7 +17,7 @@ _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 def show_explanation(session: str, number: int, store: str | None) -> None:
     """Print what became of each message at a call, and why."""
     with open_existing(store) as history:
-        explained = explain_call(history, session, number)
+        explained = explain_call(history, history.find_session(session), number)
     if out.as_json:
         value = plain(replace(explained, call=replace(explained.call, seen=())))
         for key in ("seen", "reply"):  # `show` prints what was sent

@@ -17,6 +17,7 @@ def show_costs(session: str, store: str | None) -> None:
     """Print what a session cost."""
     settings = read_settings(store)
     with open_marked(settings) as history:
+        session = history.find_session(session)
         costs = session_cost(history, session, settings.price_as)
     if printed_as_json(costs):
         return
@@ -96,6 +97,7 @@ def price_text(names: Mapping[str, str]) -> str:
 def show_prefixes(session: str, store: str | None) -> None:
     """Print what each call of a session shares with the one before it."""
     with open_existing(store) as history:
+        session = history.find_session(session)
         prefixes = prefix_of(history, session)
     if printed_as_json(prefixes):
         return

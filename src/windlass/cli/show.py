@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.cli.output import indented, money, out, print_table, printed_as_json, shorten
 from windlass.cli.store import open_existing
-from windlass.history.base import BANK, SessionInfo, Store
+from windlass.history.base import SessionFilter
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
@@ -21,7 +21,7 @@ _BEGINNING = 80
 def show_sessions(store: str | None, limit: int) -> None:
     """List sessions, newest first."""
     with open_existing(store) as history:
-        sessions = _runs(history, limit)
+        sessions = history.sessions(SessionFilter(banks=False), limit=limit)
     if printed_as_json(sessions):
         return
     print_table(
@@ -47,21 +47,10 @@ def show_sessions(store: str | None, limit: int) -> None:
         out.print("no sessions yet")
 
 
-def _runs(store: Store, limit: int) -> list[SessionInfo]:
-    """The newest sessions that are runs of cascades and not memory banks."""
-    size = limit
-    while True:
-        listed = store.sessions(limit=size)
-        runs = [info for info in listed if not info.session_id.startswith(BANK)]
-        if len(runs) >= limit or len(listed) < size:
-            return runs[:limit]
-        size += limit
-
-
 def show_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
     """Show a session's calls, or what one call saw."""
     with open_existing(store) as history:
-        view = view_session(history, session)
+        view = view_session(history, history.find_session(session))
         call = None if number is None else view_call(view, number)
         if printed_as_json(call or view):
             return

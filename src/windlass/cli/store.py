@@ -73,8 +73,9 @@ def prune_store(
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
     age = None if older_than is None else _age(older_than)
     with open_store(read_settings(store), existing=True, writing=True) as history:
+        session_id = None if session is None else history.find_session(session)
         pruned = history.prune(
-            older_than_s=age, session_id=session, now=time.time(), dry_run=dry_run
+            older_than_s=age, session_id=session_id, now=time.time(), dry_run=dry_run
         )
     if printed_as_json(pruned):
         return

@@ -222,6 +222,29 @@ class SessionInfo:
     error: str | None
 
 
+LATEST: Final = "latest"
+"""What the newest run of a store is called, besides its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions are listed: those that fit every value given.
+
+    `prefix` is the beginning of the id, `status` a `Status` or `running`, `since` and `until`
+    are seconds since 1970 between which a session began. `banks`: memory banks, too.
+    """
+
+    prefix: str = ""
+    cascade: str | None = None
+    status: str | None = None
+    since: float | None = None
+    until: float | None = None
+    banks: bool = True
+
+
+EVERY_SESSION: Final = SessionFilter()
+
+
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
     """Something `verify` found: `where` names the thing, `what` how it disagrees."""
@@ -308,8 +331,16 @@ class Store(Protocol):
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
 
-    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
-        """Sessions, newest first."""
+    def find_session(self, name: str) -> str:
+        """The id of the session that `name` means: an id, the beginning of one, or `latest`.
+
+        `latest` is the newest run. Raises UsageError where `name` fits no session, or several.
+        """
+
+    def sessions(
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
+        """The sessions that fit, newest first, `limit` of them at most."""
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT on a read-only connection.

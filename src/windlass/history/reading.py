@@ -17,11 +17,15 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history.base import (
+    EVERY_SESSION,
+    LATEST,
     Batch,
     CallRecord,
     EditRecord,
     Outcome,
     Pruned,
+    SessionFilter,
+    SessionInfo,
     SessionStart,
     ShownMessage,
     StateChange,
@@ -49,6 +53,9 @@ PORTION: Final = 500
 
 _KEYS: Final = 1_000
 """Keys of bodies asked for at a time."""
+
+_CANDIDATES: Final = 10
+"""Sessions that a message about an ambiguous beginning names."""
 
 _REMEMBERED: Final = 256
 """Sessions whose last numbers and window are kept at hand between appends."""
@@ -189,6 +196,12 @@ class BaseStore(ABC):
     @abstractmethod
     def _recent(self) -> Iterable[str]:
         """Names of recent sessions, for a message about an unknown one."""
+
+    @abstractmethod
+    def sessions(
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
+        """The sessions that fit, newest first, `limit` of them at most."""
 
     @abstractmethod
     def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:
@@ -333,9 +346,12 @@ class BaseStore(ABC):
 
     def _known(self, session_id: str, session: _Session | None) -> _Session:
         if session is None:
-            hint = did_you_mean(session_id, self._recent())
-            raise UsageError(f"no session {session_id!r} in this store: {hint}")
+            raise self._unknown(session_id)
         return session
+
+    def _unknown(self, session_id: str) -> UsageError:
+        hint = did_you_mean(session_id, self._recent())
+        return UsageError(f"no session {session_id!r} in this store: {hint}")
 
     def messages(self, keys: Iterable[str | None]) -> dict[str | None, Message]:
         """The messages with these keys.
@@ -442,6 +458,35 @@ class BaseStore(ABC):
         with self._use():
             session = self._find(session_id)
             return [] if session is None else [outcome_of(row) for row in session.table(OutcomeRow)]
+
+    def find_session(self, name: str) -> str:
+        """The id of the session that `name` means: an id, the beginning of one, or `latest`.
+
+        A whole id goes before a beginning. `latest` is the newest run, whether it has ended or
+        not. Memory banks go by their whole names. Raises UsageError where `name` fits no session,
+        or several.
+        """
+        with self._use():
+            if self._find(name) is not None:
+                return name
+        latest = name == LATEST
+        which = SessionFilter(prefix="" if latest else name, banks=False)
+        listed = self.sessions(which, limit=1 if latest else _CANDIDATES + 1) if name else ()
+        fitting = [info.session_id for info in listed]
+        match fitting:
+            case [session_id]:
+                return session_id
+            case [] if latest:
+                raise UsageError("there is no latest session: no session is in this store yet")
+            case []:
+                with self._use():
+                    raise self._unknown(name)
+            case _:
+                more = ", …" if len(fitting) > _CANDIDATES else ""
+                raise UsageError(
+                    f"{name!r} is the beginning of several sessions:"
+                    f" {', '.join(fitting[:_CANDIDATES])}{more}"
+                )
 
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""

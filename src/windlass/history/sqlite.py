@@ -22,13 +22,22 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
 from windlass.history import packing, query
-from windlass.history.base import BANK, Discrepancy, Outcome, SessionInfo, StoredRow
+from windlass.history.base import (
+    BANK,
+    EVERY_SESSION,
+    Discrepancy,
+    Outcome,
+    SessionFilter,
+    SessionInfo,
+    StoredRow,
+)
 from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
 from windlass.history.cards import NODES
 from windlass.history.connect import (
@@ -497,14 +506,25 @@ class SqliteStore(BaseStore):
             ).fetchall()
         return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
 
-    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+    def sessions(
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
         # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
             stored = db.execute(
                 """
                 WITH picked AS (
-                    SELECT * FROM sessions ORDER BY started DESC, session_no DESC LIMIT ?)
+                    SELECT * FROM sessions s
+                    WHERE substr(session_id, 1, length(:prefix)) = :prefix
+                    AND coalesce(cascade_id = :cascade, 1)
+                    AND coalesce(started >= :since, 1) AND coalesce(started < :until, 1)
+                    AND (:banks OR substr(session_id, 1, length(:bank)) <> :bank)
+                    AND (:status IS NULL OR :status = coalesce((
+                        SELECT status FROM outcomes o
+                        WHERE o.session_no = s.session_no AND o.phase IS NULL
+                        ORDER BY number DESC LIMIT 1), 'running'))
+                    ORDER BY started DESC, session_no DESC LIMIT :limit)
                 SELECT s.session_id, s.cascade_id, s.model, s.started, o.timestamp,
                     coalesce(o.status, 'running'),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
@@ -518,7 +538,12 @@ class SqliteStore(BaseStore):
                 GROUP BY s.session_no
                 ORDER BY s.started DESC, s.session_no DESC
                 """,
-                (-1 if limit is None else limit,),
+                {
+                    **asdict(which),
+                    "prefix": packing.text(which.prefix),
+                    "bank": BANK,
+                    "limit": -1 if limit is None else limit,
+                },
             ).fetchall()
         return [SessionInfo(*values) for values in stored]
 

@@ -23,12 +23,22 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import BANK, Batch, Discrepancy, Outcome, SessionInfo, StoredRow
+from windlass.history.base import (
+    BANK,
+    EVERY_SESSION,
+    Batch,
+    Discrepancy,
+    Outcome,
+    SessionFilter,
+    SessionInfo,
+    StoredRow,
+)
 from windlass.history.blobs import BlobPlace
 from windlass.history.clickhouse import asking
 from windlass.history.clickhouse.appending import (
@@ -73,6 +83,19 @@ _NAMED: Final = (
 )
 _YOUNG: Final = "written > now() - {grace:Float64}"
 _OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
+_NO_BANK: Final = "NOT startsWith(session_id, {bank:String})"
+_FILTERS: Final = {
+    "prefix": "startsWith(session_id, {prefix:String})",
+    "cascade": "cascade_id = {cascade:String}",
+    "status": (
+        f"(session_id, session_no) IN (SELECT session_id, session_no FROM record WHERE {VISIBLE} "
+        f"GROUP BY session_id, session_no HAVING if({_OUTCOME} = '', 'running', "
+        f"JSONExtract({_OUTCOME}, 5, 'String')) = {{status:String}})"
+    ),
+    "since": "started >= {since:Float64}",
+    "until": "started < {until:Float64}",
+}
+"""What the fields of a `SessionFilter` ask of the row with which a session began."""
 
 
 class ClickHouseStore(BaseStore):
@@ -351,7 +374,9 @@ class ClickHouseStore(BaseStore):
                     self.blobs.link(sha, path)
         return named
 
-    def _newest(self, columns: str, limit: int | None, more: str = "") -> list[tuple[Any, ...]]:
+    def _newest(
+        self, columns: str, limit: int | None, more: str, **values: Any
+    ) -> list[tuple[Any, ...]]:
         """These sums over each of the newest sessions, newest first."""
         last = "" if limit is None else f"LIMIT {limit:d}"
         return self.client.select(
@@ -360,23 +385,35 @@ class ClickHouseStore(BaseStore):
             f"ORDER BY started DESC, written DESC {last}) AND {VISIBLE} GROUP BY session_no "
             "ORDER BY any(started) DESC, minIf(written, kind = 'start') DESC",
             bank=BANK,
+            **values,
         )
 
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
         """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
-        no_bank = "AND NOT startsWith(session_id, {bank:String})"
         return [
             outcome_of(OutcomeRow(*json.loads(values))) if values else None
-            for (values,) in self._newest(_OUTCOME, sessions, no_bank)
+            for (values,) in self._newest(_OUTCOME, sessions, f"AND {_NO_BANK}")
         ]
 
-    def sessions(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+    def sessions(
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+    ) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
+        values = {
+            name: value
+            for name, value in asdict(which).items()
+            if name in _FILTERS and value not in (None, "")
+        }
         stored = self._newest(
             "any(session_id), anyIf(json, kind = 'start'), "
             f"{_OUTCOME}, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
             "ifNull(sum(tokens_out), 0), ifNull(sum(tokens_cached), 0), sum(cost)",
             limit,
+            "".join(
+                f"AND {each} "
+                for each in [*(_FILTERS[name] for name in values), *[_NO_BANK] * (not which.banks)]
+            ),
+            **values,
         )
         return [_info(values) for values in stored]
 
