@@ -2,8 +2,9 @@
 
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
-    │   └── CascadeError                        one or many mistakes in a cascade file
-    │       └── TaskFileError                   the same in a task file
+    │   └── FileError                           one or many mistakes in a file of settings
+    │       └── CascadeError                    the same in a cascade file
+    │           └── TaskFileError               the same in a task file
     ├── ContextError                            the context of a call could not be built
     │   ├── SequenceError                       a list of messages no provider would accept
     │   ├── MatchingFailed                      the memory could not be searched, twice
@@ -31,11 +32,12 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 
 class WindlassError(Exception):
@@ -72,13 +74,23 @@ class Mistake:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {self.text}"
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The alternatives that `text` names as known; () where it names none."""
+        return alternatives(self.text)
 
-class CascadeError(UsageError):
-    """All mistakes of one cascade file at once, one line each."""
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+class FileError(UsageError):
+    """All mistakes of one file at once, one line each. `warnings` are what else was seen in it."""
+
+    def __init__(self, mistakes: Iterable[Mistake], warnings: Iterable[Mistake] = ()) -> None:
         self.mistakes = tuple(mistakes)
+        self.warnings = tuple(warnings)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+class CascadeError(FileError):
+    """All mistakes of one cascade file at once, one line each."""
 
 
 class TaskFileError(CascadeError):
@@ -226,3 +238,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1)
     listed = "known: " + ", ".join(names)
     return f"did you mean {near[0]!r}? {listed}" if near else listed
+
+
+_LISTED: Final = re.compile(
+    r"known: (?P<known>[^;\n]+?)(?:$|[;\n]|\. )|one of (?P<choices>[^;\n]+?)(?:$|[;\n]|, not )"
+)
+
+
+def alternatives(text: str) -> tuple[str, ...]:
+    """The names that a message ends with, as `did_you_mean` lists them (or `one of a, b`).
+
+    >>> alternatives("there is no 'colour'; did you mean 'color'? known: color, size")
+    ('color', 'size')
+    """
+    listed = _LISTED.search(text)
+    return tuple((listed["known"] or listed["choices"]).split(", ")) if listed else ()

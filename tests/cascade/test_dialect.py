@@ -103,7 +103,8 @@ async def test_what_may_be_meant_so_runs_and_is_told(tmp_path: Path, made: Any, 
     code, said = checked(file, "--strict")
     assert code != 0
     code, said = checked(file, "--json")
-    assert told in json.loads(said)["warnings"][0]
+    (warning,) = json.loads(said)["warnings"]
+    assert told in f"{warning['file']}:{warning['line']}: {warning['message']}"
 
 
 @pytest.mark.parametrize("made", FINE)

@@ -234,6 +234,44 @@ class TestCheck:
         assert said.err.count("c.json:") == 3
         assert "did you mean 'run_sql'" in said.err
 
+    @pytest.mark.parametrize("strict", [(), ("--strict",)], ids=["", "strict"])
+    def test_mistakes_and_warnings_are_json_too(
+        self, windlass: CommandLine, strict: tuple[str, ...]
+    ) -> None:
+        first = phase("a", context={"from": ["later"]}, tackle=["run_sq"], tool_choice="x")
+        windlass.write("c.json", cascade(first, phase("later", unknown_key=1), memory="notes"))
+        plain, said = (windlass("check", "c.json", *strict, *more) for more in ((), ("--json",)))
+        assert plain.code == said.code == 2
+        assert plain.err == said.err
+        told = [
+            f"{each['file']}:{each['line']}: {each['message']}" for each in said.json["mistakes"]
+        ]
+        assert "\n".join(told) in plain.err
+        lines = Path("c.json").read_text().splitlines()
+        by_key = {lines[each["line"] - 1].split('"')[1]: each for each in said.json["mistakes"]}
+        assert "run_sql" in by_key["run_sq"]["known"]
+        assert by_key["unknown_key"]["known"] == sorted(by_key["unknown_key"]["known"])
+        assert "known" not in by_key["later"]
+
+    def test_warnings_are_objects_in_json(self, windlass: CommandLine) -> None:
+        system = "Be. Today is {{ now }}."
+        windlass.write("c.json", cascade(phase("a"), system=system, injectors=True))
+        (warning,) = windlass("check", "c.json", "--json").json["warnings"]
+        assert "now will be moved" in warning["message"]
+        assert "system" in Path("c.json").read_text().splitlines()[warning["line"] - 1]
+        assert warning["file"] == "c.json"
+
+    def test_a_file_that_is_none_is_json_too(self, windlass: CommandLine) -> None:
+        windlass.write("bad.xml", "<task")
+        windlass.write("bad.yaml", "a: [")
+        for name in ("no.json", "no.xml", "bad.xml", "bad.yaml", "bad.txt"):
+            said = windlass("check", name, "--json")
+            assert said.code == 2
+            (mistake,) = said.json["mistakes"]
+            assert mistake["message"]
+            assert mistake["file"] == name
+            assert (mistake["line"] == 1) is name.startswith("bad.") or name == "bad.txt"
+
     def test_defaults_are_explained(self, windlass: CommandLine) -> None:
         windlass.write("c.json", cascade(phase("a"), phase("b", context_strategy="minimal")))
         said = windlass("check", "c.json", "--explain-defaults").out

@@ -19,7 +19,7 @@ def test_a_system_role_over_its_cap_is_a_warning_and_strictly_a_mistake(
     windlass.write("one.json", cascade(phase("a"), system=LONG, injectors=True))
     said = windlass("check", "one.json")
     assert said.code == 0
-    assert "warning: one.json:9, system: the system role has 2,422 tokens" in " ".join(
+    assert "warning: one.json:9: system: the system role has 2,422 tokens" in " ".join(
         said.out.split()
     )
     assert windlass("check", "one.json", "--json").json["warnings"]

@@ -73,7 +73,7 @@ def checked(
     loaded = cascade if isinstance(cascade, Loaded) else of(cascade)
     mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
-        raise CascadeError(mistakes)
+        raise CascadeError(mistakes, warnings_of(loaded))
     return loaded.cascade
 
 

@@ -387,6 +387,6 @@ def load_own(cascade: Cascade, modules: Modules) -> None:
                 continue
             except UsageError as error:
                 own = f"phases[{at}].injectors.own" if phase.injectors else "injectors.own"
-                mistakes[name] = Mistake(cascade.where(own), None, str(error))
+                mistakes[name] = cascade.mistake_at(own, str(error))
     if mistakes:
         raise CascadeError(list(mistakes.values()))

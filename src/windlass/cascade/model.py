@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
+from windlass.errors import Mistake
 from windlass.parts import (
     ONCE,
     Count,
@@ -439,6 +440,11 @@ class Cascade(GenerationSettings, WithInjectors):
         With file and line for a cascade that was loaded, else with the cascade's name.
         """
         return self._origin.where(place) or f"cascade {self.cascade_id!r}, {place}"
+
+    def mistake_at(self, place: str, text: str) -> Mistake:
+        """What is wrong at `place`, as `where` takes it."""
+        file = self._origin.file or f"cascade {self.cascade_id!r}"
+        return Mistake(file, self._origin.lines.get(place), f"{place}: {text}")
 
     def settings_for(self, phase: Phase) -> GenerationSettings:
         """The generation settings of `phase`: its own, else the cascade's.

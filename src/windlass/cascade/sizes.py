@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Cascade, Phase
-from windlass.errors import UsageError, WindlassError
+from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
 from windlass.injectors.catalog import place
 from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
@@ -26,17 +26,13 @@ from windlass.tools.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something that is no mistake and costs: where it stands, and what it is.
+    """Something that costs, and is a mistake for those only who want to know of it.
 
     `mended`: a run does something about it by itself.
     """
 
-    where: str
-    text: str
+    mistake: Mistake
     mended: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.text}"
 
 
 def warnings(
@@ -78,7 +74,7 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
                     f"the pattern {pattern!r} {error}; it is searched for in a process of its own,"
                     f" and the phase fails where that takes more than {SECONDS:g} s"
                 )
-                yield Warned(cascade.where(path), text, mended=True)
+                yield Warned(cascade.mistake_at(path, text), mended=True)
 
 
 def _of_phase(
@@ -91,38 +87,37 @@ def _of_phase(
     base: str,
 ) -> Iterator[Warned]:
     prompt = phase.system or cascade.system or ""
-    where = cascade.where(f"{base}.system" if phase.system else "system")
+    where = f"{base}.system" if phase.system else "system"
     for spec in injectors.specs.values():
         try:
             placed = place(spec, tools.modules)
         except UntrustedError:
             continue  # it was not loaded, and that is told
         except UsageError as error:
-            raise UsageError(f"{cascade.where(base)}: {error}") from error
+            raise CascadeError([cascade.mistake_at(base, str(error))]) from error
         size = counter.text(prompt)
         if isinstance(placed.injector, SystemRole) and size > placed.cap:
-            yield Warned(where, too_long_role(size, placed.cap))
+            yield Warned(cascade.mistake_at(where, too_long_role(size, placed.cap)))
         if isinstance(placed.injector, ToolDefinitions) and phase.tackle != "manifest":
             specs = [tool.spec for name in phase.tackle for tool in _known(tools, name)]
             if text := too_long_tools(specs, counter.text, placed.cap):
-                yield Warned(cascade.where(f"{base}.tackle"), text)
+                yield Warned(cascade.mistake_at(f"{base}.tackle", text))
     moved = move(prompt, state=not phase.system)
     if moved.values and injectors.volatile == "move":
         names = ", ".join(moved.values)
         text = f"{names} will be moved behind the stable part, to each call's end"
-        yield Warned(where, text, mended=True)
+        yield Warned(cascade.mistake_at(where, text), mended=True)
     if moved.stay:
         named = ", ".join(moved.stay)
-        yield Warned(
-            where, f"{named} stand in a block of the template, and stay in the stable part"
-        )
+        text = f"{named} stand in a block of the template, and stay in the stable part"
+        yield Warned(cascade.mistake_at(where, text))
     for volatile in looks_volatile(prompt):
-        yield Warned(
-            where,
+        text = (
             f"character {volatile.at:,}: {volatile.text!r} looks as if it changed from run to"
             f" run; each change costs {counter.text(prompt[volatile.at :]):,} tokens written anew"
-            " and all that stands behind the system prompt",
+            " and all that stands behind the system prompt"
         )
+        yield Warned(cascade.mistake_at(where, text))
 
 
 def _known(tools: Registry, name: str) -> list[Tool]:

@@ -328,10 +328,9 @@ def check(
     trust: Trust = False,
 ) -> None:
     """Find every mistake in a cascade or task, with file and line."""
-    from windlass.cli.check import check_cascade, check_task
+    from windlass.cli.check import check_file
 
-    check = check_task if file.suffix.lower() == ".xml" else check_cascade
-    check(file, strict=strict, trust=trust, explain=explain_defaults)
+    check_file(file, strict=strict, trust=trust, explain=explain_defaults)
 
 
 @_command

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from windlass.api import load_cascade, load_program
 from windlass.cascade.check import flags, input_needs, warnings_of
@@ -12,13 +14,39 @@ from windlass.cascade.model import Phase
 from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.trust import print_unchecked, unchecked
-from windlass.errors import CascadeError, Mistake
+from windlass.errors import CascadeError, FileError, Mistake, UsageError
 from windlass.operators.compile import explain_defaults as explain_task
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 
 
-def check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+def check_file(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+    """Say that a cascade or a task is sound, or raise UsageError with all its mistakes."""
+    check = _check_task if file.suffix.lower() == ".xml" else _check_cascade
+    try:
+        check(file, strict=strict, trust=trust, explain=explain)
+    except UsageError as error:
+        mistakes: Sequence[Mistake] = [Mistake(str(file), None, str(error))]
+        warnings: Sequence[Mistake] = ()
+        if isinstance(error, FileError):
+            mistakes, warnings = error.mistakes, error.warnings
+        printed_as_json({"mistakes": _plain(mistakes), "warnings": _plain(warnings)})
+        raise
+
+
+def _plain(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
+    return [
+        {
+            "message": each.text,
+            "file": each.file,
+            "line": each.line,
+            **({"known": each.known} if each.known else {}),
+        }
+        for each in mistakes
+    ]
+
+
+def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
     """Say that a cascade is sound, or raise CascadeError with all its mistakes.
 
     Warnings are about what costs and is no mistake. Code is loaded only where the user trusts it,
@@ -31,11 +59,12 @@ def check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> No
     def counter(phase: Phase) -> FamilyCounter:
         return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
 
-    misread = [Warned(f"{key.file}:{key.line}", key.text) for key in warnings_of(source)]
+    misread = [Warned(mistake) for mistake in warnings_of(source)]
     warned = [*warnings(cascade, registry, counter), *misread]
+    told = [each.mistake for each in warned]
     left_out = unchecked(settings, registry)
-    if strict and (mistakes := [each for each in warned if not each.mended]):
-        raise CascadeError([Mistake(each.where, None, each.text) for each in mistakes])
+    if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
+        raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
     if explain:
         explained = explain_cascade(cascade, settings)
         if not printed_as_json(explained):
@@ -44,7 +73,7 @@ def check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> No
     names = [phase.name for phase in cascade.phases]
     needs = input_needs(source)
     lists = {
-        "warnings": [str(each) for each in warned],
+        "warnings": _plain(told),
         "needs": [need.name for need in needs],
         "unchecked": left_out,
     }
@@ -54,12 +83,12 @@ def check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> No
     out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
     if needs:
         out.print(f"needs: {flags(needs)}")
-    for warning in warned:
+    for warning in told:
         out.print(f"warning: {warning}")
     print_unchecked(left_out)
 
 
-def check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
     """Say that a task is sound, or raise TaskFileError with all its mistakes."""
     settings = Settings.read({}, trust=trust)
     program, registry = load_program(file, settings, strict=strict, trust=trust)
@@ -71,7 +100,7 @@ def check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
         "kind": program.task.kind,
         "tasks": paths,
         "needs": [need.name for need in program.needs],
-        "warnings": [str(warning) for warning in program.warnings],
+        "warnings": _plain(program.warnings),
         "unchecked": left_out,
         "defaults": explained,
     }

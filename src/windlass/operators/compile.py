@@ -86,7 +86,7 @@ def compile_task(
         (mistakes if strict else warnings).extend(map(_in_xml, warnings_of(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
-        raise TaskFileError(ordered)
+        raise TaskFileError(ordered, warnings)
     previous = dict(_handed(source.task, None))
     needs = {need.name: need for need in reversed([*_needs(source, loaded)])}
     in_order = sorted(needs.values(), key=lambda need: need.use.line or 0)
