@@ -226,6 +226,12 @@ class Interrupted(WindlassError):
     exit_code = 130
 
 
+class Unfinished(WindlassError):
+    """A run ended `incomplete` or `waiting`: nothing failed, but not all is done."""
+
+    exit_code = 3
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The closing words of a message about an unknown `name`: the nearest known, then all.
 

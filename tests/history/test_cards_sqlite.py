@@ -9,7 +9,6 @@ import pytest
 
 from tests.history.builders import a_session, row, start
 from tests.history.test_cards_kept import SAID, card
-from windlass.history import migrations
 from windlass.history.base import Batch, Discrepancy
 from windlass.history.sqlite import SqliteStore, verify_store
 
@@ -36,7 +35,6 @@ def test_a_store_of_the_first_version_gets_the_table(tmp_path: Path) -> None:
         store.put_cards("s1", [card(first.id, content_hash=first.row.message.content_hash)])
         assert [one.id for one in store.cards("s1")] == [first.id]
         assert list(store.verify()) == []
-    assert len(migrations.STEPS) == 2
 
 
 def test_a_card_of_no_message_is_a_note(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -26,6 +26,7 @@ from windlass.history.base import (
     EditRecord,
     NodeType,
     Outcome,
+    Reason,
     Row,
     SessionFilter,
     StateChange,
@@ -119,6 +120,19 @@ class TestRoundTrip:
         store.append(Batch("memory:notes", start=start(), outcomes=[Outcome("completed", 9.0)]))
         assert store.endings(9) == told[::-1], "a bank is no run"
         assert store.endings(2) == told[:0:-1]
+
+    def test_every_reason_and_waiting_come_back(self, store: Store) -> None:
+        store.append(Batch("s", start=start(), rows=[row(user("Go."))]))
+        told = [Outcome("incomplete", 1.0, reason, reason=reason) for reason in get_args(Reason)]
+        told += [Outcome("incomplete", 2.0, "old"), Outcome("waiting", 3.0, "approval")]
+        told.append(Outcome("incomplete", 4.0, reason="turns"))
+        store.append(Batch("s", outcomes=told))
+        assert store.outcomes("s") == told
+        (listed,) = store.sessions()
+        assert (listed.status, listed.reason) == ("incomplete", "turns")
+        asked = store.query("SELECT status, reason FROM session_list")
+        assert asked == [{"status": "incomplete", "reason": "turns"}]
+        assert list(store.verify()) == []
 
     def test_calls_edits_state_and_outcomes_come_back_in_order(self, store: Store) -> None:
         batches = a_session()
@@ -347,6 +361,11 @@ class TestWholeOrNotAtAll:
             Batch("s", rows=[said], outcomes=[Outcome("failed", 1.0, "p", "no")]),
         )
         yield "a wrong status", Batch("s", rows=[said], outcomes=[Outcome("lost", 1.0)])  # type: ignore[arg-type]
+        for ended in (
+            Outcome("incomplete", 1.0, reason="bored"),  # type: ignore[arg-type]
+            Outcome("completed", 1.0, reason="turns"),
+        ):
+            yield "a wrong reason", Batch("s", rows=[said], outcomes=[ended])
         yield "a picture of nowhere", Batch("s", rows=[said, row(user("c", seen(b"gone")))])
         yield (
             "false bytes",

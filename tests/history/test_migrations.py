@@ -12,6 +12,8 @@ import pytest
 from tests.history.builders import a_session
 from windlass.errors import StoreError
 from windlass.history import migrations
+from windlass.history.base import Batch, Outcome
+from windlass.history.schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1
 from windlass.history.sqlite import SqliteStore
 
 
@@ -47,6 +49,29 @@ def test_a_step_keeps_the_data_and_runs_once(old_store: Path) -> None:
     assert db.execute("SELECT session_id, note FROM sessions").fetchall() == [("s1", "none")]
     assert db.execute("SELECT * FROM log").fetchall() == before
     db.close()
+
+
+def test_a_store_of_the_second_version_gets_reasons(
+    old_store: Path, open_store: Callable[[], SqliteStore]
+) -> None:
+    db = opened(old_store)
+    views = [statement for statement in VIEWS_1 if "VIEW lineage" in statement]
+    views += [statement for statement in VIEWS_1 if "VIEW session_list" in statement]
+    (table,) = (statement for statement in TABLES_1 if "TABLE outcomes" in statement)
+    db.execute(f"CREATE TEMP TABLE kept AS SELECT {COLUMNS_2} FROM outcomes")
+    for statement in (*DROPPED_3, "DROP TABLE outcomes", table, *views):
+        db.execute(statement)
+    db.execute("INSERT INTO outcomes SELECT * FROM kept")
+    db.execute("PRAGMA user_version = 2")
+    db.close()
+    with open_store() as store:
+        before = store.outcomes("s1")
+        assert [ended.reason for ended in before] == [None, None]
+        assert list(store.verify()) == [], "the digests of older batches stand"
+        now = [Outcome("incomplete", 9.0, reason="length"), Outcome("waiting", 10.0)]
+        store.append(Batch("s1", outcomes=now))
+        assert list(store.outcomes("s1")) == [*before, *now]
+        assert list(store.verify()) == []
 
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(old_store: Path) -> None:

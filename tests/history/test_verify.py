@@ -206,6 +206,10 @@ class TestRowsChangedByPlainSql:
             ("UPDATE state SET value_json = '7'", "batch 3 (rows 4 to 5): is not what was"),
             ("UPDATE outcomes SET status = 'failed' WHERE phase IS NULL", "batch 4"),
             (
+                "UPDATE outcomes SET status = 'incomplete', reason = 'turns' WHERE phase IS NULL",
+                "batch 4",
+            ),
+            (
                 "UPDATE calls SET request_hash = 'f00' WHERE number = 1",
                 "session 's1', call 1: its request_hash is not that of its window and tools",
             ),

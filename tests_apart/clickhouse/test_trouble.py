@@ -16,7 +16,7 @@ from tests.history.builders import LONG, a_session, row, start
 from tests_apart.clickhouse.conftest import at_port
 from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
-from windlass.history.base import Batch
+from windlass.history.base import Batch, Outcome
 from windlass.history.blobs import Blobs
 from windlass.history.clickhouse import appending
 from windlass.history.clickhouse import client as of_client
@@ -255,6 +255,33 @@ class TestWrongAddresses:
         client.command("ALTER TABLE record MODIFY COMMENT 'windlass history, version 99'")
         with pytest.raises(StoreError, match=r"newer Windlass \(its version 99"):
             make()
+
+    def test_a_store_of_the_first_version_is_brought_up(
+        self, client: ClickHouseClient, make: Callable[..., ClickHouseStore]
+    ) -> None:
+        """It has views without a reason, and outcomes without a place for one."""
+        with make() as store:
+            for batch in a_session():
+                store.append(batch)
+        client.command("ALTER TABLE record MODIFY COMMENT 'windlass history, version 1'")
+        client.command(
+            "ALTER TABLE record UPDATE json = replaceRegexpOne(json, ',null\\]$', ']') "
+            "WHERE kind = 'outcome' SETTINGS mutations_sync = 2"
+        )
+        client.command("CREATE OR REPLACE VIEW lineage AS SELECT 1 AS one")
+        with make() as store:
+            asked = "SELECT phase, status, reason FROM lineage WHERE session_id = 's1'"
+            ended = [tuple(found.values()) for found in store.query(asked)]
+            assert ended == [("explore", "completed", None), (None, "completed", None)]
+            assert [one.status for one in store.outcomes("s1")] == ["completed", "completed"]
+            store.append(Batch("s1", outcomes=[Outcome("incomplete", 9.0, reason="turns")]))
+            assert store.sessions()[0].reason == "turns"
+            assert list(store.verify()) == []
+        ((comment,),) = client.select(
+            "SELECT comment FROM system.tables "
+            "WHERE name = 'record' AND database = currentDatabase()"
+        )
+        assert comment == "windlass history, version 2"
 
     def test_a_second_process_at_one_engine(self, tmp_path: Path) -> None:
         code = """if True:

@@ -13,9 +13,9 @@ from windlass.errors import WindlassError
 def main() -> None:
     """Run the command line and exit with its code.
 
-    A mistake of the user's is one sentence and exit code 2; a failure of the run or
-    the machine 1; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130. Never a traceback for an error
-    of ours. Output that nobody reads any more is no failure.
+    A mistake of the user's is one sentence and exit code 2; a failure of the run or the machine 1;
+    a run that neither failed nor completed 3; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130.
+    Never a traceback for an error of ours. Output that nobody reads any more is no failure.
     """
     threads = frozenset(threading.enumerate())
     open_streams()

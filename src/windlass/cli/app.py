@@ -88,6 +88,8 @@ app = typer.Typer(
     name="windlass",
     cls=_Commands,
     help="Windlass, the context engine for LLM workflows: run cascades, see what each call saw.",
+    epilog="Exit codes: 0 completed; 1 the run or the machine failed; 2 a mistake of yours; "
+    "3 the run is incomplete, or waits; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

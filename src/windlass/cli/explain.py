@@ -9,6 +9,7 @@ from typing import Any
 from windlass.cli.output import out, plain, print_json, print_table
 from windlass.cli.show import cache_text, print_blocks
 from windlass.cli.store import open_existing
+from windlass.history.base import in_words
 from windlass.report.explain import Explanation, MessageDecision, explain_call
 
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
@@ -33,6 +34,8 @@ def _print(explained: Explanation) -> None:
         f"session {explained.session_id}, call {call.number}:"
         f" phase {call.phase}, turn {call.turn}, attempt {call.attempt}"
     )
+    if explained.status != "completed":
+        out.print(f"phase {call.phase}: {in_words(explained.status, explained.reason)}")
     sent, whole = call.sent_tokens, call.snowball_tokens
     share = f", {1 - sent / whole:.0%} less" if sent < whole else ""
     out.print(f"{call.model}: sent {sent:,} tokens where everything would be {whole:,}{share}")

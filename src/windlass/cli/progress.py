@@ -23,6 +23,7 @@ from windlass.engine.events import (
     Validated,
     Waiting,
 )
+from windlass.history.base import in_words
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _INPUT_LINES = 20
@@ -94,8 +95,9 @@ class Progress:
             case InputEnded(phase, _, name, done, total):
                 if done % max(1, total // _INPUT_LINES) == 0 or done == total:
                     self._line(f"  {phase}: {done:,} of {total:,} inputs ({name})", "green")
-            case PhaseEnded(_, status, _):
-                self._line(f"  {status}", "green" if status == "completed" else "magenta")
+            case PhaseEnded(_, status, _, reason):
+                style = "green" if status == "completed" else "magenta"
+                self._line(f"  {in_words(status, reason)}", style)
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(text, style=style)

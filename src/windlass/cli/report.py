@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from windlass.caching.rates import rate, table_date
 from windlass.cli.output import money, out, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings
+from windlass.history.base import in_words
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.prefix import Prefix, prefix_of
 
@@ -22,6 +23,8 @@ def show_costs(session: str, store: str | None) -> None:
     if printed_as_json(costs):
         return
     print_costs(costs)
+    if costs.status != "completed":
+        out.print(f"the session: {in_words(costs.status, costs.reason)}")
     out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
     out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from windlass.api import evaluate, load_cascade, open_store, run
 from windlass.caching.rates import override
@@ -30,7 +30,8 @@ from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, with
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
-from windlass.errors import Interrupted, UsageError, WindlassError
+from windlass.errors import Interrupted, Unfinished, UsageError, WindlassError
+from windlass.history.base import Reason, in_words
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
 from windlass.settings import Settings
@@ -105,6 +106,28 @@ def _finish(
             raise
     if result.error is not None:
         raise result.error
+    if result.status != "completed":
+        raise unfinished(result)
+
+
+_BECAUSE: Final[Mapping[Reason, str]] = {
+    "turns": "turns or attempts were used up",
+    "length": "a reply was cut at its output limit",
+    "empty": "the model said nothing",
+    "refusal": "the model refused to answer",
+    "filter": "the provider held the answer back",
+    "money": "the money was used up",
+    "tokens": "the tokens were used up",
+    "time": "the time was up",
+}
+
+
+def unfinished(result: Result) -> Unfinished:
+    """What is said at the end of a run that neither failed nor completed."""
+    because = f": {_BECAUSE[result.reason]}" if result.reason else ""
+    ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
+    ended.session_id = result.session_id
+    return ended
 
 
 # ---- input --------------------------------------------------------------------------
@@ -219,7 +242,7 @@ def _print_task(result: Result, settings: Settings) -> None:
         right=range(1, 7),
     )
     out.print(f"calls of a free model are priced as {settings.price_as}")
-    if result.error is not None:
+    if result.status != "completed":
         out.print(f"\ngo on from there: windlass evaluate --resume {result.session_id}")
     out.print(f"\nwhy each call saw what it saw: windlass explain {result.session_id} 1")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.cli.output import indented, money, out, print_table, printed_as_json, shorten
 from windlass.cli.store import open_existing
-from windlass.history.base import SessionFilter
+from windlass.history.base import SessionFilter, in_words
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
@@ -30,7 +30,7 @@ def show_sessions(store: str | None, limit: int) -> None:
             [
                 info.session_id,
                 info.cascade_id,
-                info.status,
+                in_words(info.status, info.reason),
                 f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M:%S}",
                 str(info.calls),
                 f"{info.tokens_in:,}",
@@ -61,7 +61,7 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
 
 
 def _print_session(view: SessionView) -> None:
-    out.print(f"session {view.session_id}: {view.cascade_id}, {view.status}")
+    out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")

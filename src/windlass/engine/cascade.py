@@ -17,7 +17,7 @@ from windlass.engine.record import Recorder
 from windlass.engine.result import Result
 from windlass.engine.sources import last_said
 from windlass.errors import StoreError, TaskError, WindlassError
-from windlass.history.base import Outcome, SessionStart, Status
+from windlass.history.base import Ending, Outcome, SessionStart, ending_of
 from windlass.messages import Message
 from windlass.templates import PhaseOutput
 from windlass.tools.mcp import Servers
@@ -39,22 +39,21 @@ async def run_cascade(run: CascadeRun) -> Result:
         if cards is not None:
             closing.push_async_callback(cards.stop)
 
-        async def phases() -> Status:
-            status: Status = "completed"
+        async def phases() -> Ending:
+            endings: list[Ending] = []
             await add_server_tools(run, servers)
             for index, phase in enumerate(cascade.phases, start=1):
                 context = in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
-                if await run_phase(run, phase) == "incomplete":
-                    status = "incomplete"
+                endings.append(await run_phase(run, phase))
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
-            return status
+            return ending_of(endings)
 
         return await run_session(run, phases(), cards)
 
 
 async def run_session(
-    run: CascadeRun, work: Awaitable[Status], cards: CardIndexer | None = None
+    run: CascadeRun, work: Awaitable[Ending], cards: CardIndexer | None = None
 ) -> Result:
     """Do the work of a session that began, and record how it ended.
 
@@ -67,11 +66,11 @@ async def run_session(
     error: WindlassError | None = None
     try:
         try:
-            status = await work
+            ending = await work
         except StoreError:
             raise
         except WindlassError as failure:
-            status, error = "failed", failure
+            ending, error = Ending("failed"), failure
             error.session_id = record.session_id
         if cards is not None:
             await cards.drain()
@@ -84,12 +83,12 @@ async def run_session(
         _stop(run, bug)  # nobody foresaw it; what was said before stays readable
         raise
     except BaseException:  # cancelled, or whoever runs this process ends it
-        record.append(outcomes=[_outcome(run, "interrupted", "the run was interrupted")])
+        record.append(outcomes=[_outcome(run, Ending("interrupted"), "the run was interrupted")])
         raise
-    record.append(outcomes=[_outcome(run, status, str(error) if error else None)])
+    record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
     outputs = {name: str(output) for name, output in progress.outputs.items()}
     return Result(
-        status=status,
+        status=ending.status,
         output=next(reversed(outputs.values()), ""),
         outputs=outputs,
         state=dict(progress.state),
@@ -99,17 +98,19 @@ async def run_session(
         saved=progress.saved_tokens,
         error=error,
         notes=dict(error.notes) if isinstance(error, TaskError) else {},
+        reason=ending.reason,
     )
 
 
 def _stop(run: CascadeRun, failure: Exception) -> None:
     text = f"{type(failure).__name__}: {failure}".removesuffix(": ")
-    failed = _outcome(run, "failed", text)
+    failed = _outcome(run, Ending("failed"), text)
     run.record.append([run.record.failure(None, failure)], outcomes=[failed])
 
 
-def _outcome(run: CascadeRun, status: Status, error: str | None) -> Outcome:
-    return Outcome(status, run.record.clock(), error=error, details=told_of_windows(run))
+def _outcome(run: CascadeRun, ending: Ending, error: str | None) -> Outcome:
+    details, now = told_of_windows(run), run.record.clock()
+    return Outcome(ending.status, now, error=error, details=details, reason=ending.reason)
 
 
 def needed_servers(run: CascadeRun) -> Servers:

@@ -121,11 +121,12 @@ Waiting = RequestWait
 
 @dataclass(frozen=True, slots=True)
 class PhaseEnded:
-    """A phase is over: its status and output text."""
+    """A phase is over: its status, its output text, and the reason if it is `incomplete`."""
 
     phase: str
     status: str
     output: str
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

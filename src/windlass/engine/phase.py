@@ -33,7 +33,7 @@ from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, Stat
 from windlass.engine.turn import take_turn
 from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
 from windlass.fair import fair
-from windlass.history.base import NodeType, Outcome, StateChange, Status
+from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Reason, StateChange
 from windlass.messages import Message, ToolCall, user
 from windlass.prompts import repair_text, retry_text
 from windlass.providers.base import ModelInfo
@@ -51,7 +51,7 @@ from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
 
 
-async def run_phase(run: CascadeRun, phase: Phase) -> Status:
+async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
     """Run one phase to its end and record its outcome.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
@@ -67,7 +67,7 @@ async def carry_out(
     phase: Phase,
     beginning: Awaitable[PhaseRun],
     details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
-) -> tuple[Status, Item | None]:
+) -> tuple[Ending, Item | None]:
     """The same for a phase that begins in another way; returns its output, too.
 
     `details` gives what its outcome says beside, from its output.
@@ -75,7 +75,7 @@ async def carry_out(
     name = phase.name
     try:
         phase_run = await beginning
-        status, output = await _attempts(run, phase, phase_run)
+        ending, output = await _attempts(run, phase, phase_run)
         changes = await _extracted(run, phase, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
@@ -87,17 +87,19 @@ async def carry_out(
     run.progress.edits.update(phase_run.progress.edits)
     run.progress.last = phase_run
     outcome = Outcome(
-        status,
+        ending.status,
         run.record.clock(),
         name,
         output_trace=run.record.traces[output.id] if output else None,
         hidden=phase_run.rule.output_only,
         details=details(output),
+        reason=ending.reason,
     )
     run.record.append(outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *changes])
     run.progress.state.update({change.key: change.value for change in changes})
-    run.emit(PhaseEnded(name, status, output.message.text if output else ""))
-    return status, output
+    text = output.message.text if output else ""
+    run.emit(PhaseEnded(name, ending.status, text, ending.reason))
+    return ending, output
 
 
 async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
@@ -241,28 +243,28 @@ async def open_phase(
 
 async def _attempts(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun
-) -> tuple[Status, Item | None]:
+) -> tuple[Ending, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
     rules, name, progress = phase.rules, phase.name, phase_run.progress
     while True:
-        finished = await _turns(run, phase_run, rules.max_turns)
+        cut_short = await _turns(run, phase_run, rules.max_turns)
         output = last_said(progress.own)
         last = last_said([item for item in progress.own if item.attempt == progress.attempt])
         text = last.message.text if last else ""
         verdict = await judge(run, phase_run, text, rules.loop_until)
         if verdict is None:
-            return ("completed" if finished else "incomplete"), output
-        repairs = verdict.by_schema and finished and not progress.repaired
+            return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
+        repairs = verdict.by_schema and not cut_short and not progress.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
-            return "completed", output
+            return COMPLETED, output
         if repairs:
             progress.repaired = True
             _say(run, phase_run, repair_text(verdict.reason))
             continue
         if progress.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
-                return "incomplete", output
+                return Ending("incomplete", cut_short or "turns"), output
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
             raise kind(
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
@@ -300,8 +302,8 @@ def _place(phase_run: PhaseRun) -> dict[str, Any]:
     }
 
 
-async def _turns(run: Run, phase_run: PhaseRun, most: int) -> bool:
-    """Turns until a reply asks for no tool; False where `most` of them have not.
+async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
+    """Turns until a reply asks for no tool; why they ended before (None: they did not).
 
     To mend its output an attempt has one turn.
     """
@@ -309,11 +311,11 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> bool:
     for _ in range(1 if repairs else most):
         reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
-            return True
+            return None
     if not repairs:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         run.tell(phase_run.phase.name, text, kind="limit", max_turns=most)
-    return False
+    return "turns"
 
 
 async def _extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.errors import WindlassError
-from windlass.history.base import Status
+from windlass.history.base import Reason, Status
 from windlass.wire.base import Usage
 
 
@@ -15,6 +15,7 @@ from windlass.wire.base import Usage
 class Result:
     """How a session ended.
 
+    `reason` says why its `status` is `incomplete`, of the first phase that is (None: it is not).
     `output` is the last phase's output text, `outputs` each phase's by name, `state`
     the state at the end. `usage` are the reported tokens of all calls; `cost` is in
     US dollars (None: a model without a price took part; 0.0 for a model on this
@@ -33,6 +34,7 @@ class Result:
     saved: int
     error: WindlassError | None = field(default=None)
     notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reason: Reason | None = None
 
     def check(self) -> Result:
         """This result, or raise the error that stopped the run."""

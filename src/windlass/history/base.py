@@ -8,11 +8,11 @@ that deletes. A store knows no provider and no rule.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from windlass.history.details import CallDetails
 from windlass.messages import Message, canonical_json
@@ -142,7 +142,37 @@ BANK: Final = "memory:"
 
 Ages do not remove it: `prune` by age leaves it alone, `prune` by name takes it."""
 
-Status: TypeAlias = Literal["completed", "incomplete", "failed", "interrupted"]
+Status: TypeAlias = Literal["completed", "incomplete", "failed", "interrupted", "waiting"]
+
+Reason: TypeAlias = Literal[
+    "turns", "length", "empty", "refusal", "filter", "money", "tokens", "time"
+]
+"""Why a phase or session is `incomplete`: turns or attempts used up, a reply cut at its output
+limit, an empty one, one that the model refused or the provider held back, or another limit."""
+
+
+class Ending(NamedTuple):
+    """How a phase, a task or a session ended; `reason` where it is `incomplete`."""
+
+    status: Status
+    reason: Reason | None = None
+
+
+COMPLETED: Final = Ending("completed")
+
+
+def ending_of(parts: Iterable[Ending]) -> Ending:
+    """How parts ended together: as the first that is not completed."""
+    return next((part for part in parts if part.status != "completed"), COMPLETED)
+
+
+def in_words(status: str, reason: str | None) -> str:
+    """A status for people, with the reason where it has one.
+
+    >>> in_words("incomplete", "turns")
+    'incomplete (turns)'
+    """
+    return f"{status} ({reason})" if reason else status
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +192,7 @@ class Outcome:
 
     `output_trace` is the trace of the row whose message is the output (None: no
     text). `hidden`: later windows see the phase's output only (`context_retention:
-    output_only`).
+    output_only`). `reason` says why it is `incomplete` (None: an older Windlass wrote it).
     """
 
     status: Status
@@ -172,6 +202,7 @@ class Outcome:
     error: str | None = None
     hidden: bool = False
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +237,10 @@ class StoredRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as `windlass sessions` lists it. Times in seconds since 1970."""
+    """A session as `windlass sessions` lists it. Times in seconds since 1970.
+
+    `reason` says why it is `incomplete`.
+    """
 
     session_id: str
     cascade_id: str
@@ -220,6 +254,7 @@ class SessionInfo:
     tokens_cached: int
     cost: float | None
     error: str | None
+    reason: str | None = None
 
 
 LATEST: Final = "latest"

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from windlass.errors import StoreError
-from windlass.history.schema import TABLES_1, TABLES_2, VIEWS_1, VIEWS_2
+from windlass.history.schema import (
+    COLUMNS_2,
+    DROPPED_3,
+    OUTCOMES_3,
+    TABLES_1,
+    TABLES_2,
+    VIEWS_1,
+    VIEWS_2,
+    VIEWS_3,
+)
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -32,7 +41,24 @@ def second(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-STEPS: Final[tuple[Step, ...]] = (first, second)
+def third(db: sqlite3.Connection) -> None:
+    """Why a phase or session is incomplete, and the status `waiting`.
+
+    SQLite cannot change a CHECK, so the table is made anew; it is not renamed, because that
+    reads all views, and some need functions that this connection may not have.
+    """
+    for statement in DROPPED_3:
+        db.execute(statement)
+    db.execute(f"CREATE TEMP TABLE older AS SELECT {COLUMNS_2} FROM outcomes")  # noqa: S608
+    db.execute("DROP TABLE outcomes")
+    db.execute(OUTCOMES_3)
+    db.execute(f"INSERT INTO outcomes ({COLUMNS_2}) SELECT * FROM older")  # noqa: S608
+    db.execute("DROP TABLE older")
+    for statement in VIEWS_3:
+        db.execute(statement)
+
+
+STEPS: Final[tuple[Step, ...]] = (first, second, third)
 
 
 def version(db: sqlite3.Connection) -> int:

@@ -258,7 +258,7 @@ class Numbered:
             )
         for outcome in batch.outcomes:
             self._add_outcome(outcome)
-        self.head.digest = packing.digest(head.digest, *(self.rows[kind] for kind in DIGESTED))
+        self.head.digest = packing.batch_digest(head.digest, *map(self.rows.__getitem__, DIGESTED))
 
     def settle(self) -> None:
         """Count the batch, which is committed, in."""
@@ -379,4 +379,5 @@ class Numbered:
             error=packing.optional(outcome.error),
             hidden=int(outcome.hidden),
             details_json=packing.to_json(outcome.details),
+            reason=outcome.reason,
         )

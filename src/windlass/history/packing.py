@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from windlass.history.base import NodeType, Row, ShownMessage, Status
+from windlass.history.base import NodeType, Reason, Row, ShownMessage, Status
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -290,6 +290,7 @@ class OutcomeRow(NamedTuple):
     error: str | None
     hidden: int
     details_json: str
+    reason: Reason | None = None
 
 
 class ImageRow(NamedTuple):
@@ -307,6 +308,20 @@ TableRow = TypeVar("TableRow", LogRow, CallRow, EditRow, StateRow, OutcomeRow, I
 
 DIGESTED: Final[tuple[type[Any], ...]] = (LogRow, CallRow, EditRow, StateRow, OutcomeRow)
 """The tables of a batch, in the order in which its digest covers them."""
+
+
+def batch_digest(before: str, *tables: Iterable[Any]) -> str:
+    """What a batch with these rows is known by, table by table, behind the batch `before`.
+
+    An outcome without a reason counts as it did before there were reasons, so that the digests of
+    older stores stand.
+    """
+    return digest(before, *([_digested(row) for row in rows] for rows in tables))
+
+
+def _digested(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:-1] if isinstance(row, OutcomeRow) and row.reason is None else row
+
 
 _SAME: Final = [name for name in LogRow._fields if name in Row.__dataclass_fields__]
 _TEXTS: Final = ("trace_id", "parent_id", "phase", "model")

@@ -241,7 +241,7 @@ class SessionProof:
             if number not in digests:
                 yield Discrepancy(f"{self.where}, batch {number}{span}", "is missing from batches")
                 continue
-            if packing.digest(before, *part) != digests[number]:
+            if packing.batch_digest(before, *part) != digests[number]:
                 yield Discrepancy(
                     f"{self.where}, batch {number}{span}",
                     "is not what was appended: a row of it was changed, added or removed",

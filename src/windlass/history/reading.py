@@ -142,6 +142,7 @@ def outcome_of(row: OutcomeRow) -> Outcome:
         error=row.error,
         hidden=bool(row.hidden),
         details=json.loads(row.details_json),
+        reason=row.reason,
     )
 
 

@@ -307,3 +307,35 @@ VIEWS_2: Final = (
     JOIN bodies b ON b.key = l.key
     """,
 )
+
+# ---- the third version: why a phase or session is incomplete, and the status `waiting` ---------
+
+COLUMNS_2: Final = (
+    "session_no, number, batch, phase, status, timestamp, output_trace, error, hidden, details_json"
+)
+
+DROPPED_3: Final = ("DROP VIEW lineage", "DROP VIEW session_list")
+
+OUTCOMES_3: Final = """
+    CREATE TABLE outcomes (
+        session_no INTEGER NOT NULL REFERENCES sessions,
+        number INTEGER NOT NULL,
+        batch INTEGER NOT NULL,
+        phase TEXT,
+        status TEXT NOT NULL
+            CHECK (status IN ('completed', 'incomplete', 'failed', 'interrupted', 'waiting')),
+        timestamp REAL NOT NULL,
+        output_trace TEXT,
+        error TEXT,
+        hidden INTEGER NOT NULL,
+        details_json TEXT NOT NULL,
+        reason TEXT CHECK (reason IS NULL OR status = 'incomplete' AND reason IN (
+            'turns', 'length', 'empty', 'refusal', 'filter', 'money', 'tokens', 'time')),
+        PRIMARY KEY (session_no, number)
+    )
+"""
+
+VIEWS_3: Final = (
+    VIEWS_1[3].replace("o.error\n", "o.error, o.reason\n"),
+    VIEWS_1[4].replace("o.error\n", "o.error, o.reason\n"),
+)

@@ -529,7 +529,7 @@ class SqliteStore(BaseStore):
                     coalesce(o.status, 'running'),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
                     coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
-                    coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error
+                    coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason
                 FROM picked s
                 LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = (
                     SELECT max(p.number) FROM outcomes p

@@ -86,7 +86,8 @@ class SessionCost:
     is hosted. `billed`: whether any of it was really paid for. `search` are its searches of
     the web, which stand in no phase's line (None: none were made). `windows` is what its windows
     `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
-    (empty: none had a price, or the session has not ended).
+    (empty: none had a price, or the session has not ended). `status` and `reason` say how it
+    ended (`running`: it has not, or was killed).
     """
 
     phases: tuple[PhaseCost, ...]
@@ -95,6 +96,8 @@ class SessionCost:
     billed: bool
     search: SearchCost | None = None
     windows: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    status: str = "running"
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,8 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
         billed=not all(free.values()),
         search=_searches(record.rows),
         windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
+        status=ended[-1].status if ended else "running",
+        reason=ended[-1].reason if ended else None,
     )
 
 

@@ -57,7 +57,8 @@ class Explanation:
     decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
     names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
     what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary, a cache that is not counted on, and what was assumed for the call.
+    summary, a cache that is not counted on, and what was assumed for the call. `status` and
+    `reason` say how its phase ended (`running`: it has not, or was killed).
     """
 
     session_id: str
@@ -67,6 +68,8 @@ class Explanation:
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
     notes: tuple[str, ...] = ()
+    status: str = "running"
+    reason: str | None = None
 
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
@@ -96,6 +99,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
     by_message = {edit.message_id: edit for edit in edits}
     decisions = tuple(_decisions(call, before, by_message, callouts))
+    ended = [each for each in store.outcomes(session_id) if each.phase == call.phase]
     return Explanation(
         session_id=session_id,
         call=call,
@@ -104,6 +108,8 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
+        status=ended[-1].status if ended else "running",
+        reason=ended[-1].reason if ended else None,
     )
 
 

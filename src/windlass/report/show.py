@@ -93,8 +93,8 @@ class Note:
 class SessionView:
     """A session: how it began and ended, its calls, and its notes in order.
 
-    `pictures` are the files in which its pictures can be looked at, by SHA-256; `callouts`
-    the messages that were marked as important.
+    `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
+    be looked at, by SHA-256; `callouts` the messages that were marked as important.
     """
 
     session_id: str
@@ -102,6 +102,7 @@ class SessionView:
     model: str
     input: Mapping[str, Any]
     status: str
+    reason: str | None
     error: str | None
     calls: tuple[CallView, ...]
     notes: tuple[Note, ...]
@@ -154,6 +155,7 @@ def view_recorded(session: RecordedSession) -> SessionView:
         model=start.model,
         input=start.input,
         status=ended[-1].status if ended else "running or killed",
+        reason=ended[-1].reason if ended else None,
         error=ended[-1].error if ended else None,
         calls=calls,
         notes=notes,

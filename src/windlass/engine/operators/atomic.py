@@ -74,8 +74,8 @@ async def run_atomic(
         return done[-1].details
 
     beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
-    status, _ = await carry_out(job.run, phase, beginning, details)
-    return replace(done[-1], status=status)
+    ending, _ = await carry_out(job.run, phase, beginning, details)
+    return replace(done[-1], status=ending.status, reason=ending.reason)
 
 
 async def _begin(

@@ -16,7 +16,7 @@ from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import ContextPiece, Material
 from windlass.engine.record import Recorder, usage_columns
 from windlass.errors import WindlassError
-from windlass.history.base import NodeType, Status
+from windlass.history.base import Ending, NodeType, Reason, Status
 from windlass.messages import Message, assistant
 from windlass.operators.compile import Program
 from windlass.operators.model import Format, Task
@@ -47,6 +47,12 @@ class Done:
     key: str
     tokens: int
     input: str = ""
+    reason: Reason | None = None
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended."""
+        return Ending(self.status, self.reason)
 
     @property
     def details(self) -> dict[str, Any]:

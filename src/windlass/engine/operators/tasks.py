@@ -32,7 +32,7 @@ from windlass.errors import (
     UsageError,
     WindlassError,
 )
-from windlass.history.base import NodeType, Outcome, SessionStart, Status, Store
+from windlass.history.base import Ending, NodeType, Outcome, SessionStart, Store, ending_of
 from windlass.operators.model import OPERATORS, Task
 from windlass.templates import PhaseOutput
 from windlass.tokens import request_tokens
@@ -65,7 +65,8 @@ async def run_task(
         done = await run_reduce(job, task, parent, previous, path=path)
     of_input = digest(item.read()) if item is not None else ""
     done = replace(done, path=path, input=of_input)
-    ended = Outcome(done.status, job.run.record.clock(), path, details=done.details)
+    now, reason = job.run.record.clock(), done.reason
+    ended = Outcome(done.status, now, path, details=done.details, reason=reason)
     job.run.record.append(outcomes=[ended])
     return done
 
@@ -146,12 +147,13 @@ async def _run_steps(
         if how == "notes_only" and index + 1 < len(task.steps):
             await write_notes(job, result)
         job.run.progress.outputs[step.path] = output_of(job, result)
-    return replace(done[-1], status=status_of(done))
+    return ended_with(done[-1], done)
 
 
-def status_of(done: Sequence[Done]) -> Status:
-    """How tasks ended together: incomplete where one of them did."""
-    return "incomplete" if any(each.status == "incomplete" for each in done) else "completed"
+def ended_with(done: Done, others: Sequence[Done]) -> Done:
+    """The task that gives the output, ended as those that it stands for ended together."""
+    status, reason = ending_of(each.ending for each in others)
+    return replace(done, status=status, reason=reason)
 
 
 def failure(error: WindlassError) -> dict[str, Any]:
@@ -323,7 +325,7 @@ async def _reduced(
             pieces = _pieces(job, level, called, 0)
             done = await run_task(job, reduction, frame, pieces, path=of_it)
             job.run.progress.outputs[reduction.path] = output_of(job, done)
-            return replace(done, status=status_of([*results, done]))
+            return ended_with(done, [*results, done])
         largest = max(each.tokens for each in level)
         if len(groups) == len(level) or largest > room:
             raise ContextTooLong(
@@ -444,7 +446,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
     run = check_breaker(run)
     done: list[Done] = []
 
-    async def work() -> Status:
+    async def work() -> Ending:
         try:
             await add_server_tools(run, servers)
             own = replace(job, run=run)
@@ -455,7 +457,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
             metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
             record.append([record.row(NodeType.ERROR, metadata=metadata)])
             raise
-        return done[0].status
+        return done[0].ending
 
     result = await run_session(run, work())
     if not done:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from windlass.history import packing
-from windlass.history.base import Status
+from windlass.history.base import Reason, Status
 from windlass.history.clickhouse.reading import KINDS, ClickHouseSession
 from windlass.history.clickhouse.tables import LOG_COLUMNS, RECORD
 from windlass.history.numbering import Numbered, Prepared
@@ -51,6 +51,10 @@ def check(prepared: Prepared) -> None:
     for outcome in prepared.batch.outcomes:
         if outcome.status not in get_args(Status):
             wrong = f"{outcome.status!r} is no status"
+        if outcome.reason is None:
+            continue
+        if outcome.status != "incomplete" or outcome.reason not in get_args(Reason):
+            wrong = f"{outcome.reason!r} is no reason of {outcome.status!r}"
     for edit in prepared.batch.edits:
         if edit.kind not in ("replace", "drop"):
             wrong = f"{edit.kind!r} is no kind of edit"

@@ -92,7 +92,7 @@ class ClickHouseSession:
     def table(self, kind: type[TableRow]) -> list[TableRow]:
         """Its rows of another table."""
         columns = self.select("json", KINDS[kind], "ORDER BY number")
-        rows = [kind._make(json.loads(values)) for (values,) in columns]
+        rows = [kind(*json.loads(values)) for (values,) in columns]
         return sorted(rows, key=attrgetter("seq", "number")) if kind is ImageRow else rows
 
     def results(self) -> list[tuple[str, str]]:

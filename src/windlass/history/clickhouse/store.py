@@ -468,6 +468,7 @@ def _info(stored: tuple[Any, ...]) -> SessionInfo:
         tokens_cached=tokens_cached,
         cost=cost,
         error=ended.error if ended else None,
+        reason=ended.reason if ended else None,
     )
 
 

@@ -28,7 +28,7 @@ from windlass.history.base import BANK, NodeType
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of these tables; it stands in the comment of `record`."""
 
 COMMENT: Final = "windlass history, version "
@@ -259,7 +259,7 @@ _JSON_TYPES: Final = {
     "sent_tokens": "Int64", "full_tokens": "Int64", "base": "Nullable(UInt32)",
     "entries": "UInt32", "hidden": "UInt8", "timestamp": "Float64", "seq": "UInt32",
     "replacement": "Nullable(String)", "output_trace": "Nullable(String)",
-    "error": "Nullable(String)",
+    "error": "Nullable(String)", "reason": "Nullable(String)",
 }  # fmt: skip
 
 _PLAIN: Final = frozenset({"session_no", "number", "batch"})
@@ -318,7 +318,8 @@ def _views() -> dict[str, str]:
         ),
         "lineage": (
             "SELECT o.session_id AS session_id, o.phase AS phase, o.status AS status, "
-            "l.preview AS output, l.content_hash AS content_hash, o.error AS error "
+            "l.preview AS output, l.content_hash AS content_hash, o.error AS error, "
+            "o.reason AS reason "
             f"FROM outcomes AS o LEFT JOIN (SELECT *, content_hash FROM record WHERE {row}) AS l "
             "ON l.session_id = o.session_id AND l.trace_id = o.output_trace "
             "ORDER BY session_id, o.number"
@@ -338,7 +339,9 @@ def _views() -> dict[str, str]:
             "ifNull(sum(tokens_in), 0) AS tokens_in, ifNull(sum(tokens_out), 0) AS tokens_out, "
             "ifNull(sum(tokens_cached), 0) AS tokens_cached, sum(cost) AS cost, "
             "nullIf(argMaxIf(JSONExtract(json, 8, 'String'), number, kind = 'outcome' AND "
-            "phase_name IS NULL), '') AS error "
+            "phase_name IS NULL), '') AS error, "
+            "argMaxIf(JSONExtract(json, 11, 'Nullable(String)'), number, kind = 'outcome' AND "
+            "phase_name IS NULL) AS reason "
             f"FROM record WHERE {VISIBLE} GROUP BY session_id ORDER BY started DESC, session_id"
         ),
     }
@@ -415,6 +418,18 @@ def prepare_tables(
             f"{options.ttl_days} DAY DELETE WHERE NOT startsWith(session_id, {literal(BANK)}), "
             "or leave ttl_days out"
         )
-    if "unified_logs" not in existing_tables:
-        for statement in views(options.cluster):
+    if "unified_logs" not in existing_tables or version < VERSION:
+        for statement in views(client.cluster or options.cluster):
             client.command(statement)
+    if version < VERSION:
+        _raise_version(client)
+
+
+def _raise_version(client: ClickHouseClient) -> None:
+    """Mark the tables as those of today. Rows of older versions are read as they are."""
+    where, names = "", ["record"]
+    if client.cluster is not None:
+        where, names = f" ON CLUSTER {quoted(client.cluster)}", ["record", "record_local"]
+    for name in names:
+        comment = literal(f"{COMMENT}{VERSION}")
+        client.command(f"ALTER TABLE {name}{where} MODIFY COMMENT {comment}")

@@ -1,0 +1,85 @@
+"""How a run ends on the command line: the reason, the exit code, and what later commands say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.engine.harness import call, calls, cascade, phase
+
+KEPT = '{"key": "k", "value": "v"}'
+
+
+@pytest.fixture
+def endless(windlass: CommandLine) -> CommandLine:
+    """The command line in a folder with a cascade and a task that never stop calling tools."""
+    made = phase("a", tackle=["set_state"], rules={"max_turns": 2})
+    windlass.write("endless.json", cascade(made, phase("b")))
+    windlass.write("endless.xml", ENDLESS)
+    windlass.script = lambda request: (
+        calls(call("set_state", KEPT), text="So far.") if request.tool_choice == "auto" else "ok"
+    )
+    return windlass
+
+
+ENDLESS = """<task type="sequential" name="both">
+  <description>Do both.</description>
+  <steps>
+    <task type="atomic" name="a"><description>Do a.</description>
+      <tools><tool>set_state</tool></tools><rules><max_turns>1</max_turns></rules></task>
+    <task type="atomic" name="b"><description>Do b.</description></task>
+  </steps>
+</task>
+"""
+
+
+def test_an_incomplete_run_ends_with_3_and_says_why(endless: CommandLine) -> None:
+    said = endless("run", "endless.json", "--session", "s1")
+    assert said.code == 3
+    complaint = "windlass: the run is incomplete (turns): turns or attempts were used up"
+    assert said.complaint == complaint
+    assert "what was recorded: windlass show s1" in said.err
+    assert "  incomplete (turns)\n" in said.err, "the phase's own line"
+    assert "ok" in said.out
+
+
+def test_commands_that_look_back_give_the_reason(endless: CommandLine) -> None:
+    ran = endless("run", "endless.json", "--session", "s1", "--json")
+    assert ran.code == 3
+    assert (ran.json["status"], ran.json["reason"]) == ("incomplete", "turns")
+    for command, key in (
+        (("sessions",), 0),
+        (("show", "s1"), None),
+        (("report", "s1"), None),
+        (("explain", "s1", "1"), None),
+    ):
+        told = endless(*command)
+        assert told.code == 0
+        assert "incomplete (turns)" in told.out, command
+        found = json.loads(endless(*command, "--json").out)
+        found = found if key is None else found[key]
+        assert (found["status"], found["reason"]) == ("incomplete", "turns"), command
+    asked = endless("query", "SELECT phase, status, reason FROM lineage", "--json").json
+    assert [tuple(row.values()) for row in asked] == [
+        ("a", "incomplete", "turns"),
+        ("b", "completed", None),
+        (None, "incomplete", "turns"),
+    ]
+
+
+def test_a_task_ends_so_too_and_names_the_way_on(endless: CommandLine) -> None:
+    said = endless("evaluate", "endless.xml", "--session", "s1")
+    assert said.code == 3
+    assert "incomplete (turns)" in said.complaint
+    assert "go on from there: windlass evaluate --resume s1" in said.out
+    endless.script = lambda _: "done"
+    again = endless("evaluate", "--resume", "s1", "--json")
+    assert (again.code, again.json["status"], again.json["reason"]) == (0, "completed", None)
+
+
+def test_help_lists_the_exit_codes(windlass: CommandLine) -> None:
+    told = " ".join(windlass("--help").out.split())
+    for code in ("0 completed", "1 the run", "2 a mistake", "3 the run is incomplete", "130 inter"):
+        assert code in told
