@@ -101,6 +101,13 @@ class TestStart:
 
 
 class TestRunning:
+    @pytest.mark.parametrize("given", ["text", ["a"], 5, {1: "x"}])
+    @pytest.mark.parametrize("of", [windlass.run_sync, windlass.evaluate_sync])
+    def test_an_input_that_is_none_is_a_mistake(self, of: Any, given: Any, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=r"^the input('s names)? must be [^\n]*$"):
+            of("c.json", given, store=tmp_path / "store")
+        assert not (tmp_path / "store").exists()
+
     def test_run_sync_answers_a_result(self, tmp_path: Path) -> None:
         result = windlass.run_sync(CASCADE, model="s/x", store=tmp_path, providers={"s": said()})
         assert (result.status, result.output) == ("completed", "said")

@@ -77,6 +77,7 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
+    _check_input(input)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
@@ -164,6 +165,7 @@ async def evaluate(
         raise UsageError("give a task file to run, or a session to resume, and not both")
     if resume is not None and (input or context or session_id):
         raise UsageError("a resumed session has its own input, context and name; leave them out")
+    _check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -213,6 +215,18 @@ async def evaluate(
         )
         job = Job.of(program, run, finished=finished, spread=spread)
         return await run_program(job, context, resumed=resume is not None)
+
+
+def _check_input(given: object) -> None:
+    """Raise UsageError for an input that is none."""
+    kind = type(given).__name__
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(
+            f"the input must be a mapping of names to values, such as {{'question': 'text'}}, "
+            f"not {kind} {str(given)[:60]!r}"
+        )
+    if names := [name for name in given or () if not isinstance(name, str)]:
+        raise UsageError(f"the input's names must be text, not {names[0]!r}")
 
 
 def evaluate_sync(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from windlass.cli.ending import leave, open_streams, signals_interrupt
-from windlass.cli.output import Escaping
-from windlass.errors import WindlassError
+from windlass.cli.signals import signals_interrupt
 
 
 def main() -> None:
@@ -18,21 +16,30 @@ def main() -> None:
     Never a traceback for an error of ours. Output that nobody reads any more is no failure.
     """
     threads = frozenset(threading.enumerate())
-    open_streams()
-    streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Escaping(stream) for stream in streams)
-    try:
-        with signals_interrupt():
-            code = _run()
-    finally:
-        sys.stdout, sys.stderr = streams
-    leave(code, threads)
+    with signals_interrupt():
+        try:
+            from windlass.cli.ending import leave, open_streams
+            from windlass.cli.output import Escaping
+
+            open_streams()
+            streams = sys.stdout, sys.stderr
+            sys.stdout, sys.stderr = (Escaping(stream) for stream in streams)
+            try:
+                code = _run()
+            finally:
+                sys.stdout, sys.stderr = streams
+        except KeyboardInterrupt:  # before a command began, or after it ended
+            _print("windlass: interrupted")
+            code = 130
+        leave(code, threads)
 
 
 def _run() -> int:
     """Run the command and print what stopped it; its exit code."""
+    from windlass.errors import WindlassError
+
     try:
-        from windlass.cli.app import app  # a signal may come while it is imported
+        from windlass.cli.app import app
 
         app(prog_name="windlass")  # and not as whoever imported this was called
     except WindlassError as error:
@@ -40,16 +47,15 @@ def _run() -> int:
         if error.session_id is not None:
             _print(f"what was recorded: windlass show {error.session_id}")
         return error.exit_code
-    except KeyboardInterrupt:  # before a command began
-        _print("windlass: interrupted")
-        return 130
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
 
 
 def _print(text: str) -> None:
+    from windlass.errors import WindlassError
+
     try:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
-    except (OSError, ValueError):
+    except (WindlassError, OSError, ValueError):
         return  # a terminal that hung up, a pipe that is closed: nobody is left to read it

@@ -6,7 +6,8 @@ What a command does is imported when it is called, so that each page of help com
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -72,16 +73,27 @@ class _Commands(TyperGroup):
                 [(name, str(each.help).partition("\n")[0]) for name, each in self.commands.items()]
             )
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the words of the command line, which prints pages of help. As `invoke`."""
+        with _ended():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Raises Interrupted after a signal."""
-        try:
+        with _ended():
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise Interrupted("interrupted") from error
-        except BrokenPipeError as error:
-            # The reader of a pipe (head, less) went away: nobody is left to tell.
-            silence(1)
-            raise typer.Exit from error
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted") from error
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) went away: nobody is left to tell.
+        silence(1)
+        raise typer.Exit from None
 
 
 app = typer.Typer(

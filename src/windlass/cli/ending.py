@@ -22,10 +22,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from windlass.cli.output import Screen, out, progress
+from windlass.cli.signals import end_by_signals, ending_signals
 from windlass.errors import Interrupted
 
 _Answer = TypeVar("_Answer")
@@ -64,40 +64,15 @@ def silence(stream: int) -> None:
         os.close(null)
 
 
-def _ending_signals() -> list[signal.Signals]:
-    """The signals that end a command in order; not those that are ignored on purpose."""
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    known = [signal.Signals[name] for name in names if hasattr(signal, name)]
-    return [each for each in known if signal.getsignal(each) != signal.SIG_IGN]
-
-
-@contextmanager
-def signals_interrupt() -> Iterator[None]:
-    """Meanwhile every signal that ends a command raises KeyboardInterrupt, as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = {number: signal.getsignal(number) for number in _ending_signals()}
-    try:
-        for number in handlers:
-            signal.signal(number, _interrupt)
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise KeyboardInterrupt
-
-
 def leave(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
     """Exit with `code`. What a tool has left running does not hold it up.
 
     `threads` are those that were there before the command. The interpreter would wait for ever
     for one that is not a daemon and does not end.
     """
+    end_by_signals()
+    atexit.unregister(end_by_signals)
+    atexit.register(end_by_signals)  # the last one that is registered is called first
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -223,7 +198,7 @@ def _watched(loop: asyncio.AbstractEventLoop, ending: Callable[[], None]) -> Ite
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in _ending_signals()}
+    handlers = {number: signal.getsignal(number) for number in ending_signals()}
     for number in handlers:
         loop.add_signal_handler(number, ending)
     for console in (out, progress):

@@ -76,8 +76,14 @@ class Escaping:
 
     def write(self, text: str) -> int:
         """Write the text, escaped."""
-        self.rich_proxied_file.write(escaped(text))
+        with _write_errors():
+            self.rich_proxied_file.write(escaped(text))
         return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream beneath."""
+        with _write_errors():
+            self.rich_proxied_file.flush()
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write the lines, escaped."""
