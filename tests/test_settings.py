@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from windlass.cascade.model import Cascade
-from windlass.errors import UsageError
+from windlass.errors import FileError, UsageError
 from windlass.selection.kept import CardOptions
 from windlass.settings import (
     HeadingSettings,
@@ -266,6 +266,44 @@ class TestPaths:
 
 
 class TestRefusals:
+    def test_of_all_mistakes_at_once_each_with_the_line_of_its_key(self, here: Path) -> None:
+        text = """# keys of every form
+tools = [
+  "x = 1",
+]
+[cards]
+model = "a/b"
+[providers."my.own"]
+base_url = '''
+[providers.z]
+http://x'''
+requests_per_minute = "many"
+[providers]
+q = { stream = true, window = 0 }
+x.window = 0
+[[providers.y]]
+window = 0
+[ prices . "a/b" ]
+input = 1
+[http_allow]
+"""
+        path = write(here, text)
+        with pytest.raises(FileError) as refused:
+            read(here)
+        told = [(each.line, each.text.split(" must")[0]) for each in refused.value.mistakes]
+        assert told == [
+            (6, told[0][1]),
+            (8, 'providers."my.own".base_url'),
+            (11, 'providers."my.own".requests_per_minute'),
+            (13, "providers.q.window"),
+            (14, "providers.x.window"),
+            (15, "providers.y"),
+            (17, 'prices."a/b"'),
+            (19, "http_allow"),
+        ]
+        assert told[0][1].startswith("unknown setting 'cards.model'")
+        assert {each.file for each in refused.value.mistakes} == {str(path)}
+
     @pytest.mark.parametrize(
         ("text", "says"),
         [
@@ -377,7 +415,7 @@ class TestProvidersAndPrices:
         [
             ("providers = 1", r"windlass.toml:1: providers must be tables in windlass.toml, not 1"),
             ("providers.x = 1", r"providers.x must be a table \[providers.x\], not 1"),
-            ("\n[providers.x]\nwinow = 1", r":2: unknown setting 'providers.x.winow'; .*'window'"),
+            ("\n[providers.x]\nwinow = 1", r":3: unknown setting 'providers.x.winow'; .*'window'"),
             ("[providers.x]\nwire = 'grpc'", r"providers.x.wire must be openai or anthropic or"),
             ("[providers.x]\nwindow = 0", r"providers.x.window must be a whole number above 0"),
             ("[providers.x]\nstream = 1", r"providers.x.stream must be true or false, not 1"),
@@ -473,10 +511,10 @@ class TestServersAndHosts:
         ("text", "line", "says"),
         [
             ("mcp_servers = 1", 1, "mcp_servers must be tables in windlass.toml, not 1"),
-            ("[mcp_servers]\nx = 1", 1, "mcp_servers.x must be a table [mcp_servers.x]"),
+            ("[mcp_servers]\nx = 1", 2, "mcp_servers.x must be a table [mcp_servers.x]"),
             (
                 "[mcp_servers.a]\ncommand = ['x']\n\n[mcp_servers.b]\ncomand = ['x']",
-                4,
+                5,
                 "unknown setting 'mcp_servers.b.comand'; did you mean 'command'? known: ",
             ),
             (
@@ -486,15 +524,15 @@ class TestServersAndHosts:
             ),
             (
                 "[mcp_servers.b]\ncommand = 'python x'",
-                1,
+                2,
                 'mcp_servers.b.command must be a list of texts, such as ["npx", "-y", "server"]',
             ),
-            ("[mcp_servers.b]\ncommand = [1]", 1, "mcp_servers.b.command must be a list of texts"),
-            ("[mcp_servers.b]\nurl = 1", 1, "mcp_servers.b.url must be text"),
-            ("[mcp_servers.b]\nurl = 'h:1'", 1, "mcp_servers.b.url: 'h:1' is no address"),
+            ("[mcp_servers.b]\ncommand = [1]", 2, "mcp_servers.b.command must be a list of texts"),
+            ("[mcp_servers.b]\nurl = 1", 2, "mcp_servers.b.url must be text"),
+            ("[mcp_servers.b]\nurl = 'h:1'", 2, "mcp_servers.b.url: 'h:1' is no address"),
             (
                 "\n[mcp_servers.b]\ncommand = ['x']\nenv = {N = 1}",
-                2,
+                4,
                 "mcp_servers.b.env.N must be a table of texts",
             ),
             ("[mcp_servers.'b.c']\ncommand = ['x']", 1, "'b.c' is no name for a server"),

@@ -81,7 +81,10 @@ class Mistake:
 
 
 class FileError(UsageError):
-    """All mistakes of one file at once, one line each. `warnings` are what else was seen in it."""
+    """All mistakes of one file (or of flags, variables) at once, one line each.
+
+    `warnings` are what else was seen in it.
+    """
 
     def __init__(self, mistakes: Iterable[Mistake], warnings: Iterable[Mistake] = ()) -> None:
         self.mistakes = tuple(mistakes)

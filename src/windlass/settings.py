@@ -31,7 +31,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from windlass import trust as trusting
-from windlass.errors import Mistake, UsageError, did_you_mean
+from windlass.errors import FileError, Mistake, UsageError, did_you_mean
 from windlass.modules import SETTINGS
 from windlass.parts import (
     NUMBER,
@@ -318,6 +318,8 @@ class SettingValue:
 
 
 _Layer: TypeAlias = Mapping[str, SettingValue]
+_Keys: TypeAlias = tuple[str, ...]
+"""A key or a table by its keys from the top."""
 
 
 class Settings(SettingFields):
@@ -372,9 +374,9 @@ class Settings(SettingFields):
             "file": _merged(_read_file(user_folder / SETTINGS), here),
             "cascade": {},
             "environment": _read(
-                _variables(environ), folder, lambda keys: f"WINDLASS_{keys[0].upper()}"
+                _variables(environ), folder, lambda keys: (f"WINDLASS_{keys[0].upper()}", None)
             ),
-            "flags": _read(flags, folder, lambda keys: "--" + keys[0].replace("_", "-")),
+            "flags": _read(flags, folder, lambda keys: ("--" + keys[0].replace("_", "-"), None)),
         }
         return cls._of(layers, folder=folder, untrusted=untrusted)
 
@@ -406,7 +408,7 @@ class Settings(SettingFields):
 
         None is not set. `origin` names the file, `folder` what its paths are relative to.
         """
-        layer = _read(values, folder or self.folder, lambda _: origin)
+        layer = _read(values, folder or self.folder, lambda _: (origin, None))
         return self._with("cascade", layer, tripped=self.tripped)
 
     def after_losses(self) -> Settings:
@@ -500,19 +502,28 @@ def _merged(far: _Layer, near: _Layer) -> dict[str, SettingValue]:
 
 
 def _read(
-    values: Mapping[str, Any], folder: Path, origin: Callable[[tuple[str, ...]], str]
+    values: Mapping[str, Any], folder: Path, place: Callable[[_Keys], tuple[str, int | None]]
 ) -> dict[str, SettingValue]:
-    """The settings of one source; `origin` names the place of a key or table. Raises UsageError."""
+    """The settings of one source; `place` gives source and line of a key. Raises FileError."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
         fields = SettingFields.model_validate(given, context=folder)
     except ValidationError as invalid:
-        error = invalid.errors(include_url=False)[0]
-        keys = tuple(key for key in error["loc"] if isinstance(key, str))
-        raise UsageError(f"{origin(keys)}: {_refusal(error, keys)}") from None
+        mistakes: list[Mistake] = []
+        for error in invalid.errors(include_url=False):
+            keys = tuple(key for key in error["loc"] if isinstance(key, str))
+            mistakes.append(Mistake(*place(keys), _refusal(error, keys)))
+        raise FileError(
+            sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0)
+        ) from None
     except UsageError as error:
-        raise UsageError(f"{origin(('store',))}: {error}") from None
-    return {name: _setting(name, getattr(fields, name), origin((name,))) for name in given}
+        raise FileError([Mistake(*place(("store",)), str(error))]) from None
+
+    def origin(name: str) -> str:
+        source, line = place((name,))
+        return source if line is None else f"{source}:{line}"
+
+    return {name: _setting(name, getattr(fields, name), origin(name)) for name in given}
 
 
 SERVER_VALUES: Final[Mapping[str, str]] = {
@@ -607,21 +618,49 @@ def _read_file(path: Path) -> dict[str, SettingValue]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = int(line[1]) if line else None
-        raise UsageError(str(Mistake(str(path), where, f"not TOML: {error}"))) from error
+        raise FileError([Mistake(str(path), where, f"not TOML: {error}")]) from error
     except RecursionError as error:
         raise UsageError(f"{path}: the values are nested too deeply") from error
 
-    def origin(keys: tuple[str, ...]) -> str:
-        return f"{path}:{_line_of(keys[:2], text) or _line_of(keys[:1], text) or 1}"
+    lines = _lines_of(text)
 
-    return _read(values, path.parent, origin)
+    def place(keys: _Keys) -> tuple[str, int | None]:
+        known = (lines.get(keys[:length]) for length in range(len(keys), 0, -1))
+        return str(path), next((line for line in known if line is not None), 1)
+
+    return _read(values, path.parent, place)
 
 
-def _line_of(keys: tuple[str, ...], text: str) -> int | None:
-    """The line on which the key or table, named by its keys from the top, first stands."""
-    name = r"\s*\.\s*".join(rf"""["']?{re.escape(key)}["']?""" for key in keys)
-    key = re.compile(rf"\s*+\[{{0,2}}\s*+{name}\s*[=.\]]")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if key.match(line):
-            return number
-    return None
+def _lines_of(text: str) -> dict[_Keys, int]:
+    """The line of each key and table of a TOML text that is right, by its keys from the top.
+
+    Each statement is read for itself, so that dotted and quoted keys and inline tables are read
+    as TOML reads them. Of the tables in an array the first counts.
+    """
+    lines: dict[_Keys, int] = {}
+    table: _Keys = ()
+    statement, begin = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        statement += f"{line}\n"
+        try:
+            keys = [*_keys_in(tomllib.loads(statement))]
+        except tomllib.TOMLDecodeError:
+            continue  # it goes on in the next line
+        if statement.lstrip().startswith("["):
+            table = ()
+        for key in keys:
+            lines.setdefault((*table, *key), begin)
+        if statement.lstrip().startswith("["):
+            table = keys[-1]
+        statement, begin = "", number + 1
+    return lines
+
+
+def _keys_in(value: Any) -> Iterator[_Keys]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _keys_in(item)
+    elif isinstance(value, dict):
+        for key, held in value.items():
+            yield (key,)
+            yield from ((key, *inner) for inner in _keys_in(held))
