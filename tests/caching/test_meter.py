@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from windlass.caching.meter import bill_stream
+from windlass.caching.meter import Meter, MeteredStream, Weighed, bill_stream
 from windlass.caching.prices import Prices
 from windlass.errors import UsageError
 
@@ -107,3 +109,22 @@ def test_only_the_last_eight_requests_are_looked_at() -> None:
 def test_an_empty_stream() -> None:
     assert bill_stream(ROUND, []) == []
     assert bill_stream(ROUND, [[]])[0].tokens == 0
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 6), st.lists(st.sampled_from("abc"), max_size=4)), max_size=20
+    ),
+    ttl=st.sampled_from([None, 2.0]),
+)
+def test_a_stream_told_by_what_is_new_costs_what_a_meter_bills(
+    steps: list[tuple[int, list[str]]], ttl: float | None
+) -> None:
+    prices = replace(ROUND, minimum=2, ttl_s=ttl)
+    stream, meter = MeteredStream(prices), Meter(prices)
+    last: Weighed = []
+    for at, (kept, names) in enumerate(steps):
+        stand = min(kept, len(last))
+        more = [(name, 1 + ord(name) - ord("a")) for name in names]
+        last = [*last[:stand], *more]
+        assert stream.bill(stand, more, float(at)) == meter.bill(last, float(at))

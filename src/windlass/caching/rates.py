@@ -62,7 +62,7 @@ class Rate:
 
     `cache_write_long` is the price of writing for an hour (None: there is no such kind).
     `tiers` are pairs (tokens, factor): a request with more input tokens than that costs
-    this many times the price of input, on all its tokens.
+    this many times the price of input, on all its tokens; `output_tiers` are those of output.
     """
 
     model: str
@@ -73,6 +73,7 @@ class Rate:
     window: int | None
     cache_write_long: float | None = None
     tiers: tuple[tuple[int, float], ...] = ()
+    output_tiers: tuple[tuple[int, float], ...] = ()
 
 
 class Override(Protocol):
@@ -181,16 +182,22 @@ def _listed(name: str) -> Rate | None:
     long = base(in_force.cache_write_1h_mtok)
     if long is None and "claude" in model:
         long = _LONG_WRITE * fresh
-    tiers = input_price.tiers if isinstance(input_price, TieredPrices) and fresh else []
+
+    def tiers(value: object, first: float) -> tuple[tuple[int, float], ...]:
+        listed_tiers = value.tiers if isinstance(value, TieredPrices) and first else []
+        return tuple((tier.start, float(tier.price) / first) for tier in listed_tiers)
+
+    output = base(in_force.output_mtok) or 0.0
     return Rate(
         model=name,
         input=fresh,
-        output=base(in_force.output_mtok) or 0.0,
+        output=output,
         cache_read=fresh if read is None else read,
         cache_write=fresh if write is None else write,
         window=listed.context_window,
         cache_write_long=long,
-        tiers=tuple((tier.start, float(tier.price) / fresh) for tier in tiers),
+        tiers=tiers(input_price, fresh),
+        output_tiers=tiers(in_force.output_mtok, output),
     )
 
 
@@ -344,6 +351,11 @@ def is_local(model: str) -> bool:
 def input_dollars(price: Rate, units: float) -> float:
     """US dollars of `units` fresh input tokens of the first tier."""
     return units * price.input / 1e6
+
+
+def output_dollars(price: Rate, tokens_in: int, tokens_out: int) -> float:
+    """US dollars of a reply to a request of so many tokens; as `cost` has it, and sooner."""
+    return tokens_out * price.output * tier_factor(price.output_tiers, tokens_in) / 1e6
 
 
 def _share(dollars: float, price: Rate) -> float:

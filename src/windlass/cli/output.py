@@ -206,9 +206,14 @@ def print_table(
     """
     cells = [[escaped(cell) for cell in row] for row in rows]
     widths = _widths(columns, cells, whole)
-    table = _table(columns, right, whole, widths)
+    is_narrow = 0 in widths  # a terminal with no room for some of the columns
+    table = _table(columns, right, whole, [None] * len(columns) if is_narrow else widths)
     table.title = title
+    for row in cells if is_narrow else ():
+        table.add_row(*map(Text, row))
     out.print(table, soft_wrap=False)
+    if is_narrow:
+        return
     lines = []
     for row in cells:
         folded = [
@@ -276,8 +281,6 @@ def _fold(cell: str, width: int, *, right: bool, whole: bool) -> list[str]:
     """The lines of a cell, each as wide as its column."""
     if cell.isascii() and len(cell) <= width and cell.isprintable():
         return [cell.rstrip().rjust(width) if right else cell.ljust(width)]
-    if width < 1:  # a terminal too narrow for the table
-        return [""]
     lines = Text(cell).wrap(
         out, width, justify="right" if right else "left", overflow="fold", no_wrap=whole
     )

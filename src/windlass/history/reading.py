@@ -11,6 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -415,7 +416,7 @@ class BaseStore(ABC):
             if session is None or not stored:
                 return []
             tools = {sha: tuple(json.loads(text)) for sha, text in session.tool_lists().items()}
-            messages = self.messages(key for call in stored for key in call.bodies)
+            messages = self.messages(chain.from_iterable(call.bodies for call in stored))
         for row, _, _ in stored:
             if row.tools not in tools:
                 raise damaged(f"the tools of call {row.number} are missing")
@@ -428,7 +429,7 @@ class BaseStore(ABC):
                 tools=tools[row.tools],
                 sent_tokens=row.sent_tokens,
                 full_tokens=row.full_tokens,
-                bodies=tuple(messages[key] for key in bodies),
+                bodies=tuple(map(messages.__getitem__, bodies)),
                 details=json.loads(row.details_json),
             )
             for row, shown, bodies in stored

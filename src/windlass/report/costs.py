@@ -16,7 +16,15 @@ from itertools import repeat
 from typing import Any
 
 from windlass.caching.meter import MeteredStream, Weighed
-from windlass.caching.rates import cost, input_dollars, is_local, priced_as, prices_of, rate
+from windlass.caching.rates import (
+    cost,
+    input_dollars,
+    is_local,
+    output_dollars,
+    priced_as,
+    prices_of,
+    rate,
+)
 from windlass.history.base import BORN, SAVINGS, NodeType, Row, ShownMessage, Store, StoredRow
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.report.show import without_numbers
@@ -224,8 +232,9 @@ def _bill(
         bills = [simulated.bill(kept, more, at)]
         kept, more = snowball.new(call)
         bills.append(whole.bill(kept, more, at))
+        out = 0 if call.row.message is None else counter.message(call.row.message)
         mine, snowballs = (
-            input_dollars(price, bill.units) + _output(name, counter, call, bill.tokens)
+            input_dollars(price, bill.units) + output_dollars(price, bill.tokens, out)
             for bill in bills
         )
         yield mine, snowballs
@@ -286,14 +295,6 @@ class _Snowball(_Requests):
         if goes_on:
             return 1 + len(prompt) + begin, pieces
         return 0, [self._head, *(self._weighed(each.key, each) for each in prompt), *pieces]
-
-
-def _output(name: str, counter: FamilyCounter, call: _Call, tokens_in: int) -> float:
-    """US dollars of the call's reply, at the tier of a request with `tokens_in`."""
-    if call.row.message is None:
-        return 0.0
-    out = counter.message(call.row.message)
-    return (cost(name, tokens_in, out) or 0.0) - (cost(name, tokens_in, 0) or 0.0)
 
 
 def _summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:

@@ -1,0 +1,48 @@
+"""Tables are laid out as rich lays them out, in a fraction of its time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+from rich.text import Text
+
+from windlass.cli import output
+
+CELLS = st.one_of(
+    st.text("ab ,1\n\t\x1b日é", max_size=30),
+    st.sampled_from(["1,234", "word by word " * 9, "x" * 90, "", "日本" * 30]),
+)
+
+
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4),
+    right=st.sets(st.integers(0, 2)),
+    whole=st.sets(st.just(1)),
+    width=st.sampled_from([80, 120, 200]),
+)
+def test_a_table_is_what_rich_makes_of_it(
+    rows: Sequence[tuple[str, str, str]], right: set[int], whole: set[int], width: int
+) -> None:
+    columns = ["name", "tokens in", "why"]
+    expected = Table(title="\ntitle", title_justify="left", pad_edge=False, box=None)
+    for at, column in enumerate(columns):
+        justify = "right" if at in right else "left"
+        expected.add_column(column, justify=justify, overflow="fold", no_wrap=at in whole)  # type: ignore[arg-type]
+    for row in rows:
+        expected.add_row(*(Text(output.escaped(cell)) for cell in row))
+    printed = []
+    with pytest.MonkeyPatch.context() as patch:
+        for at in range(2):
+            screen = output.Screen(width=width, file=io.StringIO())
+            patch.setattr(output, "out", screen)
+            if at:
+                screen.print(expected, soft_wrap=False)
+            else:
+                output.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
+            printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
+    assert printed[0] == printed[1]
