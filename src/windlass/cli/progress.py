@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -107,6 +108,23 @@ class Progress:
         if self._in_text:
             self._console.print()
             self._in_text = False
+
+
+@contextmanager
+def counting(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A line that counts on a terminal, and is gone afterwards; nothing where there is none.
+
+    It is handed what is counted, how many there were, and how many there are.
+    """
+    if not console.is_terminal or console.quiet:
+        yield lambda _what, _number, _total: None
+        return
+    with console.status(what) as status:
+
+        def count(name: str, number: int, total: int) -> None:
+            status.update(f"{what}: {number:,} of {total:,} {name}")
+
+        yield count
 
 
 def at_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from windlass.api import open_store
 from windlass.cli.output import note, out, printed_as_json, progress
+from windlass.cli.progress import counting
 from windlass.errors import StoreError, UsageError
 from windlass.history import sqlite
 from windlass.history.base import Store
@@ -44,14 +45,15 @@ def verify_store(name: str | None) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
     settings = read_settings(name)
     store = settings.store
-    if not isinstance(store, Path):
-        with open_store(settings, existing=True) as history:
-            findings = list(history.verify())
-    elif store.is_dir():
-        # Not through the history: a store may be too damaged to be opened.
-        findings = list(sqlite.verify_store(store))
-    else:
-        raise UsageError(f"there is no store in {str(store)!r}")
+    with counting(progress, "verifying") as count:
+        if not isinstance(store, Path):
+            with open_store(settings, existing=True) as history:
+                findings = list(history.verify(count))
+        elif store.is_dir():
+            # Not through the history: a store may be too damaged to be opened.
+            findings = list(sqlite.verify_store(store, count))
+        else:
+            raise UsageError(f"there is no store in {str(store)!r}")
     damage = [finding for finding in findings if finding.severity == "damage"]
     if not printed_as_json(findings):
         for finding in findings:

@@ -289,6 +289,10 @@ class Discrepancy:
     severity: Literal["damage", "note"] = "damage"
 
 
+OnProgress: TypeAlias = Callable[[str, int, int], None]
+"""Told what is read (`blobs`, `messages`, `sessions`), how many were, and how many there are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pruned:
     """What `prune` removed, or would remove; `bytes` are those of blob files."""
@@ -410,7 +414,7 @@ class Store(Protocol):
         This is the queue of cards: whether a message wants one (`wants_card`) is for the caller.
         """
 
-    def verify(self) -> Iterator[Discrepancy]:
+    def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, windows and links again and yield what disagrees."""
 
     def prune(

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
-from windlass.history.base import Discrepancy, request_hash
+from windlass.history.base import Discrepancy, OnProgress, request_hash
 from windlass.history.blobs import file_digest, visible_files
 from windlass.history.numbering import SessionReader
 from windlass.history.packing import DIGESTED, CallRow, EditRow, ImageRow, OutcomeRow
@@ -48,8 +48,9 @@ class StoreProof(ABC, Generic[_Session]):
     names_are_kept = True
     """Whether a visible file that is missing is damage, and not made when it is wanted."""
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: BaseStore, on_progress: OnProgress | None = None) -> None:
         self.store = store
+        self._on_progress = on_progress
         self.sound: set[str] = set()
         self.bodies: set[str] = set()
         self.pictures: dict[str, list[str]] = {}
@@ -84,7 +85,7 @@ class StoreProof(ABC, Generic[_Session]):
             yield from _guarded(place, check)
         sessions: list[tuple[str, _Session]] = []
         yield from _guarded("sessions", _gather(self._sessions, sessions))
-        for name, session in sessions:
+        for name, session in self.counted("sessions", sessions, len(sessions)):
             where = f"session {name!r}"
             proof = SessionProof(where, session, self)
             for place, check in chain(proof.checks(), self._more_of(where, session)):
@@ -93,9 +94,16 @@ class StoreProof(ABC, Generic[_Session]):
         yield from _guarded("storage/tool_results", self._result_files(sessions))
         yield from _guarded("visible files", self._visible_files())
 
+    def counted(self, what: str, items: Iterable[_Item], total: int) -> Iterator[_Item]:
+        """The items; who watches is told of each how many there were."""
+        for number, item in enumerate(items, start=1):
+            yield item
+            if self._on_progress is not None:
+                self._on_progress(what, number, total)
+
     def _blob_files(self, listed: list[str]) -> Iterator[Discrepancy]:
         used = self.store.used_blobs()
-        for sha in listed:
+        for sha in self.counted("blobs", listed, len(listed)):
             where = f"blob {sha}"
             if not _NAME.fullmatch(sha):
                 yield Discrepancy(where, "is no file of the store", "note")

@@ -33,6 +33,7 @@ from windlass.history.base import (
     BANK,
     EVERY_SESSION,
     Discrepancy,
+    OnProgress,
     Outcome,
     SessionFilter,
     SessionInfo,
@@ -595,18 +596,18 @@ class SqliteStore(BaseStore):
             work = partial(query.select, reader, db, sql, params)
             return interruptible(work, reader.interrupt, abandon)
 
-    def verify(self) -> Iterator[Discrepancy]:
+    def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees.
 
         For a store too damaged to be opened there is `verify_store`.
         """
-        return verify_store(self.folder)
+        return verify_store(self.folder, on_progress)
 
 
 # ---- proof --------------------------------------------------------------------------
 
 
-def verify_store(folder: Path) -> Iterator[Discrepancy]:
+def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
     """Everything that disagrees in the store in `folder`; nothing for a sound one.
 
     Works on a store that cannot be opened any more. Files that nothing names are notes:
@@ -622,14 +623,16 @@ def verify_store(folder: Path) -> Iterator[Discrepancy]:
         yield Discrepancy(str(file), f"cannot be opened: {error}")
         return
     with closing(db):
-        yield from SqliteProof(SqliteStore(folder, db=db), db).findings()
+        yield from SqliteProof(SqliteStore(folder, db=db), db, on_progress).findings()
 
 
 class SqliteProof(StoreProof[SqliteSession]):
     """One reading of a store, in one snapshot of its database."""
 
-    def __init__(self, store: SqliteStore, db: sqlite3.Connection) -> None:
-        super().__init__(store)
+    def __init__(
+        self, store: SqliteStore, db: sqlite3.Connection, on_progress: OnProgress | None = None
+    ) -> None:
+        super().__init__(store, on_progress)
         self.db = db
 
     def _contents(self, listed: list[str]) -> Checks:
@@ -656,7 +659,9 @@ class SqliteProof(StoreProof[SqliteSession]):
             yield Discrepancy(place, f"refers to something in {parent} that is not there")
 
     def _bodies(self) -> Iterator[Discrepancy]:
-        for values in self.db.execute("SELECT key, role, chars, tool_calls, body FROM bodies"):
+        (total,) = self.db.execute("SELECT count(*) FROM bodies").fetchone()
+        stored = self.db.execute("SELECT key, role, chars, tool_calls, body FROM bodies")
+        for values in self.counted("messages", stored, total):
             yield from self._body(*values)
 
     def _body_pictures(self) -> Iterator[Discrepancy]:

@@ -34,6 +34,7 @@ from windlass.history.base import (
     EVERY_SESSION,
     Batch,
     Discrepancy,
+    OnProgress,
     Outcome,
     SessionFilter,
     SessionInfo,
@@ -446,9 +447,9 @@ class ClickHouseStore(BaseStore):
         """
         return asking.select(self.client, sql, params)
 
-    def verify(self) -> Iterator[Discrepancy]:
+    def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees."""
-        return ClickHouseProof(self, self.client).findings()
+        return ClickHouseProof(self, self.client, on_progress).findings()
 
 
 def _info(stored: tuple[Any, ...]) -> SessionInfo:
@@ -481,8 +482,13 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
 
     names_are_kept = False
 
-    def __init__(self, store: ClickHouseStore, client: ClickHouseClient) -> None:
-        super().__init__(store)
+    def __init__(
+        self,
+        store: ClickHouseStore,
+        client: ClickHouseClient,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        super().__init__(store, on_progress)
         self.client = client
 
     def _contents(self, listed: list[str]) -> Checks:
@@ -495,6 +501,13 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
         yield f"{where}, batches", self._twice(where, session)
 
     def _bodies(self) -> Iterator[Discrepancy]:
+        ((total,),) = self.client.select("SELECT count(DISTINCT key) FROM bodies")
+        for key, *values, pictures in self.counted("messages", self._stored_bodies(), int(total)):
+            yield from self._body(key, *values)
+            if key in self.pictures and set(self.pictures[key]) != set(pictures):
+                yield Discrepancy(f"message {key}", "its pictures are not those in bodies")
+
+    def _stored_bodies(self) -> Iterator[tuple[Any, ...]]:
         after = ""
         stored: list[tuple[Any, ...]] = [()]
         while stored:
@@ -503,10 +516,8 @@ class ClickHouseProof(StoreProof[ClickHouseSession]):
                 f"WHERE key > {{after:String}} ORDER BY key LIMIT {_PORTION}",
                 after=after,
             )
-            for after, *values, pictures in stored:
-                yield from self._body(after, *values)
-                if after in self.pictures and set(self.pictures[after]) != set(pictures):
-                    yield Discrepancy(f"message {after}", "its pictures are not those in bodies")
+            yield from stored
+            after = stored[-1][0] if stored else after
 
     def _sessions(self) -> Iterator[tuple[str, ClickHouseSession]]:
         for name, *values in self.client.select(
