@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
-    from windlass.providers.base import Provider
+    from windlass.providers.base import Provider, Resolve
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
@@ -53,6 +53,7 @@ async def run(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     auto: bool = False,
+    budget: float | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a cascade and answer how it ended. What the cascade names as code is trusted.
@@ -71,6 +72,8 @@ async def run(
         on_event: Called with each event of the run (`windlass.engine.events`).
         session_id: A name for the session; default a new one made of time and chance.
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
+        budget: US dollars that the run may cost. Before a call that could pass them it ends as
+            `incomplete`, with the reason `money`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -85,18 +88,19 @@ async def run(
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
+        resolve = _paid(at_hand, budget)
         loaded, registry = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
-        check_models(loaded, settings, at_hand.resolve)
-        check_cards(loaded, settings, at_hand.resolve)
+        check_models(loaded, settings, resolve)
+        check_cards(loaded, settings, resolve)
         prepared = prepare(
             loaded,
             input or {},
             registry=registry,
             settings=settings,
             store=closing.enter_context(shared_store(settings)),
-            resolve=at_hand.resolve,
+            resolve=resolve,
             on_event=on_event,
             session_id=session_id,
         )
@@ -132,6 +136,7 @@ async def evaluate(
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
+    budget: float | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a task file and answer how it ended. What the file names as code is trusted.
@@ -154,6 +159,8 @@ async def evaluate(
         providers: Providers by name, beside the builtin ones.
         on_event: Called with each event of the run (`windlass.engine.events`).
         session_id: A name for the session; default a new one made of time and chance.
+        budget: US dollars that the run may cost. Before a call that could pass them it ends as
+            `incomplete`, with the reason `money`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -168,6 +175,8 @@ async def evaluate(
     _check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
+    if engine != "local" and budget is not None:
+        raise UsageError("a budget cannot be shared with a cluster; leave out the engine, or it")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
@@ -176,6 +185,7 @@ async def evaluate(
         from windlass.operators.reading import read_task
 
         settings = chosen
+        resolve = _paid(at_hand, budget)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -193,7 +203,7 @@ async def evaluate(
             source = task
         given = None if resume is not None else input or {}
         program, registry = load_program(source, settings, tools, auto=auto, input=given)
-        check_models(program.cascade, settings, at_hand.resolve)
+        check_models(program.cascade, settings, resolve)
         spread = None
         if engine == "ray":
             from windlass.cluster import Cluster, SharedObjects
@@ -208,7 +218,7 @@ async def evaluate(
             registry=registry,
             settings=settings,
             store=history,
-            resolve=at_hand.resolve,
+            resolve=resolve,
             on_event=on_event,
             session_id=resume or session_id,
             resumed=resume is not None,
@@ -240,6 +250,15 @@ def evaluate_sync(
     what is meant.
     """
     return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
+
+
+def _paid(providers: Providers, budget: float | None) -> Resolve:
+    """How the models of a run are found, each paid out of its budget where it has one."""
+    if budget is None:
+        return providers.resolve
+    from windlass.providers.budget import Budget
+
+    return Budget(budget).resolving(providers.resolve)
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:

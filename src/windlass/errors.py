@@ -199,6 +199,35 @@ class BudgetExceeded(LimitReached):
     """A request is over `max_input_tokens` and the phase says `on_exceed: fail`."""
 
 
+class OutOfMoney(LimitReached):
+    """The next call could pass the run's budget, so it was not sent. All are US dollars.
+
+    `budget` is what the run may cost, `spent` what was billed, `next_call` the most that the next
+    call could have cost.
+    """
+
+    def __init__(self, *, budget: float, spent: float, next_call: float) -> None:
+        self.budget = budget
+        self.spent = spent
+        self.next_call = next_call
+        super().__init__(
+            f"${spent:.4f} of the budget of ${budget:.2f} was spent, and the next call could have"
+            f" cost ${next_call:.4f}: it was not sent"
+        )
+
+    @property
+    def amounts(self) -> dict[str, float]:
+        """The three amounts by name."""
+        return {"budget": self.budget, "spent": self.spent, "next_call": self.next_call}
+
+
+def out_of_money(error: BaseException | None) -> OutOfMoney | None:
+    """The end of a budget that led to an error; None where something else did."""
+    while error is not None and not isinstance(error, OutOfMoney):
+        error = error.__cause__
+    return error
+
+
 class ProviderError(WindlassError):
     """The model's side failed: not reachable, not installed, or answered with an error."""
 

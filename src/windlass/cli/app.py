@@ -58,6 +58,10 @@ SessionName: TypeAlias = Annotated[
 Auto: TypeAlias = Annotated[
     bool, typer.Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
 ]
+BudgetOption: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--budget", help="US dollars; the run ends before the call that could cost more."),
+]
 Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
 Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
@@ -179,17 +183,19 @@ def run(
         ),
     ] = False,
     auto: Auto = False,
+    budget: BudgetOption = None,
     trust: Trust = False,
 ) -> None:
     """Run a cascade, show its progress, and print what each phase sent."""
     from windlass.cli.run import forecast_run, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    options = {"auto": auto, "trust": trust}
+    options: dict[str, Any] = {"auto": auto, "trust": trust}
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
-        run_cascade(cascade, given, flags, price_as=price_as, session_id=session, **options)
+        options |= {"session_id": session, "budget": budget}
+        run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
 @_command
@@ -213,13 +219,15 @@ def evaluate(
     search_folder: SearchFolder = None,
     session: SessionName = None,
     auto: Auto = False,
+    budget: BudgetOption = None,
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
     from windlass.cli.run import run_task
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    options = {"resume": resume, "engine": engine, "session_id": session, "auto": auto}
+    options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
+    options |= {"auto": auto, "budget": budget}
     run_task(task, given, flags, context=context, trust=trust, **options)
 
 

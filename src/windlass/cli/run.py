@@ -30,7 +30,7 @@ from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, with
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
-from windlass.errors import Interrupted, Unfinished, UsageError, WindlassError
+from windlass.errors import Interrupted, OutOfMoney, Unfinished, UsageError, WindlassError
 from windlass.history.base import Reason, in_words
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
@@ -125,6 +125,8 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 def unfinished(result: Result) -> Unfinished:
     """What is said at the end of a run that neither failed nor completed."""
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
+    if amounts := result.notes.get("budget"):
+        because = f": {OutOfMoney(**amounts)}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended

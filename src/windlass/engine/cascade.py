@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
@@ -16,7 +17,7 @@ from windlass.engine.phase import run_phase
 from windlass.engine.record import Recorder
 from windlass.engine.result import Result
 from windlass.engine.sources import last_said
-from windlass.errors import StoreError, TaskError, WindlassError
+from windlass.errors import OutOfMoney, StoreError, TaskError, WindlassError, out_of_money
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
 from windlass.messages import Message
 from windlass.templates import PhaseOutput
@@ -45,7 +46,11 @@ async def run_cascade(run: CascadeRun) -> Result:
             for index, phase in enumerate(cascade.phases, start=1):
                 context = in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
-                endings.append(await run_phase(run, phase))
+                try:
+                    endings.append(await run_phase(run, phase))
+                except OutOfMoney:  # what the phase said by then is the run's output
+                    run.progress.outputs[phase.name] = phase_output(record, phase.name)
+                    raise
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
             return ending_of(endings)
 
@@ -64,14 +69,20 @@ async def run_session(
     """
     record, progress = run.record, run.progress
     error: WindlassError | None = None
+    notes: dict[str, Any] = {}
     try:
         try:
             ending = await work
         except StoreError:
             raise
         except WindlassError as failure:
-            ending, error = Ending("failed"), failure
-            error.session_id = record.session_id
+            if isinstance(failure, TaskError):
+                notes = dict(failure.notes)
+            if (limit := out_of_money(failure)) is not None:
+                ending, notes = Ending("incomplete", "money"), {**notes, "budget": limit.amounts}
+            else:
+                ending, error = Ending("failed"), failure
+                error.session_id = record.session_id
         if cards is not None:
             await cards.drain()
     except StoreError as failure:
@@ -97,7 +108,7 @@ async def run_session(
         cost=progress.cost,
         saved=progress.saved_tokens,
         error=error,
-        notes=dict(error.notes) if isinstance(error, TaskError) else {},
+        notes=notes,
         reason=ending.reason,
     )
 

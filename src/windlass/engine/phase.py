@@ -31,7 +31,14 @@ from windlass.engine.recall import recall_original
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
-from windlass.errors import ContextError, OutputInvalid, PhaseFailed, StoreError, WindlassError
+from windlass.errors import (
+    ContextError,
+    OutOfMoney,
+    OutputInvalid,
+    PhaseFailed,
+    StoreError,
+    WindlassError,
+)
 from windlass.fair import fair
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Reason, StateChange
 from windlass.messages import Message, ToolCall, user
@@ -79,6 +86,12 @@ async def carry_out(
         changes = await _extracted(run, phase, output)
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
+    except OutOfMoney as limit:
+        ended = Outcome("incomplete", run.record.clock(), name, reason="money")
+        run.record.append(outcomes=[ended])
+        run.tell(name, str(limit), kind="limit", **limit.amounts)
+        run.emit(PhaseEnded(name, "incomplete", "", "money"))
+        raise  # nothing that costs money can follow
     except WindlassError as error:
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.caching.rates import cost, search_fee
+from windlass.caching.rates import search_fee
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
@@ -22,6 +22,7 @@ from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
+from windlass.providers.budget import usage_cost
 from windlass.rules import Rule
 from windlass.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
@@ -190,13 +191,16 @@ class Run:
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
         self.progress.saved_tokens += saved
-        return self.add_up(usage, 0.0 if info.free else _cost(info.name, usage))
+        return self.add_up(usage, 0.0 if info.free else usage_cost(info.name, usage))
 
     def charge_tool(self, spent: Spent) -> float | None:
         """The same for what a tool's own call of a model used."""
         price = spent.dollars
         if price is None:
-            tokens, fee = _cost(spent.model, spent.usage), search_fee(spent.model, spent.searches)
+            tokens, fee = (
+                usage_cost(spent.model, spent.usage),
+                search_fee(spent.model, spent.searches),
+            )
             price = None if tokens is None or fee is None else tokens + fee
         return self.add_up(spent.usage, price)
 
@@ -208,11 +212,6 @@ class Run:
             None if self.progress.cost is None or price is None else self.progress.cost + price
         )
         return price
-
-
-def _cost(model: str, usage: Usage) -> float | None:
-    tokens = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-    return cost(model, *tokens, tokens_written_long=usage.tokens_written_long)
 
 
 @dataclass(slots=True)

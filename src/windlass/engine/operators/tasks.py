@@ -31,6 +31,7 @@ from windlass.errors import (
     TaskError,
     UsageError,
     WindlassError,
+    out_of_money,
 )
 from windlass.history.base import Ending, NodeType, Outcome, SessionStart, Store, ending_of
 from windlass.operators.model import OPERATORS, Task
@@ -454,8 +455,9 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         except StoreError:
             raise
         except WindlassError as error:
-            metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
-            record.append([record.row(NodeType.ERROR, metadata=metadata)])
+            if out_of_money(error) is None:
+                metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
+                record.append([record.row(NodeType.ERROR, metadata=metadata)])
             raise
         return done[0].ending
 

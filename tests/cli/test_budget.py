@@ -1,0 +1,36 @@
+"""`--budget`: what the command line says of a run whose money is used up."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import CommandLine
+from tests.engine import test_budget as engine
+from tests.engine.test_budget import ENDLESS, SMALL, Priced, loops
+from tests.operators.making import atomic
+
+PRICES = engine.PRICES.replace("priced/m", "local/m")
+
+
+def test_a_run_ends_with_3_and_says_what_was_spent(windlass: CommandLine) -> None:
+    windlass.write("windlass.toml", PRICES)
+    windlass.write("endless.json", ENDLESS)
+    windlass.patch.setattr(
+        "windlass.providers.local.LocalProvider", lambda: Priced(loops, SMALL, "local/m")
+    )
+    asked = ("run", "endless.json", "-m", "local/m", "--session", "s1", "--budget", "2.50")
+    said = windlass(*asked)
+    assert said.code == 3
+    assert "incomplete (money)" in said.complaint
+    assert "of the budget of $2.50 was spent, and the next call could have cost $" in said.complaint
+    assert windlass("sessions", "--json").json[0]["reason"] == "money"
+    windlass.write("windlass.toml", "")
+    said = windlass(*asked[:-4], "--budget", "2.50")
+    assert said.code == 2
+    assert "no known price" in said.complaint
+    assert windlass(*asked[:-4], "--budget", "much").code == 2
+    task = windlass.write("t.xml", atomic("a"))
+    windlass.write("windlass.toml", PRICES)
+    said = windlass("evaluate", task, "-m", "local/m", "--budget", "0.01", "--json")
+    assert said.code == 3
+    assert json.loads(said.out)["notes"]["budget"]["spent"] == 0

@@ -1,0 +1,217 @@
+"""A run's budget in US dollars: it ends before the call that could pass it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.engine.harness import House, call, calls, cascade, phase
+from tests.operators.making import atomic, reduce, sequential
+from windlass.engine.result import Result
+from windlass.errors import UsageError
+from windlass.history.base import NodeType
+from windlass.messages import Message
+from windlass.providers.base import ModelInfo
+from windlass.providers.scripted import Scripted
+from windlass.wire.base import Reply, Request, Usage
+
+MODEL = "priced/m"
+PRICES = '[prices."priced/m"]\ninput = 1000.0\noutput = 10000.0\n'
+"""US dollars a million tokens: a token in costs $0.001, one out $0.01."""
+IN, OUT = 0.001, 0.01
+MOST_OUT = 50
+
+
+class Priced(Scripted):
+    """A scripted model that costs money and reports `usage` for each call.
+
+    It waits a moment with each reply, so that calls are under way at the same time.
+    """
+
+    def __init__(self, script: Any, usage: Usage, name: str = MODEL) -> None:
+        super().__init__(script)
+        self.usage = usage
+        self.name = name
+        self.running = self.most_running = 0
+
+    def model(self, name: str) -> ModelInfo:
+        info = super().model(name)
+        return dataclasses.replace(info, name=self.name, free=False, max_output_tokens=MOST_OUT)
+
+    async def send(self, request: Request, on_text: Any) -> Reply:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        reply = await super().send(request, on_text)
+        return dataclasses.replace(reply, usage=self.usage)
+
+
+SMALL = Usage(100, 10)
+"""A call that costs $0.20."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder whose settings have the model's price."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "windlass.toml").write_text(PRICES)
+    return tmp_path
+
+
+def loops(_: Request) -> Message:
+    """A reply that always calls a tool."""
+    return calls(call("set_state", '{"key": "k", "value": 1}'), text="So far.")
+
+
+ENDLESS = cascade(
+    phase("a", tackle=["set_state"], rules={"max_turns": 30}),
+    phase("b"),
+    max_output_tokens=MOST_OUT,
+)
+
+
+async def run(folder: Path, provider: Priced, budget: float | None, made: Any = ENDLESS) -> Result:
+    """Run a cascade with a budget."""
+    return await windlass.run(
+        made,
+        model=MODEL,
+        store=folder / "store",
+        providers={"priced": provider},
+        session_id="s1",
+        budget=budget,
+    )
+
+
+async def test_a_run_ends_before_the_call_that_could_pass_it(folder: Path) -> None:
+    provider = Priced(loops, SMALL)
+    result = await run(folder, provider, 2.50)
+    assert (result.status, result.reason, result.error) == ("incomplete", "money", None)
+    assert result.output == "So far."
+    assert result.cost == pytest.approx(0.2 * len(provider.requests))
+    told = result.notes["budget"]
+    assert told["spent"] == pytest.approx(result.cost)
+    assert told["spent"] + told["next_call"] > 2.50
+    assert told["next_call"] >= MOST_OUT * OUT
+    # Not a call too early: the last that was sent fitted.
+    assert told["spent"] - 0.2 + told["next_call"] <= 2.50 + 0.1
+    assert 5 < len(provider.requests) < 13
+    house = House(folder)
+    store = house.open_store()
+    replies = [
+        r for r in store.rows("s1") if r.row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP)
+    ]
+    assert len(replies) == len(provider.requests), "nothing that was paid for is lost"
+    endings = [(each.phase, each.status, each.reason) for each in store.outcomes("s1")]
+    assert endings == [("a", "incomplete", "money"), (None, "incomplete", "money")]
+    house.close()
+
+
+async def test_one_cent_more_or_less_decides(folder: Path) -> None:
+    once = cascade(phase("a"), max_output_tokens=MOST_OUT)
+    result = await run(folder, Priced(lambda _: "ok", SMALL), 0.40, once)
+    assert result.reason == "money", "the reply alone may cost 50 cents"
+    most = result.notes["budget"]["next_call"]
+    for budget, sent in ((most - 0.0001, 0), (most + 0.0001, 1)):
+        provider = Priced(lambda _: "ok", SMALL)
+        await windlass.run(
+            once, model=MODEL, store=folder / "store", providers={"priced": provider}, budget=budget
+        )
+        assert len(provider.requests) == sent
+
+
+async def test_helpers_are_paid_out_of_it(folder: Path) -> None:
+    made = cascade(
+        phase("a"),
+        phase(
+            "b",
+            context={
+                "mode": "auto",
+                "selection": {"strategy": "llm", "selector_model": MODEL, "share": 0.01},
+            },
+        ),
+        max_output_tokens=MOST_OUT,
+        auto_context={"commit": "at_once"},
+    )
+    provider = Priced(lambda _: "ok " * 9_000, Usage(1_000, 40))
+    result = await run(folder, provider, 100.0, made)
+    assert result.status == "completed"
+    assert len(provider.requests) > 2, "the chooser was asked, too"
+    assert result.cost == pytest.approx(1.4 * len(provider.requests))
+    # The chooser's money is gone: what is left is not enough for the call behind it.
+    for sent in range(1, len(provider.requests)):
+        less = Priced(provider.script, provider.usage)
+        ended = await windlass.run(
+            made,
+            model=MODEL,
+            store=folder / "store",
+            providers={"priced": less},
+            budget=1.4 * sent + 0.45,
+        )
+        assert ended.reason == "money"
+        assert ended.cost == pytest.approx(1.4 * len(less.requests))
+        assert len(less.requests) <= sent
+
+
+async def test_without_a_price_the_sentence_says_how_to_give_one(folder: Path) -> None:
+    (folder / "windlass.toml").write_text("")
+    provider = Priced(loops, SMALL)
+    with pytest.raises(UsageError, match=r'no known price.*\[prices\."priced/m"\]'):
+        await run(folder, provider, 2.5)
+    assert provider.requests == []
+    assert not (folder / "store").exists()
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf")])
+async def test_a_budget_is_an_amount(folder: Path, budget: float) -> None:
+    with pytest.raises(UsageError, match="a number of US dollars above 0"):
+        await run(folder, Priced(loops, SMALL), budget)
+
+
+INPUTS = reduce('<file split="lines">lines.txt</file>', parallel=8)
+
+
+async def evaluate(folder: Path, provider: Priced, xml: str, **options: Any) -> Result:
+    """Run a task with the priced model."""
+    (folder / "task.xml").write_text(xml)
+    return await windlass.evaluate(
+        None if "resume" in options else folder / "task.xml",
+        model=MODEL,
+        store=folder / "store",
+        providers={"priced": provider},
+        **options,
+    )
+
+
+async def test_calls_side_by_side_cannot_pass_it_together(folder: Path) -> None:
+    provider = Priced(lambda _: "ok", Usage(100, MOST_OUT))
+    task = atomic("x")
+    whole = await evaluate(folder, provider, task, budget=1e6)
+    a_call = whole.cost or 0.0
+    (folder / "lines.txt").write_text("\n".join(f"line {number}" for number in range(300)))
+    provider = Priced(lambda _: "ok", Usage(100, MOST_OUT))
+    budget = 60 * a_call
+    result = await evaluate(folder, provider, INPUTS, budget=budget, session_id="s1")
+    assert (result.status, result.reason) == ("incomplete", "money")
+    assert provider.most_running > 1
+    assert result.cost is not None
+    assert result.cost <= budget + 1e-9
+    kept = result.notes["partialResults"]
+    assert len(kept) == len(provider.requests) > 0
+    resumed = Priced(lambda _: "ok", SMALL)
+    again = await evaluate(folder, resumed, "", resume="s1", budget=1e6)
+    assert again.status == "completed"
+    assert len(resumed.requests) == 301 - len(kept), "what was paid for is not asked again"
+
+
+async def test_steps_end_with_it_and_keep_what_is_done(folder: Path) -> None:
+    provider = Priced(lambda _: "ok", Usage(100_000, 1))
+    xml = sequential(*(atomic(name) for name in "abc"))
+    result = await evaluate(folder, provider, xml, budget=100.3)
+    assert (result.status, result.reason) == ("incomplete", "money")
+    assert [each["step"] for each in result.notes["partialResults"]] == ["a"]
