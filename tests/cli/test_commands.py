@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -10,11 +12,14 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
+from tests.operators.making import atomic
 from windlass.cascade.model import json_schema
 from windlass.cli.report import print_costs
+from windlass.errors import BadRequest
 from windlass.history.sqlite import SqliteStore
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings import Settings
+from windlass.wire.base import Request
 
 COMMANDS = (
     "run",
@@ -438,3 +443,83 @@ class TestPatterns:
         assert said.code == 0
         assert "warning: c.json:8" in said.out.replace("\n", " ")
         assert "has lookahead or lookbehind" in said.out.replace("\n", " ")
+
+
+class TestRows:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("--json", "-- the first\nSELECT 1 AS x"),
+            ("--a=b --json\nSELECT 1 AS x", "--json", "--store", ".windlass"),
+            ("--store=.windlass", "--\nSELECT 1 AS x", "--format", "json"),
+            ("--json", "--", "-- the first\nSELECT 1 AS x"),
+            ("--format=json", "SELECT 1 AS x -- after"),
+        ],
+    )
+    def test_sql_may_begin_with_a_comment(
+        self, ran: CommandLine, arguments: tuple[str, ...]
+    ) -> None:
+        said = ran("query", *arguments)
+        assert said.code == 0, said.err
+        assert said.json == [{"x": 1}]
+
+    @pytest.mark.parametrize("option", ["--stor", "--stor=x", "--stor=a b"])
+    def test_an_option_that_is_none_is_told(self, ran: CommandLine, option: str) -> None:
+        said = ran("query", option, "SELECT 1")
+        assert said.code == 2
+        assert "--stor" in said.err
+
+    def test_csv_is_read_back_as_it_was(self, ran: CommandLine) -> None:
+        sql = """SELECT 'a,b' AS "x,y", NULL AS n, 'say "hi"\n twice' AS q UNION ALL
+            SELECT 1.5, 2, 'é'"""
+        said = ran("query", sql, "--format", "csv")
+        assert said.code == 0, said.err
+        assert list(csv.reader(io.StringIO(said.out))) == [
+            ["x,y", "n", "q"],
+            ["a,b", "", 'say "hi"\n twice'],
+            ["1.5", "2", "é"],
+        ]
+        assert ran("query", "SELECT 1 WHERE 0", "--format", "csv").out == ""
+        assert "SELECT" not in ran("query", "SELECT 'x' AS x", "--format", "table").out
+
+    def test_one_form_is_printed(self, ran: CommandLine) -> None:
+        said = ran("query", "SELECT 1", "--format", "csv", "--json")
+        assert said.code == 2
+        assert "--format csv and --json exclude each other" in said.complaint
+
+
+class TestOutputOnly:
+    @pytest.mark.parametrize("command", ["run", "evaluate"])
+    def test_prints_the_result_alone(self, windlass: CommandLine, command: str) -> None:
+        windlass.write("run.json", cascade(phase("a"), phase("b")))
+        windlass.write("evaluate.xml", atomic("a"))
+        windlass.script = lambda _: "the result " * 1_000 + "\nits end"
+        file = "run.json" if command == "run" else "evaluate.xml"
+        said = windlass(command, file, "--output-only")
+        assert (said.code, said.err) == (0, "")
+        assert said.out == "the result " * 1_000 + "\nits end\n"
+
+    def test_of_a_run_that_failed_only_the_sentence(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b")))
+
+        def script(request: Request) -> str:
+            if len(windlass.requests) > 1:
+                raise BadRequest("not like this")
+            return "the first"
+
+        windlass.script = script
+        said = windlass("run", "c.json", "--output-only")
+        assert (said.code, said.out) == (1, "")
+        assert "not like this" in said.complaint
+        assert [line.split(": ")[0] for line in said.err.splitlines()] == [
+            "windlass",
+            "what was recorded",
+        ]
+
+    @pytest.mark.parametrize("other", ["--json", "--dry-run"])
+    def test_goes_with_no_other_form(self, windlass: CommandLine, other: str) -> None:
+        windlass.write("c.json", cascade(phase("a")))
+        said = windlass("run", "c.json", "--output-only", other)
+        assert said.code == 2
+        assert "--output-only excludes --json" in said.complaint
+        assert windlass.requests == []

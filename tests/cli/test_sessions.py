@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,6 +12,8 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_terminal import COMMANDS
 from tests.engine.harness import cascade, phase
 from tests.operators.making import atomic
+from windlass.errors import BadRequest
+from windlass.wire.base import Request
 
 TAKING = {
     path: [param.name for param in command.params if param.name in ("session", "resume")]
@@ -77,3 +81,69 @@ def test_a_session_is_not_pruned_by_an_empty_name(ran: CommandLine) -> None:
     assert said.code == 2
     assert "no session '' in this store" in said.complaint
     assert ran("show", "s1").code == 0
+
+
+@pytest.fixture
+def three(ran: CommandLine) -> CommandLine:
+    """Sessions of three days: `old` of another cascade failed, `s1` and `new` completed."""
+    ran.write("other.json", cascade(phase("a"), cascade_id="other"))
+
+    def fail(_: Request) -> str:
+        raise BadRequest("no")
+
+    ran.script = fail
+    assert ran("run", "other.json", "--session", "old").code == 1
+    ran.script = lambda _: "x"
+    assert ran("run", "two.json", "--session", "new").code == 0
+    with sqlite3.connect(ran.folder / ".windlass" / "windlass.sqlite") as db:
+        for name, day in (("old", 10), ("s1", 11), ("new", 12)):
+            began = datetime(2026, 1, day, 8, tzinfo=UTC).timestamp()
+            db.execute("UPDATE sessions SET started = ? WHERE session_id = ?", (began, name))
+    db.close()
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("flags", "listed"),
+    [
+        ((), ["new", "s1", "old"]),
+        (("--cascade", "other"), ["old"]),
+        (("--cascade", "none"), []),
+        (("--status", "failed"), ["old"]),
+        (("--status", "completed", "--limit", "1"), ["new"]),
+        (("--status", "failed", "--limit", "1"), ["old"]),
+        (("--since", "2026-01-11"), ["new", "s1"]),
+        (("--since", "2026-01-11T08:00:01Z"), ["new"]),
+        (("--since", "2026-01-11T09:00:00+01:00"), ["new", "s1"]),
+        (("--until", "2026-01-11"), ["s1", "old"]),
+        (("--until", "2026-01-11T08:00"), ["old"]),
+        (("--since", "2h"), []),
+        (("--until", "1 d"), ["new", "s1", "old"]),
+        (("--since", "2026-01-10", "--until", "2026-01-11", "--cascade", "test"), ["s1"]),
+    ],
+)
+def test_sessions_are_listed_by_cascade_status_and_time(
+    three: CommandLine, flags: tuple[str, ...], listed: list[str]
+) -> None:
+    said = three("sessions", *flags, "--json")
+    assert said.code == 0, said.err
+    assert [each["session_id"] for each in said.json] == listed
+    plain = three("sessions", *flags).out
+    assert [line.split()[0] for line in plain.splitlines()[1 : 1 + len(listed)]] == listed
+    assert ("no session fits" in plain) is (not listed)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--status", "complete"), "did you mean 'completed'? known: "),
+        (("--since", "yesterday"), "--since 'yesterday' must be a date such as 2026-01-31"),
+        (("--until", "99999-01-01"), "--until '99999-01-01' must be a date"),
+    ],
+)
+def test_a_filter_that_is_none_is_a_mistake(
+    ran: CommandLine, flags: tuple[str, ...], told: str
+) -> None:
+    said = ran("sessions", *flags)
+    assert said.code == 2
+    assert told in said.complaint

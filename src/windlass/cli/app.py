@@ -6,19 +6,21 @@ What a command does is imported when it is called, so that each page of help com
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from windlass import __version__
 from windlass.cli.ending import silence
 from windlass.cli.output import out, own_streams, silence_streams
-from windlass.errors import Interrupted
+from windlass.errors import Interrupted, UsageError
 
 StoreOption: TypeAlias = Annotated[
     str | None,
@@ -61,6 +63,9 @@ Auto: TypeAlias = Annotated[
 BudgetOption: TypeAlias = Annotated[
     float | None,
     typer.Option("--budget", help="US dollars; the run ends before the call that could cost more."),
+]
+OutputOnly: TypeAlias = Annotated[
+    bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
 Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
 Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
@@ -132,8 +137,36 @@ def windlass(
     """Run cascades, and see afterwards exactly what each call saw."""
 
 
+class _WithSql(TyperCommand):
+    """A command whose argument may begin with `--`, as comments of SQL do."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move a comment, and what follows it, behind the options."""
+        end = args.index("--") if "--" in args else len(args)
+        sql = [arg for arg in args[:end] if self._is_comment(arg)]
+        options = [arg for arg in args[:end] if not self._is_comment(arg)]
+        return super().parse_args(ctx, [*options, *(["--", *sql] if sql else []), *args[end:]])
+
+    def _is_comment(self, arg: str) -> bool:
+        option = re.match(r"--[^\s=]*", arg)
+        known = {name for param in self.params for name in param.opts}
+        return option is not None and option[0] not in known and bool(re.search(r"\s", arg))
+
+
+class RowFormat(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
 def _command(
-    function: Callable[..., None], *, of: typer.Typer = app, has_json: bool = True
+    function: Callable[..., None],
+    *,
+    of: typer.Typer = app,
+    cls: type[TyperCommand] | None = None,
+    has_json: bool = True,
 ) -> Callable[..., None]:
     """Make a function the command that the last word of its name says.
 
@@ -154,7 +187,7 @@ def _command(
     )
     parameters = [*signature.parameters.values(), *([option] if has_json else [])]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return of.command(function.__name__.rpartition("_")[2])(command)
+    return of.command(function.__name__.rpartition("_")[2], cls=cls)(command)
 
 
 _memory_command = partial(_command, of=memory_app)
@@ -184,6 +217,7 @@ def run(
     ] = False,
     auto: Auto = False,
     budget: BudgetOption = None,
+    output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a cascade, show its progress, and print what each phase sent."""
@@ -191,10 +225,12 @@ def run(
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"auto": auto, "trust": trust}
+    if output_only and (dry_run or out.as_json):
+        raise UsageError("--output-only excludes --json and --dry-run; give one of them")
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
-        options |= {"session_id": session, "budget": budget}
+        options |= {"session_id": session, "budget": budget, "output_only": output_only}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
@@ -220,6 +256,7 @@ def evaluate(
     session: SessionName = None,
     auto: Auto = False,
     budget: BudgetOption = None,
+    output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
@@ -227,7 +264,9 @@ def evaluate(
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
-    options |= {"auto": auto, "budget": budget}
+    options |= {"auto": auto, "budget": budget, "output_only": output_only}
+    if output_only and out.as_json:
+        raise UsageError("--output-only excludes --json; give one of them")
     run_task(task, given, flags, context=context, trust=trust, **options)
 
 
@@ -238,12 +277,23 @@ def evaluate(
 def sessions(
     *,
     store: StoreOption = None,
-    limit: Annotated[int, typer.Option(help="How many, newest first.")] = 20,
+    cascade: Annotated[str | None, typer.Option(help="Only those of this cascade.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only those that ended so, or are `running`.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Only those begun since: 2026-01-31, 2026-01-31T08:00 (UTC), 2h, 3d."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only those begun until then; a day counts whole.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many at most, newest first.")] = 20,
 ) -> None:
     """List the sessions in the store, newest first."""
     from windlass.cli.show import show_sessions
 
-    show_sessions(store, limit)
+    show_sessions(store, limit, cascade=cascade, status=status, since=since, until=until)
 
 
 @_command
@@ -355,16 +405,20 @@ def check(
     check_file(file, strict=strict, trust=trust, explain=explain_defaults)
 
 
-@_command
+@partial(_command, cls=_WithSql)
 def query(
     sql: Annotated[str, typer.Argument(help="One SELECT; the main view is unified_logs.")],
     *,
+    form: Annotated[
+        RowFormat, typer.Option("--format", help="How rows are printed; --json means json.")
+    ] = RowFormat.TABLE,
     store: StoreOption = None,
 ) -> None:
     """Query the history with one read-only SQL statement."""
     from windlass.cli.show import show_rows
 
-    show_rows(sql, store)
+    out.as_json = out.as_json or form is RowFormat.JSON
+    show_rows(sql, store, as_csv=form is RowFormat.CSV)
 
 
 @_command

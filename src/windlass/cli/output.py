@@ -11,6 +11,7 @@ start print, warn and log too, from Python and from C; one such line would break
 from __future__ import annotations
 
 import atexit
+import csv
 import dataclasses
 import io
 import json
@@ -159,6 +160,15 @@ def print_json(value: Any) -> None:
     """Print a value as JSON, indented; dataclasses become objects, messages their stored form."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
     print(escaped_json(text), file=out.file)
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as CSV under the names of their columns; nothing where there are none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([list(row) for row in rows[:1]])
+    writer.writerows([row.values() for row in rows])
+    print(escaped(text.getvalue()), end="", file=out.file)
 
 
 def printed_as_json(value: Any) -> bool:

@@ -47,6 +47,7 @@ def run_cascade(
     flags: Mapping[str, Any],
     *,
     price_as: str | None = None,
+    output_only: bool = False,
     **options: Any,
 ) -> None:
     """Run, print the output and the table, and raise what stopped the run.
@@ -56,7 +57,7 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run)
+    _finish(work, settings, _print_run, output_only=output_only)
 
 
 def run_task(
@@ -65,6 +66,7 @@ def run_task(
     flags: Mapping[str, Any],
     *,
     context: Path | None,
+    output_only: bool,
     **options: Any,
 ) -> None:
     """Run or resume, print the output and the table, and raise what stopped the run."""
@@ -73,7 +75,7 @@ def run_task(
     text = "" if context is None else _context(context)
     work = partial(evaluate, task, values, context=text, **flags, **options)
     kept = "; what was finished is kept: windlass evaluate --resume {}"
-    _finish(work, settings, _print_task, on_interrupt=kept)
+    _finish(work, settings, _print_task, output_only=output_only, on_interrupt=kept)
 
 
 def _finish(
@@ -81,13 +83,15 @@ def _finish(
     settings: Settings,
     show: Callable[[Result, Settings], None],
     *,
+    output_only: bool,
     on_interrupt: str = "",
 ) -> None:
     """Wait for a run, show its result, and raise what stopped it, with its session.
 
+    `output_only`: the output alone is shown, as it is, and none where the run was stopped.
     After a signal Interrupted says `on_interrupt` too, with the session in place of `{}`.
     """
-    progress.quiet = progress.quiet or out.as_json
+    progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
     try:
         result = finish(work(on_event=watcher))
@@ -99,8 +103,12 @@ def _finish(
     finally:
         watcher.end_text()
     try:
-        with override(settings.prices):
-            show(result, settings)
+        if output_only:
+            if result.error is None and result.output:
+                out.print(result.output)
+        else:
+            with override(settings.prices):
+                show(result, settings)
     except BrokenPipeError:
         if result.error is None:
             raise

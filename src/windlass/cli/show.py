@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from windlass.cli.output import indented, money, out, print_table, printed_as_json, shorten
-from windlass.cli.store import open_existing
-from windlass.history.base import SessionFilter, in_words
+from windlass.cli.output import (
+    indented,
+    money,
+    out,
+    print_csv,
+    print_table,
+    printed_as_json,
+    shorten,
+)
+from windlass.cli.store import open_existing, read_time
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import SessionFilter, Status, in_words
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
 from windlass.report.show import CallView, SessionView, view_call, view_session
@@ -18,10 +27,28 @@ _PREVIEW = 600
 _BEGINNING = 80
 
 
-def show_sessions(store: str | None, limit: int) -> None:
-    """List sessions, newest first."""
+def show_sessions(
+    store: str | None,
+    limit: int,
+    *,
+    cascade: str | None,
+    status: str | None,
+    since: str | None,
+    until: str | None,
+) -> None:
+    """List sessions, newest first: those that fit what is given."""
+    statuses = (*get_args(Status), "running")
+    if status is not None and status not in statuses:
+        raise UsageError(f"--status {status!r}: {did_you_mean(status, statuses)}")
+    which = SessionFilter(
+        cascade=cascade,
+        status=status,
+        since=None if since is None else read_time("--since", since),
+        until=None if until is None else read_time("--until", until, whole_day=True),
+        banks=False,
+    )
     with open_existing(store) as history:
-        sessions = history.sessions(SessionFilter(banks=False), limit=limit)
+        sessions = history.sessions(which, limit=limit)
     if printed_as_json(sessions):
         return
     print_table(
@@ -44,7 +71,8 @@ def show_sessions(store: str | None, limit: int) -> None:
     if sessions:
         out.print(f"\nwindlass show {sessions[0].session_id}")
     else:
-        out.print("no sessions yet")
+        fits = which != SessionFilter(banks=False)
+        out.print("no session fits" if fits else "no sessions yet")
 
 
 def show_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
@@ -262,11 +290,16 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
         out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
 
 
-def show_rows(sql: str, store: str | None) -> None:
+def show_rows(sql: str, store: str | None, *, as_csv: bool = False) -> None:
     """Run one SELECT and print its rows."""
+    if as_csv and out.as_json:
+        raise UsageError("--format csv and --json exclude each other; give one of them")
     with open_existing(store) as history:
         rows = history.query(sql)
     if printed_as_json(rows):
+        return
+    if as_csv:
+        print_csv(rows)
         return
     if not rows:
         out.print("no rows")

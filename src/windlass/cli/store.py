@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from os import environ
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from windlass.history.places import open_place
 from windlass.settings import Settings, read_store
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_DAY = re.compile(r"\d{4}-?(\d\d-?\d\d|W\d\d-?\d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
@@ -74,6 +76,10 @@ def prune_store(
     if (older_than is None) == (session is None):
         raise UsageError("prune takes either --older-than AGE or --session SESSION")
     age = None if older_than is None else _age(older_than)
+    if older_than is not None and age is None:
+        raise UsageError(
+            f"--older-than {older_than!r} must be a number with a unit: 90d, 12h, 30m, 45s"
+        )
     with open_store(read_settings(store), existing=True, writing=True) as history:
         session_id = None if session is None else history.find_session(session)
         pruned = history.prune(
@@ -90,11 +96,30 @@ def prune_store(
         out.print(f"  {name}")
 
 
-def _age(text: str) -> float:
+def _age(text: str) -> float | None:
     match = _AGE.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"--older-than {text!r} must be a number with a unit: 90d, 12h, 30m, 45s")
-    return float(match[1]) * _SECONDS[match[2]]
+    return float(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def read_time(option: str, text: str, *, whole_day: bool = False) -> float:
+    """The time, in seconds since 1970, that an option names: an ISO date in UTC, or an age.
+
+    `whole_day`: a date without a time stands for its end. Raises UsageError.
+    """
+    if (age := _age(text)) is not None:
+        return time.time() - age
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        if whole_day and _DAY.fullmatch(text.strip()):
+            moment += timedelta(days=1)
+        return moment.timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{option} {text!r} must be a date such as 2026-01-31 or 2026-01-31T08:00, in UTC, or"
+            " an age such as 2h or 3d"
+        ) from error
 
 
 def migrate_store(source: str, target: str) -> None:
