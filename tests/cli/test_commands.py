@@ -370,7 +370,7 @@ class TestSchemaAndConfig:
         windlass.write("windlass.toml", "\n[mcp_servers.mine]\ncomand = ['x']\n")
         said = windlass("config")
         assert said.code == 2
-        assert "windlass.toml:2: unknown setting 'mcp_servers.mine.comand'" in said.complaint
+        assert "windlass.toml:3: unknown setting 'mcp_servers.mine.comand'" in said.complaint
 
 
 class TestSearch:
