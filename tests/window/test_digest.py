@@ -33,7 +33,7 @@ FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 1
 
 def kept_of(text: str, room: int, **options: Any) -> str:
     """The names kept of a text where nothing else holds any."""
-    return digest(text, room, list(whole_names(text)), **options)
+    return digest(list(whole_names(text)), room, **options)
 
 
 def turns(*rounds: tuple[str, dict[str, Any], str], task: str = "Do it.") -> list[Message]:
@@ -151,8 +151,7 @@ class TestDigests:
         assert kind_of_name(name) == kind
 
     def test_is_what_nothing_else_holds(self) -> None:
-        text = "order #W123 of user_77 on 2024-05-20"
-        assert digest(text, 100, ["#W123", "2024-05-20"]) == "#W123 2024-05-20"
+        assert digest(["#W123", "2024-05-20"], 100) == "#W123 2024-05-20"
 
     def test_keeps_telling_kinds_first_and_tells_them_in_the_order_of_the_text(self) -> None:
         text = "a/long/path/to/x.py then some_name then #W123"
@@ -186,7 +185,7 @@ class TestDigests:
         kept = error_lines(log, 100)
         assert kept.endswith("ValueError: last")
         assert len(kept) <= 100
-        assert digest(log, 300, list(whole_names(log)), errors=100).startswith(kept)
+        assert digest(list(whole_names(log)), 300, lines=kept).startswith(kept)
 
     def test_an_error_in_an_endless_line_keeps_what_stands_around_it(self) -> None:
         kept = error_lines("x " * 4_000 + "KeyError: 'gone' " + "y " * 4_000, 400)
@@ -196,9 +195,10 @@ class TestDigests:
     @given(st.text("ab1_/.: \nE", max_size=200), st.integers(0, 120), st.integers(0, 60))
     def test_keeps_to_its_room_and_invents_nothing(self, text: str, room: int, errors: int) -> None:
         text += "\nKeyError: a_1"
-        kept = digest(text, room, list(whole_names(text)), errors=errors)
+        lines = error_lines(text, min(errors, room))
+        kept = digest(list(whole_names(text)), room, lines=lines)
         assert len(kept) <= room
-        for line in error_lines(text, errors).splitlines():
+        for line in lines.splitlines():
             assert line in text
         for name in whole_names(kept):
             assert name in text

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from functools import lru_cache
 from typing import Final
 
-from windlass.window.names import MIN_CHARS, looked_at
+from windlass.window.names import MIN_CHARS
 
 _FILES: Final = (
     "py|rs|[jt]sx?|mjs|md|json|to?ml|txt|[ch](?:pp)?|go|java|rb|php|sh|ya?ml|lock|html?|css|png"
@@ -54,6 +54,9 @@ _SIGNS: Final = (
 LINE_CHARS: Final = 200
 """An error line of more characters is cut to what stands around its error."""
 _BEFORE: Final = 60
+_TELLING: Final = re.compile(r"error|exception|failed|traceback", re.IGNORECASE)
+"""What a line of a failed result has that tells of the failure, in any case and inside words."""
+_LEFT_OUT: Final = "[{count:,} error line{s} left out]"
 _WORD: Final = re.compile(r"[a-z]{4,}|\d{3,}")
 _RUN: Final = re.compile(r"[a-z]+|\d+")
 """The words of a text, and what is too short to be one: a run is never tried again."""
@@ -83,8 +86,7 @@ def error_lines(text: str, room: int) -> str:
             continue
         line = whole.strip()
         if len(line) > LINE_CHARS:
-            cut = max(0, matches[-1].start() - _BEFORE)
-            line = whole[cut : cut + LINE_CHARS].strip()
+            line = _around(whole, matches[-1].start())
         if line in kept:
             continue
         room -= len(line) + 1
@@ -92,6 +94,47 @@ def error_lines(text: str, room: int) -> str:
             break
         kept[line] = None
     return "\n".join(reversed(kept))
+
+
+def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
+    """The lines of a failed result that tell of an error, each once and in order.
+
+    But for those that are `there` already. All of them where they fit into `room` characters.
+    Else long ones are cut, those whose words report an error go before those that only have such
+    a word in them, the last ones first, and a line before them says how many are left out.
+    """
+    told = (line.strip() for line in text.split("\n") if _tells(line))
+    lines = dict.fromkeys(line for line in told if line not in there)
+    if sum(map(len, lines)) + len(lines) <= room:
+        return "\n".join(lines)
+    room -= len(_left_out(len(lines))) + 1
+    kept: dict[str, str] = {}
+    newest = [*reversed(lines)]
+    for line in sorted(newest, key=lambda line: _ERROR.search(line) is None):
+        shown = line
+        if len(line) > LINE_CHARS:
+            matches = [*_ERROR.finditer(line)] or [*_TELLING.finditer(line)]
+            shown = f"{_around(line, matches[-1].start())}…"
+        if len(shown) < room:
+            kept[line] = shown
+            room -= len(shown) + 1
+    left = len(lines) - len(kept)
+    head = [_left_out(left)] if left else []
+    return "\n".join([*head, *(kept[line] for line in lines if line in kept)])
+
+
+def _tells(line: str) -> bool:
+    return bool(_TELLING.search(line) or _ERROR.search(line))
+
+
+def _left_out(count: int) -> str:
+    return _LEFT_OUT.format(count=count, s="s" * (count != 1))
+
+
+def _around(line: str, at: int) -> str:
+    """What stands around a place of a line, in at most `LINE_CHARS` characters."""
+    cut = max(0, at - _BEFORE)
+    return line[cut : cut + LINE_CHARS].strip()
 
 
 @lru_cache(maxsize=64)
@@ -107,25 +150,22 @@ def chars_of(names: Collection[str]) -> int:
 
 
 def digest(
-    text: str,
-    room: int,
     names: Sequence[str],
+    room: int,
     *,
-    errors: int = 0,
+    lines: str = "",
     order: tuple[str, ...] = ORDER,
     task: frozenset[str] = frozenset(),
 ) -> str:
-    """What of `text` is worth `room` characters: the lines that report an error, then names.
+    """What of a text is worth `room` characters: the lines that report an error, then names.
 
     Args:
-        text: What was said.
-        room: The most characters of both.
         names: The names in it that nothing else in view holds, in the order of the text.
-        errors: Characters of the room that error lines may take.
+        room: The most characters of both.
+        lines: The lines that report an error; they stand first, whole, and take of the room.
         order: Kinds of names, the first to be kept first.
         task: Words; among names of a kind, those that share one of them go first.
     """
-    lines = error_lines(looked_at(text), min(errors, room)) if errors else ""
     room -= len(lines)
     crowded = chars_of(names) > room
     kept = _chosen(names, room, lines, order, task) if crowded else _alone(names, lines)

@@ -69,7 +69,7 @@ def steps(
         policies.append(_made(Sliding, policy))
     most = policy.max_input_tokens if limit is None else limit
     if most is not None:
-        policies.append(TokenBudget(most, on_exceed))
+        policies.append(TokenBudget(most, on_exceed, error_chars=_error_chars(policy)))
     if policy.enabled and policy.expand:
         policies.append(Expand())
     return tuple(policies)
@@ -81,17 +81,23 @@ def _made(kind: type[P], options: Any, **more: Any) -> P:
     return kind(**{**{name: getattr(options, name) for name in names}, **more})
 
 
+def _error_chars(policy: Policy) -> int:
+    return policy.error_chars if policy.preserve_errors else 0
+
+
 def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator[WindowPolicy]:
     """What is asked only where windows are shortened: about what is new, then about what ages."""
+    errors = _error_chars(policy)
     if policy.compress_loops:
-        yield _made(Loops, policy)
+        yield _made(Loops, policy, error_chars=errors)
     if policy.lossless is not None:
         yield _made(Lossless, policy)
     if policy.repeats:
         yield Repeats()
     if policy.compress is not None:
         adapts = policy.compress.adapt
-        yield _made(Compress, policy.compress, window_tokens=window_tokens if adapts else 0)
+        tokens = window_tokens if adapts else 0
+        yield _made(Compress, policy.compress, window_tokens=tokens, error_chars=errors)
     if policy.supersede:
         yield Supersede()  # after what cuts: a read that was cut supersedes nothing
     if policy.supersede_writes:
@@ -103,11 +109,11 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
     if policy.reasoning_max_chars is not None or not policy.preserve_reasoning:
         yield _made(Reasoning, policy)
     if policy.fold_after is not None:
-        yield _made(Folding, policy)
+        yield _made(Folding, policy, error_chars=errors)
     if policy.decay is not None:
-        yield _made(Decay, policy.decay)
+        yield _made(Decay, policy.decay, error_chars=errors)
     if policy.fold_subtasks:
-        yield Subtasks()
+        yield Subtasks(error_chars=errors)
     if policy.shorten_arguments:
         yield _made(Arguments, policy)
     if policy.repeats and not caches:

@@ -17,7 +17,7 @@ from windlass.prompts import summary_text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.digest import digest, error_lines
 from windlass.window.entries import Entry
-from windlass.window.failures import has_failed
+from windlass.window.failures import has_failed, with_failure
 from windlass.window.names import names_said
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.proposals import Want
@@ -188,21 +188,25 @@ def _short(value: object) -> str:
     return text if len(text) <= ARGUMENT_CHARS else text[: ARGUMENT_CHARS - 4] + '..."'
 
 
-def exchange_lines(pending: PendingEdits, at: int) -> list[str]:
+def exchange_lines(pending: PendingEdits, at: int, error_chars: int) -> list[str]:
     """The calls of an assistant message, each with its result in a line, in their order.
 
-    `[Turn 3] web_search("x") -> 8 results, ...; reference`.
+    `[Turn 3] web_search("x") -> 8 results, ...; reference`. Behind the line of a call that failed
+    stand the lines of its errors, in `error_chars` characters.
     """
-    outcomes = {
-        result.tool_call_id: f"{outcome(result)}; {pending.recall_hint(place)}"
-        for place in pending.results(at)
-        for result in (pending.original(place),)
-    }
-    return [
-        f"[Turn {turn_number(pending, at)}] {call_text(call)} -> "
-        + outcomes.get(call.id, "no result")
-        for call in pending.original(at).tool_calls
-    ]
+    results = {pending.original(place).tool_call_id: place for place in pending.results(at)}
+    lines: list[str] = []
+    for call in pending.original(at).tool_calls:
+        line = f"[Turn {turn_number(pending, at)}] {call_text(call)} -> "
+        place = results.get(call.id)
+        if place is None:
+            lines.append(f"{line}no result")
+            continue
+        result = pending.original(place)
+        told = outcome(result)
+        line += f"{told}; {pending.recall_hint(place)}"
+        lines.append(with_failure(line, result, error_chars, told))
+    return lines
 
 
 # ---- names ------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ def with_lost_names(
         for name in pending.names_held_only(span, names_said(source))
         if not (name in text or name in besides or name in tools)
     ]
-    kept = digest(source, chars, names)
+    kept = digest(names, chars)
     return f"{text}\n{ALSO}{kept}" if kept else text
 
 

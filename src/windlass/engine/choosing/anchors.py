@@ -22,7 +22,8 @@ from windlass.window.assemble import says_nothing
 from windlass.window.cut_points import last_turns
 from windlass.window.digest import chars_of, digest, error_lines
 from windlass.window.entries import Because, Item, show
-from windlass.window.names import names_said
+from windlass.window.failures import lines_of_failure
+from windlass.window.names import looked_at, names_said
 from windlass.window.originals import reference
 from windlass.window.policies.digest import rewritten_parts
 from windlass.window.replay import folded_pair
@@ -38,6 +39,8 @@ _ERROR_SHORT: Final = 50
 _CHARS_A_TOKEN: Final = 4
 _SHARE: Final = 0.3
 """The share of its characters that a digest may have."""
+_ERROR_CHARS: Final = 400
+"""Characters of error lines in a digest."""
 _MOST_CHARS: Final = 2_000
 _LEAST_CHARS: Final = 200
 """Texts of fewer characters stay."""
@@ -199,7 +202,7 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
     head = f"{reference(message)} {stored.row.phase} {called}"
     room = most * _CHARS_A_TOKEN
     while True:
-        text = error_lines(message.text, room) or message.text.strip()[:room]
+        text = lines_of_failure(message, room) or message.text.strip()[:room]
         line = f"{head}\n{text}"
         if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
             return line
@@ -243,7 +246,10 @@ def short(piece: Piece) -> Piece:
     original = piece.original or (piece.item.message if piece.item else message)
     back = reference(original)
     if message.role == "tool":
-        kept = digest(text, room, list(names_said(text)), errors=min(400, room))
+        lines = lines_of_failure(original, _ERROR_CHARS) or error_lines(
+            looked_at(text), min(_ERROR_CHARS, room)
+        )
+        kept = digest(list(names_said(text)), room, lines=lines)
         head = f"[{message.name or 'tool'}, {len(text)} chars: {back}]"
     else:
         kept = cut_text(text, room)
@@ -317,7 +323,10 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
     left_names = [name for name in names_said(text) if name not in held]
     most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
     room = min(len(text), most, left - _LEAST_ROOM)
-    kept = digest(text, room, left_names, errors=min(200, room // 2)) if room > 0 else ""
+    if room <= 0:
+        return "", ()
+    lines = error_lines(looked_at(text), min(200, room // 2))
+    kept = digest(left_names, room, lines=lines)
     if not kept:
         return "", ()
     who = _called(ground, place) if message.role == "tool" else message.role

@@ -9,7 +9,9 @@ from typing import Literal, TypeAlias
 from windlass.messages import Text
 from windlass.prompts import summary_header
 from windlass.window.entries import Entry
+from windlass.window.failures import with_failure
 from windlass.window.pending import PendingEdits, Proposal
+from windlass.window.policies.shared import ERROR_CHARS
 from windlass.window.survive import outcome, summarised
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
@@ -34,6 +36,7 @@ class TokenBudget:
         target: The share of the limit that pruning leaves.
         summary_tokens: Tokens that a summary may take.
         min_chars: Results of fewer characters do not become a line.
+        error_chars: Characters of error lines that stand behind the line of a failed result.
     """
 
     limit: int
@@ -41,6 +44,7 @@ class TokenBudget:
     target: float = 0.8
     summary_tokens: int = 500
     min_chars: int = 200
+    error_chars: int = ERROR_CHARS
     name: str = "budget"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
@@ -64,7 +68,9 @@ class TokenBudget:
                 reason = f"above {self.limit:,} tokens: an old result"
                 message = pending.original(at)
                 size = f"{len(message.text)} characters"
-                line = f"[{outcome(message)}; {size}; {pending.recall_hint(at)}]"
+                told = outcome(message)
+                line = f"[{told}; {size}; {pending.recall_hint(at)}]"
+                line = with_failure(line, message, self.error_chars, told)
                 yield Proposal((at,), "prune", reason, message.with_parts(Text(line)), must=True)
 
     def _turns(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from operator import is_not
 from typing import Final
 
-from windlass.messages import Part, Text
+from windlass.messages import Message, Part, Text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.encode import forms
 from windlass.window.encode.forms import cut
 from windlass.window.encode.output import without_passed
+from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.policies.shared import Count, CountOrZero
+from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
@@ -85,9 +86,11 @@ class Compress(CompressOptions):
 
     Args:
         window_tokens: Tokens of the window, which the thresholds adapt to (0: they stay).
+        error_chars: Characters of error lines that a failed result keeps however it is cut.
     """
 
     window_tokens: int = 0
+    error_chars: int = ERROR_CHARS
     name: str = "compress"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
@@ -109,8 +112,22 @@ class Compress(CompressOptions):
             parts = [self._part(pending, at, part, scale) for part in counted]
             if any(map(is_not, parts, entry.message.parts)):
                 is_cut = any(map(is_not, parts, counted))
+                if is_cut:
+                    parts = self._with_failure(entry.item.message, parts)
                 reason = "a result too large to show" if is_cut else "tests that passed, as a count"
                 yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
+
+    def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
+        """The parts, and in the last text of them the lines of a failure that none of them has."""
+        shown = {line.strip() for line in original.with_parts(*parts).text.split("\n")}
+        lines = lines_of_failure(original, self.error_chars, shown)
+        if not lines:
+            return [*parts]
+        last = max(at for at, part in enumerate(parts) if isinstance(part, Text))
+        return [
+            Text(f"{part.text}\n{lines}") if at == last and isinstance(part, Text) else part
+            for at, part in enumerate(parts)
+        ]
 
     def _scale(self, pending: PendingEdits) -> float:
         """By how much the thresholds rise or fall with what is left of the window."""
@@ -134,12 +151,16 @@ class Compress(CompressOptions):
         if not isinstance(part, Text) or len(part.text) <= self.above_chars * scale:
             return part
         most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
+        # What of its failure it may not show comes behind it.
+        lines = len(lines_of_failure(pending.original(at), self.error_chars))
+        most = max(most - lines, min(most, _LEAST_CHARS))
         if self.by_kind:
-            return Text(self._form(pending, at, part.text, most))
+            return Text(self._form(pending, at, part.text, most, lines))
         recall_hint = pending.recall_hint(at)
         return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint))
 
-    def _form(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
+    def _form(self, pending: PendingEdits, at: int, text: str, most: int, lines: int) -> str:
+        """The form of the kind of the text, with so many characters less for error lines."""
         recall_hint, entry = pending.recall_hint(at), pending.entry(at)
         # A form is made of what was said, not of the shorter way in which it is shown.
         encoded = entry is not None and entry.because == "encode" and text in entry.message.text
@@ -153,7 +174,7 @@ class Compress(CompressOptions):
             "command": self.code_chars,
             "api": self.api_chars,
         }
-        room = min(rooms.get(kind, self.other_chars), most)
+        room = min(max(_LEAST_CHARS, rooms.get(kind, self.other_chars) - lines), most)
         inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
         reads = pending.touched(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")

@@ -19,7 +19,7 @@ from windlass.prompts import summary_header
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
-from windlass.window.policies.shared import Count
+from windlass.window.policies.shared import ERROR_CHARS, Count
 from windlass.window.survive import cut_with_hint, summarised, with_text
 
 USER_TOKENS: Final = 500
@@ -54,12 +54,14 @@ class Decay(DecayOptions):
         step: Turns by which the borders move.
         text_chars: Characters that words of the assistant keep in the fold zone.
         names_chars: Characters of names that a folded call keeps.
+        error_chars: Characters of error lines that a folded call keeps that failed; 0: none.
     """
 
     summary_tokens: int = 500
     step: int = 4
     text_chars: int = 1_200
     names_chars: int = 400
+    error_chars: int = ERROR_CHARS
     name: str = "decay"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
@@ -90,7 +92,13 @@ class Decay(DecayOptions):
         span, chars = pending.exchange(at), self.text_chars
         if pending.is_whole(at):
             if not pending.put_off(self.name, at, self.step, span):
-                write = partial(folded, at=at, names_chars=self.names_chars, text_chars=chars)
+                write = partial(
+                    folded,
+                    at=at,
+                    names_chars=self.names_chars,
+                    error_chars=self.error_chars,
+                    text_chars=chars,
+                )
                 reason = f"tool pair older than {self.full} turns"
                 yield Proposal(span, "fold", reason, write, folds=True)
             return

@@ -19,11 +19,13 @@ from windlass.window.digest import (
     PATHS_FIRST,
     chars_of,
     digest,
+    error_lines,
     kind_of_name,
     words_of,
 )
+from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
-from windlass.window.names import MIN_CHARS, names_said, unescaped, whole_names
+from windlass.window.names import MIN_CHARS, looked_at, names_said, unescaped, whole_names
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 
@@ -170,11 +172,16 @@ class Digest(DigestOptions):
     def _write(self, pending: PendingEdits, at: int) -> Message:
         message = pending.shown(at)
         text, kind = message.text, pending.kind(at, message.text)
+        room = self._room(kind, len(text))
+        lines = ""
+        if self.preserve_errors:
+            lines = lines_of_failure(pending.original(at), self.error_chars) or error_lines(
+                looked_at(text), min(self.error_chars, room)
+            )
         kept = digest(
-            text,
-            self._room(kind, len(text)),
             pending.names_held_only((at,), names_said(text)),
-            errors=self.error_chars if self.preserve_errors else 0,
+            room,
+            lines=lines,
             order=PATHS_FIRST if kind == "listing" else ORDER,
             task=_task(pending),
         )

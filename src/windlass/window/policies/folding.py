@@ -8,7 +8,7 @@ from functools import partial
 
 from windlass.messages import Message, Text
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.policies.shared import Count
+from windlass.window.policies.shared import ERROR_CHARS, Count
 from windlass.window.survive import cut_with_hint, exchange_lines, with_lost_names
 
 
@@ -30,10 +30,12 @@ class Folding(FoldingOptions):
 
     Args:
         names_chars: The most characters of such names for each call.
+        error_chars: The most characters of error lines for each call that failed; 0: none.
         min_chars: Exchanges of fewer characters stay.
     """
 
     names_chars: int = 400
+    error_chars: int = ERROR_CHARS
     min_chars: int = 200
     name: str = "folding"
 
@@ -49,12 +51,18 @@ class Folding(FoldingOptions):
             shown = (entry for entry in map(pending.entry, span) if entry is not None)
             if sum(entry.message.chars for entry in shown) >= self.min_chars:
                 reason = f"tool pair seen by {after} calls"
-                write = partial(folded, at=at, names_chars=self.names_chars)
+                write = partial(
+                    folded, at=at, names_chars=self.names_chars, error_chars=self.error_chars
+                )
                 yield Proposal(span, "fold", reason, write, folds=True)
 
 
 def folded(
-    pending: PendingEdits, at: int, names_chars: int, text_chars: int | None = None
+    pending: PendingEdits,
+    at: int,
+    names_chars: int,
+    error_chars: int,
+    text_chars: int | None = None,
 ) -> Message | None:
     """The exchange at `at` as words; the assistant's own keep `text_chars` (None: all)."""
     entry = pending.entry(at)
@@ -63,7 +71,7 @@ def folded(
     own = entry.message.text
     if text_chars is not None:
         own = cut_with_hint(pending, at, own, text_chars)
-    lines = exchange_lines(pending, at)
+    lines = exchange_lines(pending, at, error_chars)
     text = "\n".join([*filter(None, [own]), *lines])
     text = with_lost_names(pending, pending.exchange(at), text, names_chars * len(lines))
     return Message("assistant", (Text(text),), name=entry.message.name)

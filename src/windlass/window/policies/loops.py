@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.failures import has_failed
+from windlass.window.failures import has_failed, with_failure
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.folding import folded
-from windlass.window.policies.shared import Count
+from windlass.window.policies.shared import ERROR_CHARS, Count
 from windlass.window.survive import (
     call_text,
     ends_within,
@@ -69,9 +70,11 @@ class Loops(LoopsOptions):
 
     Args:
         same_calls: Equal calls in a row from which on they are told in a line; 0: never.
+        error_chars: Characters of error lines that are kept of a call that failed; 0: none.
     """
 
     same_calls: int = 3
+    error_chars: int = ERROR_CHARS
     name: str = "loops"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
@@ -116,7 +119,12 @@ class Loops(LoopsOptions):
             if pending.original(at).tool_calls and pending.is_whole(at):
                 span = pending.exchange(at)
                 if not any(pending.fixed(place) for place in span):
-                    write = partial(folded, at=at, names_chars=self.attempt_chars)
+                    write = partial(
+                        folded,
+                        at=at,
+                        names_chars=self.attempt_chars,
+                        error_chars=self.error_chars,
+                    )
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
 
     def _old(
@@ -189,8 +197,33 @@ class Loops(LoopsOptions):
                     return
         if span:
             reason = f"the same call {len(run.places)} times in a row"
-            message = _counted(pending, earlier, [*run.words])
+            message = self._counted(pending, earlier, [*run.words])
             yield Proposal(tuple(span), "fold", reason, message, folds=True)
+
+    def _counted(
+        self, pending: PendingEdits, places: Sequence[int], words: Sequence[str]
+    ) -> Message:
+        """Equal exchanges as a line: the call, how often, and what came out.
+
+        Before it stand the words that were said with them, behind it error lines.
+        """
+        first, last = places[0], places[-1]
+        message = pending.original(first)
+        results = [[*map(pending.original, pending.results(at))] for at in places]
+        same = len({tuple(result.parts for result in each) for each in results}) == 1
+        told = [*map(outcome, results[-1])]
+        outcomes = "; ".join(
+            f"{call_text(call)} -> {what}"
+            for call, what in zip(message.tool_calls, told, strict=False)
+        )
+        turns = f"Turns {turn_number(pending, first)}-{turn_number(pending, last)}"
+        hint = pending.recall_hint(pending.results(last)[-1])
+        how = "the same" if same else "the same call, and another failure; the last"
+        line = f"[{turns}] {len(places)} times {how}: {outcomes}; {hint}"
+        failures = [result.text for result in chain(*results) if has_failed(result)]
+        failure = Message("tool", (Text("\n".join(failures)),), failed=bool(failures))
+        line = with_failure(line, failure, self.error_chars, *told)
+        return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 
 
 class _Run:
@@ -307,20 +340,3 @@ def _same(pending: PendingEdits, at: int, other: int) -> bool:
         or (has_failed(a) and has_failed(b))
         for x, y in zip(results, others, strict=True)
     )
-
-
-def _counted(pending: PendingEdits, places: Sequence[int], words: Sequence[str]) -> Message:
-    """Equal exchanges as a line: the call, how often, and what came out.
-
-    Before it stand the words that were said with them.
-    """
-    first, last = places[0], places[-1]
-    message = pending.original(first)
-    outcomes = "; ".join(
-        f"{call_text(call)} -> {outcome(pending.original(result))}"
-        for call, result in zip(message.tool_calls, pending.results(first), strict=False)
-    )
-    turns = f"Turns {turn_number(pending, first)}-{turn_number(pending, last)}"
-    hint = pending.recall_hint(pending.results(last)[-1])
-    line = f"[{turns}] {len(places)} times the same: {outcomes}; {hint}"
-    return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)

@@ -9,6 +9,7 @@ from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window.digest import error_lines
+from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import look_of
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
@@ -52,7 +53,11 @@ class Masking(MaskingOptions):
             hash=message.content_hash[:_HASH_CHARS],
             recall_hint=pending.recall_hint(at),
         )
-        errors = error_lines(message.text, self.error_chars) if self.preserve_errors else ""
+        errors = ""
+        if self.preserve_errors:
+            errors = lines_of_failure(message, self.error_chars) or error_lines(
+                message.text, self.error_chars
+            )
         pictures = [part for part in message.parts if not isinstance(part, Text)]
         return message.with_parts(Text(f"{line}\n{errors}" if errors else line), *pictures)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,10 @@ Share: TypeAlias = Annotated[float, Bounds("a number above 0 and at most 1", gt=
 Factor: TypeAlias = Annotated[float, Bounds("a number of at least 1", ge=1)]
 
 
+ERROR_CHARS: Final = 300
+"""Characters of error lines that a shortened result keeps."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
     """Options that several policies read."""
@@ -45,5 +49,9 @@ class SharedOptions:
     """Results of fewer characters are never masked."""
     preserve_errors: bool = True
     """Whether a failed result keeps its error lines when it is shortened."""
-    error_chars: Count = 300
-    """The most characters of error lines in a digest or a masked result."""
+    error_chars: Count = ERROR_CHARS
+    """The most characters of error lines in a shortened result.
+
+    Of a failed result each line with *error*, *exception*, *failed* or *traceback* is kept within
+    them, and where some do not fit, it is said how many.
+    """

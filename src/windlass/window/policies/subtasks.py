@@ -15,6 +15,7 @@ from typing import Any, Final
 from windlass.messages import Message, Text, ToolCall
 from windlass.window.kinds import arguments_of
 from windlass.window.pending import PendingEdits, Proposal
+from windlass.window.policies.shared import ERROR_CHARS
 from windlass.window.survive import call_text, exchange_lines, with_lost_names
 
 PLAN_TOOLS: Final = (
@@ -42,12 +43,14 @@ class Subtasks:
         after: Calls that see a conclusion together with its steps.
         most_lines: Calls that become a line each; of more only the last do.
         names_chars: Characters of names that only the folded steps hold.
+        error_chars: Characters of error lines behind the line of a call that failed; 0: none.
         plan_tools: Names of planning tools, in small letters.
     """
 
     after: int = 2
     most_lines: int = 8
     names_chars: int = 800
+    error_chars: int = ERROR_CHARS
     plan_tools: tuple[str, ...] = PLAN_TOOLS
     name: str = "subtasks"
 
@@ -90,7 +93,7 @@ class Subtasks:
         steps = [at for at in span if pending.original(at).tool_calls]
         if not steps:
             return None
-        lines = [line for at in steps for line in exchange_lines(pending, at)]
+        lines = [line for at in steps for line in exchange_lines(pending, at, self.error_chars)]
         if len(lines) > self.most_lines:
             count = len(lines) - self.most_lines
             first = call_text(pending.original(steps[0]).tool_calls[0])
