@@ -136,6 +136,35 @@ class TestWhatIsChosen:
         )
         assert not [text for _, text in ran.seen("last") if text.startswith("[Also said")]
 
+    @pytest.mark.req("AC-73", "AC-109")
+    @pytest.mark.parametrize("task", ["Do last. Tell depot_margin.", "Do last. Who is Zenobia?"])
+    async def test_what_is_asked_for_by_name_comes_whole_before_digests(
+        self, house: House, task: str
+    ) -> None:
+        def page(topic: str) -> str:
+            lines = [f"Depots of {topic}: depot_{topic}_{n} has rate {n}.{n}" for n in range(240)]
+            if topic == "orchards":
+                lines[120] = "depot_margin was agreed with Zenobia as seventeen and a half"
+            return "\n".join(lines)
+
+        ran = await house.run(
+            cascade(*SEVEN, {"name": "last", "instructions": task}, auto_context=selecting()),
+            {name: [page(name)] for name in TOPICS},
+        )
+        texts = [text for _, text in ran.seen("last")]
+        assert page("orchards") in texts
+        told = choices(ran)[-1]
+        (row,) = [one for one in told["selected"] if "the task asks for" in one["reason"]]
+        assert row["phase"] == "orchards"
+        assert told["budget"]["anchors"] + told["budget"]["selected"] <= told["budget"]["cap"]
+        small = selecting(selection={"max_tokens": 9_000})
+        ran = await house.run(
+            cascade(*SEVEN, {"name": "last", "instructions": task}, auto_context=small),
+            {name: [page(name)] for name in TOPICS},
+        )
+        budget = choices(ran)[-1]["budget"]
+        assert budget["anchors"] + budget["selected"] <= max(9_000, budget["anchors"])
+
     @pytest.mark.req("AC-119")
     async def test_it_is_made_once_and_stands_for_the_phase(self, house: House) -> None:
         replies = {

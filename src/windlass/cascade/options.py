@@ -36,6 +36,7 @@ from windlass.selection.embeddings import threshold
 from windlass.selection.options import (
     CALLOUT_WEIGHT,
     KEYWORD_WEIGHT,
+    MAX_TOKENS,
     RECENCY_WEIGHT,
     SIMILARITY_THRESHOLD,
     Strategy,
@@ -65,7 +66,7 @@ class SelectionOptions(Part):
     """heuristic (words, position, callouts), semantic (vectors), llm (a model reads summaries),
     or hybrid (words and vectors, then a model where one is named)."""
 
-    max_tokens: Count = 30_000
+    max_tokens: Count = MAX_TOKENS
     """The most tokens of anchors and chosen messages together."""
 
     max_messages: Count = 50

@@ -21,6 +21,8 @@ RECENCY_WEIGHT: Final = 0.45
 CALLOUT_WEIGHT: Final = 0.3
 """The measured best; the document's sketch has 0.4, 0.3 and 0.3."""
 SIMILARITY_THRESHOLD: Final = 0.1
+MAX_TOKENS: Final = 30_000
+"""Tokens that a choice may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Selection:
     """
 
     strategy: Strategy = "hybrid"
-    max_tokens: int = 30_000
+    max_tokens: int = MAX_TOKENS
     max_messages: int | None = 50
     recency_weight: float = RECENCY_WEIGHT
     keyword_weight: float = KEYWORD_WEIGHT

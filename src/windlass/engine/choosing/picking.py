@@ -5,6 +5,7 @@ Asks nobody, records nothing: who is asked, what it is worth and what is shown i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -13,12 +14,18 @@ from windlass.engine.choosing.anchors import Ground, Piece, short
 from windlass.rules import Choosing
 from windlass.selection.embeddings import Embedder
 from windlass.selection.index import Query
+from windlass.selection.making import searched_text
+from windlass.selection.rank import ChosenUnits
 from windlass.selection.reasons import reasons
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
 from windlass.selection.strategies import selecting
 from windlass.selection.wordllama import MISSING
 from windlass.window.entries import Item
+from windlass.window.names import names_said
 
+MOST_NAMED: Final = 3
+"""A name that more calls or messages hold says little of where its value stands."""
+_WORD: Final = re.compile(r"\w{4,}")
 LEAST_CHOSEN: Final = 2_000
 """Tokens that may be chosen however little there is to choose from."""
 
@@ -139,8 +146,12 @@ def answered(asks: Selecting, answer: str | None) -> Picked:
 
 
 def with_picked(base: Choice, ground: Ground, request: SelectionRequest, picked: Picked) -> Choice:
-    """The choice with what was picked; what is too long for the rest of the room, as a digest."""
-    choice = _with_pieces(base, ground, request, picked)
+    """The choice with what was picked; what is too long for the rest of the room, as a digest.
+
+    What the task asks for by name is in it whole, where the cap holds it.
+    """
+    picked, named = _with_named(picked, base.cap - base.anchor_tokens)
+    choice = _with_pieces(base, ground, request, picked, named)
     choice.order = _places_left(choice, request, picked)
     return choice
 
@@ -168,16 +179,97 @@ def _places_left(choice: Choice, request: SelectionRequest, picked: Picked) -> l
     return left + [p for p in reversed(rest) if p not in taken and p not in met]
 
 
-def _with_pieces(base: Choice, ground: Ground, request: SelectionRequest, picked: Picked) -> Choice:
+def _with_named(picked: Picked, budget: int) -> tuple[Picked, Mapping[int, str]]:
+    """What was picked, with the units that the task asks for by name; and these, with the name.
+
+    They are taken where `budget` holds them, the best first, and what scores least makes room for
+    them: a value that is asked for stands in one message whole, not in the digests of several.
+    """
+    request, choice = picked.scored.request, picked.choice
+    units, scores = request.index.units, picked.scored.by_unit
+    named = _names_asked(picked)
+    chosen, tokens, count = dict.fromkeys(choice.chosen), choice.tokens, 0
+    for at in chosen:
+        count += units[at].last - units[at].first + 1
+    taken: dict[int, str] = {}
+    for at, name in named.items():
+        if at in chosen:
+            taken[at] = name
+            continue
+        size = units[at].last - units[at].first + 1
+        others = sorted((each for each in chosen if each not in taken), key=lambda u: scores[u])
+        gone: list[int] = []
+        left, places = budget - tokens, (request.options.max_messages or count + size) - count
+        for other in others:
+            if units[at].tokens <= left and size <= places:
+                break
+            gone.append(other)
+            left += units[other].tokens
+            places += units[other].last - units[other].first + 1
+        if units[at].tokens > left or size > places:
+            continue
+        for other in gone:
+            del chosen[other]
+        chosen[at], taken[at] = None, name
+        tokens = budget - left + units[at].tokens
+        count += size - sum(units[each].last - units[each].first + 1 for each in gone)
+    if not taken.keys() - set(choice.chosen):
+        return picked, taken
+    gone_now = [at for at in choice.chosen if at not in chosen]
+    left_out = (*(at for at in choice.left_out if at not in chosen), *gone_now)
+    return replace(picked, choice=ChosenUnits(tuple(sorted(chosen)), left_out, tokens)), taken
+
+
+def _names_asked(picked: Picked) -> Mapping[int, str]:
+    """The units that hold a name of the task, best first, each with the name.
+
+    Of a name that more than `MOST_NAMED` hold only the best is asked for. A task that names
+    nothing else asks for its best match where that alone has one of its words.
+    """
+    request, order = picked.scored.request, [*picked.scored.order()]
+    texts = {at: _text_of(request, at) for at in order}
+    held: dict[int, str] = {}
+    for name in names_said(request.task.text):
+        whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+        holders = [at for at in order if name in texts[at] and whole.search(texts[at])]
+        for at in holders if len(holders) <= MOST_NAMED else holders[:1]:
+            held.setdefault(at, name)
+    if not held and order:
+        folded = [texts[at].casefold() for at in order]
+        for word in dict.fromkeys(_WORD.findall(request.task.text.casefold())):
+            if word in folded[0] and not any(word in text for text in folded[1:]):
+                return {order[0]: word}
+    return {at: held[at] for at in order if at in held}
+
+
+def _text_of(request: SelectionRequest, at: int) -> str:
+    unit, items = request.index.units[at], request.index.items
+    return "\n".join(
+        searched_text(items[place].message) for place in range(unit.first, unit.last + 1)
+    )
+
+
+def _with_pieces(
+    base: Choice,
+    ground: Ground,
+    request: SelectionRequest,
+    picked: Picked,
+    named: Mapping[int, str],
+) -> Choice:
     index, items = ground.session.index, ground.session.index.items
     choice = replace(base, chosen=[], told=[], left_out=[], strategy=picked.strategy)
     choice.note = picked.note or base.note
     choice.reasoning, choice.refused = picked.reasoning, picked.refused
     units = index.units
     places = [
-        place for at in picked.choice.chosen for place in range(units[at].first, units[at].last + 1)
+        (place, at)
+        for at in picked.choice.chosen
+        for place in range(units[at].first, units[at].last + 1)
     ]
-    for place, why in zip(places, reasons(picked), strict=True):
+    for (place, at), said in zip(places, reasons(picked), strict=True):
+        why = said
+        if at in named and place == units[at].last:
+            why = f"the task asks for {named[at]}; {why}"
         piece = Piece(place, items[place].message, "selected", f"chosen: {why}", items[place])
         choice.chosen.append(piece)
         choice.told.append(_told(picked, ground, place, why))
