@@ -18,6 +18,7 @@ from windlass.loop.chats import copied
 from windlass.loop.context import Context
 from windlass.loop.window import Chat, ChatWindow
 from windlass.window.options import Policy
+from windlass.wire.forms import as_json, form_of_list, has_objects
 
 
 def bound(
@@ -56,6 +57,9 @@ def bound(
     }
     pin_list = list(pins)
     kept = _MEMO.taken(settings, frozenset(pin_list), messages)
+    if kept is None and any(map(has_objects, messages)):
+        messages = [as_json(one) for one in messages]
+        kept = _MEMO.taken(settings, frozenset(pin_list), messages)
     if kept is None:
         context = Context(
             model,
@@ -68,6 +72,8 @@ def bound(
             supplied=supplied,
             pins=pin_list,
         )
+        if form := form_of_list(messages):
+            context.use_form(form)
         kept = _Kept(copy.deepcopy(settings), [], context)
     else:
         kept.context.pins = frozenset(pin_list)
@@ -75,7 +81,7 @@ def bound(
     try:
         for message in messages[len(kept.copies) :]:
             kept.context.append(message)
-            kept.copies.append(copied(message))
+            kept.copies.append(copied(kept.context.appended[-1]))
         if unknown := kept.context.unknown_pins():
             raise UsageError(
                 f"no message {unknown[0]!r} to pin; there are {len(messages)} messages"
@@ -119,6 +125,7 @@ class _Memo:
                 and one.settings == settings
                 and one.copies == list(messages[:count])
                 and one.context.pinned_by(pins)
+                and one.context.goes_on_with(messages[count : count + 1])
                 and self._take_out(one, count)
             ):
                 return one

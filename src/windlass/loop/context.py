@@ -1,7 +1,8 @@
 """A conversation as it grows: `Context`.
 
-Takes chat dicts, has them mended, hands them to a `Conversation`, and turns what the conversation
-shows into chat dicts again. What is shown is kept up to date message by message, so that a window
+Takes chat dicts, or objects in another provider's form, has them mended, hands them to a
+`Conversation`, and turns what the conversation shows into the same form again. What is shown is
+kept up to date message by message, so that a window
 costs what is new in it.
 """
 
@@ -15,6 +16,7 @@ from windlass.caching.prices import Prices
 from windlass.caching.state import CacheState
 from windlass.errors import SequenceError, UsageError
 from windlass.loop.chats import Chats, with_block_parts
+from windlass.loop.lists import FormList
 from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
 from windlass.messages import Message, ToolCall, tool, user
@@ -27,9 +29,13 @@ from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
 from windlass.window.steps import planner_of, steps
 from windlass.wire.base import Usage
+from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
+_NO_VIDEO: Final = ("openai/", "anthropic/")
+_VIDEO: Final = ("video", "video_url")
+"""Parts in chat form that routers hand to some models, and these providers refuse."""
 
 
 class Context:
@@ -80,11 +86,15 @@ class Context:
         self.taken: list[Taken] = []
         self.appended: list[Chat] = []
         """What was appended, the caller's own objects."""
+        self._form: str | None = None
+        """The form of the list (None: all so far looks the same in several)."""
+        self._list: FormList | None = None
+        """The list in its form, where that is not OpenAI's chat form."""
         self.pins = frozenset(map(_as_pin, pins))
         self._reported_at: float | None = None
         self._places: dict[str | int, str] = {}
         self._counter = FamilyCounter(self.model)
-        self._intake = Intake()
+        self._intake = Intake(refused=_VIDEO if self.model.startswith(_NO_VIDEO) else ())
         self._last: ChatWindow | None = None
         self._block = ""
         """What the next call is told at its end."""
@@ -106,7 +116,10 @@ class Context:
         self.conversation.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
-        """Add the next message, in OpenAI's chat form; it is not changed, nor copied.
+        """Add the next message; it is not changed, nor copied.
+
+        It is in OpenAI's chat form, OpenAI's Responses form, Anthropic's or Gemini's, or an
+        object of their SDKs; all of a list are in one form, and windows come back in it.
 
         Three keys are for Windlass alone and are not sent: `id`, what the occurrence is to be
         called; `at`, when it was said, in seconds from any moment: after a gap longer than
@@ -118,12 +131,64 @@ class Context:
         and told in `entries`.
         """
         position = len(self.appended)
+        if has_objects(message):
+            message = as_json(message)
         at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
+        known = self._form, self._list
+        try:
+            reading = self._read(message, position)
+        except SequenceError:
+            self._form, self._list = known
+            raise
         before = self._before_answer(message)
         window = self._last  # what the call was sent, where it was asked for
-        taken_in = self._intake.take(message)
+        if self._list is None or reading is None:
+            try:
+                taken_in = self._intake.take(message)
+            except SequenceError:
+                self._form = known[0]
+                raise
+        else:
+            taken_in = self._list.take(reading, message, position)
         if before is not None:
             self.report(message["usage"], before)
+        self._take_in(taken_in, message, at, window)
+        self.appended.append(message)
+        self._last = None
+
+    def use_form(self, form: FormName) -> None:
+        """Read the list in this form from here on; what came before looks the same in it."""
+        self._form = form
+        if form == "openai":
+            return
+        self._list = FormList(form, self._intake, self.appended)
+        for ident, position in self._chats.own.items():
+            self._list.own(ident, position)
+
+    def _read(self, message: Chat, position: int) -> ListReading | None:
+        """What the next object of a list is; None for one in OpenAI's chat form."""
+        if self._form == "openai" or not isinstance(message, Mapping):
+            form = None
+        else:
+            form = form_of(message)
+        if form is not None and self._form is None:
+            self.use_form(form)
+        if self._list is None:
+            return None
+        if not isinstance(message, Mapping):
+            raise SequenceError(f"message {position}: is {type(message).__name__}, not an object")
+        if form is not None and form != self._form:
+            raise SequenceError(
+                f"message {position}: is in {TITLES[form]}, and the list in"
+                f" {TITLES[self._list.name]}"
+            )
+        return self._list.read(message, position)
+
+    def _take_in(
+        self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
+    ) -> None:
+        """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
+        position = len(self.appended)
         for taken in taken_in:
             ident = taken.item.id
             self.taken.append(taken)
@@ -132,7 +197,12 @@ class Context:
             self._places[ident] = ident
             if taken.left_out:
                 continue
-            if taken.repair is None and taken.source == position and OWN_KEYS.isdisjoint(message):
+            if (
+                self._list is None
+                and taken.repair is None
+                and taken.source == position
+                and OWN_KEYS.isdisjoint(message)
+            ):
                 self._chats.own[ident] = position
             answer = taken.item.message.role == "assistant"
             if answer:
@@ -147,8 +217,10 @@ class Context:
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
                 self.conversation.pin(ident)
-        self.appended.append(message)
-        self._last = None
+
+    def goes_on_with(self, messages: Sequence[Chat]) -> bool:
+        """Whether the list can go on with these: not with more of a response that was taken."""
+        return self._list is None or not messages or not self._list.joins(messages[0])
 
     def window(self, block: str | None = None) -> ChatWindow:
         """What the next call should see. Asking again changes nothing.
@@ -161,6 +233,9 @@ class Context:
         """
         if block is not None and block != self._block:
             self._block, self._last = block, None
+        if self._list is not None and (held := self._list.flush()):
+            self._take_in(held, {}, None, self._last)
+            self._last = None
         if self._most is not None:
             self._leave_room(self._most)
         if self._heard:
@@ -221,7 +296,7 @@ class Context:
 
     def _before_answer(self, message: Chat) -> ChatWindow | None:
         """The window of the call that this message is the answer of, if it comes with a usage."""
-        if not isinstance(message, Mapping) or message.get("role") != "assistant":
+        if not isinstance(message, Mapping) or message.get("role") not in ("assistant", "model"):
             return None
         return (
             self.window() if message.get("usage") is not None and self.conversation.items else None
@@ -304,11 +379,9 @@ class Context:
         conversation, late = self.conversation, self._intake.late
         loose = [_unanswered(call) for call in self._intake.open_calls]
         loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
-        inserts = [insert.entry for insert in conversation.pending_inserts]
-        messages = self._chats.messages((*inserts, *loose))
-        if not messages:
-            raise SequenceError("the list of messages is empty, or none of them says anything")
         bare = (*conversation.window().entries, *loose)
+        if not bare:
+            raise SequenceError("the list of messages is empty, or none of them says anything")
         call = self._next_call(bare, loose=len(loose))
         lapsed = self._cache.lapsed(self._cache.pauses.gap) or not self.prices.caches
         parts = WindowParts(
@@ -321,6 +394,10 @@ class Context:
             number=conversation.calls + 1,
             assumed=self._assumed(),
         )
+        if self._list is not None:
+            return ChatWindow(self, parts, self._list.written(call.entries), self._list.name)
+        inserts = [insert.entry for insert in conversation.pending_inserts]
+        messages = self._chats.messages((*inserts, *loose))
         return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
 
     def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:

@@ -1,6 +1,6 @@
 """`select`: from a list of messages, those that a task needs, within a budget of tokens.
 
-Chat dicts in, the same chat dicts out, in session order. Nothing here reads a clock or a disk,
+Messages in, the same messages out, in session order. Nothing here reads a clock or a disk,
 and a model is asked only through the function that the caller hands over.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 
 from windlass.errors import UsageError
 from windlass.loop.chats import copied
+from windlass.loop.lists import FormList
 from windlass.loop.window import Chat
 from windlass.messages import Message
 from windlass.selection.embeddings import Embedder
@@ -31,7 +32,9 @@ from windlass.selection.scoring import Picked, SelectionRequest
 from windlass.selection.strategies import selecting
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.tokens import FamilyCounter, size_up
+from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
+from windlass.wire.forms import FormName, as_json, form_of_list, has_objects
 from windlass.wire.openai import to_openai
 
 
@@ -73,8 +76,12 @@ class Chosen:
 
     @cached_property
     def messages(self) -> list[Chat]:
-        """The originals: the caller's own objects, but for what had to be mended to be sent."""
-        return [self._session.chat(place) for place in self._places]
+        """The originals: the caller's own objects, but for what had to be mended to be sent.
+
+        They have the form of the session. An object of which only a part was chosen is written
+        anew.
+        """
+        return self._session.chats(self._places)
 
     @cached_property
     def entries(self) -> tuple[ChosenEntry, ...]:
@@ -118,8 +125,9 @@ def select(
     """The messages that matter most for a task, within a budget.
 
     Args:
-        messages: A session in OpenAI's chat form; they are not changed. A message may carry
-            its own `id`, which its entry then has.
+        messages: A session in OpenAI's chat form, OpenAI's Responses form, Anthropic's or
+            Gemini's, or objects of their SDKs; they are not changed. A message may carry its
+            own `id`, which its entry then has.
         task: What the messages are wanted for, in words.
         strategy: `heuristic`, `semantic`, `llm` or `hybrid`.
         max_tokens: Most tokens of what is chosen.
@@ -186,6 +194,8 @@ def choosing(
         raise UsageError(f"messages are a list of objects, not {type(messages).__name__}")
     if not isinstance(task, str):
         raise UsageError(f"a task is a text that says what is to be done, not {task!r:.80}")
+    if any(map(has_objects, messages)):
+        messages = [as_json(one) for one in messages]
     session = _MEMO.taken(messages, model)
     try:
         session.take(messages)
@@ -225,22 +235,45 @@ class _Session:
         """What each place of the index holds."""
         self._chats: list[Chat] = []
         self._intake = Intake()
+        self._list: FormList | None = None
+        self._form: FormName | None = None
+        self._own: dict[str, int] = {}
         self._count: Callable[[Message], int] = FamilyCounter(model).message if model else size_up
         self._places: dict[str | int, int] = {}
 
     def take(self, messages: Sequence[Chat]) -> None:
         """The rest of a list that begins with what was taken before."""
-        self._chats = list(messages)
-        for chat in messages[len(self.given) :]:
-            for taken in self._intake.take(chat):
+        self._chats[:] = messages
+        new = messages[len(self.given) :]
+        if self._form is None and (form := form_of_list(new)):
+            self._form = form
+            if form != "openai":
+                self._list = FormList(form, self._intake, self._chats)
+                for ident, place in self._own.items():
+                    self._list.own(ident, place)
+        for chat in new:
+            for taken in self._intake.take(chat) if self._list is None else self._list_takes(chat):
                 self._add(taken)
             self.given.append(copied(chat))
+        for taken in self._list.flush() if self._list else ():
+            self._add(taken)
+
+    def _list_takes(self, chat: Chat) -> list[Taken]:
+        assert self._list is not None
+        position = len(self.given)
+        return self._list.take(self._list.read(chat, position), chat, position)
+
+    def goes_on_with(self, chat: Sequence[Chat]) -> bool:
+        """Whether the list can go on with this: not with more of a response that was taken."""
+        return self._list is None or not chat or not self._list.joins(chat[0])
 
     def _add(self, taken: Taken) -> None:
         item = taken.item
         if taken.left_out or item.message.is_system:
             return
         place = len(self.taken)
+        if self._form is None and taken.source is not None and taken.repair is None:
+            self._own[item.id] = taken.source
         self._places[item.id] = place
         if taken.source is not None:
             self._places[taken.source] = place
@@ -272,7 +305,14 @@ class _Session:
         unit = self.index.units[at]
         return range(unit.first, unit.last + 1)
 
-    def chat(self, place: int) -> Chat:
+    def chats(self, places: Sequence[int]) -> list[Chat]:
+        """The messages at these places, in the form of the session."""
+        if self._list is None:
+            return [self._chat(place) for place in places]
+        items = [self.taken[place].item for place in places]
+        return [*self._list.written(Entry(item, item.message, "") for item in items)]
+
+    def _chat(self, place: int) -> Chat:
         """The message at a place as the caller gave it; mended where it had to be."""
         taken = self.taken[place]
         if taken.source is None or taken.repair is not None:
@@ -300,6 +340,7 @@ class _Memo:
                     session.model == model
                     and count <= len(messages)
                     and session.given == list(messages[:count])
+                    and session.goes_on_with(messages[count : count + 1])
                 ):
                     self._kept.remove(session)
                     return session

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.errors import UsageError, did_you_mean
 from windlass.loop.reports import PlannedCall
-from windlass.messages import Message, ToolSpec
+from windlass.messages import Message, Opaque, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.driver import NextCall
 from windlass.window.entries import INJECT, Edit, Entry, Fold
@@ -22,23 +22,19 @@ from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.window.proposals import Want
 from windlass.wire.base import Format, Request
+from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
 from windlass.wire.marks import in_chat
 
 Chat: TypeAlias = Mapping[str, Any]
-"""A message, or a tool, in OpenAI's chat form."""
+"""A message in one of the forms, or a tool in OpenAI's chat form."""
 
-Provider: TypeAlias = Literal["openai", "anthropic", "gemini"]
+Provider: TypeAlias = FormName
 
-_FORMATS: Final = {
-    "openai": "windlass.wire.openai_chat",
-    "anthropic": "windlass.wire.anthropic",
-    "gemini": "windlass.wire.gemini",
-}
 _CONTEXT_KEYS: Final = (
-    *("system", "messages", "systemInstruction", "contents", "tools"),
+    *("system", "messages", "systemInstruction", "contents", "input", "tools"),
     *("prompt_cache_key", "prompt_cache_options"),
 )
-"""What of a request's body is its context and its cache, in the words of the three providers."""
+"""What of a request's body is its context and its cache, in the words of the four forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +113,19 @@ class Counts(Protocol):
 class ChatWindow:
     """What the next call should see. `messages` and `tools` go to the provider as they are."""
 
-    def __init__(self, context: Counts, parts: WindowParts, messages: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        context: Counts,
+        parts: WindowParts,
+        messages: list[dict[str, Any]],
+        form: str = "openai",
+    ) -> None:
         self._context = context
         self._parts = parts
+        self._form = form
         self.messages = messages
-        """The messages to send: valid for the provider, without cache marks.
+        """The messages to send, in the form that they came in: valid for the provider, without
+        cache marks.
 
         Messages that stand as they were said are the caller's own objects, and shortened ones
         those of the window before, until they change: put nothing into them.
@@ -184,7 +188,7 @@ class ChatWindow:
     @cached_property
     def entries(self) -> tuple[Shown, ...]:
         """What became of each message, in order."""
-        return tuple(_became(self._context, self._parts))
+        return tuple(_became(self._context, self._parts, self._form))
 
     @cached_property
     def counted(self) -> int:
@@ -209,16 +213,19 @@ class ChatWindow:
 
         Cache marks stand in it where the model wants them. A tool that was called and is not
         among the tools gets a bare definition, without which providers refuse the call.
-        Raises UsageError for a provider that is none of the three.
+        Raises UsageError for a provider that is none of the four; SequenceError, naming message
+        and part, for what its form has no place for (audio, files, documents). What a model
+        signed for itself (thinking, reasoning) is left out of other forms; `entries` say so.
         """
-        if provider not in _FORMATS:
-            raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, _FORMATS)}")
+        if provider not in MODULES:
+            raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, MODULES)}")
+        self._check_places(provider)
         messages = tuple(entry.message for entry in self._parts.entries)
         # Of all that was said, so that a tool stays defined when its last call is folded.
         taken = [taken.item.message for taken in self._parts.taken]
         tools = tools_needed(tuple(map(spec, self.tools)), taken, {})
         model = self._context.model
-        body = cast("Format", import_module(_FORMATS[provider])).body(
+        body = cast("Format", import_module(MODULES[provider])).body(
             Request(
                 model=model.partition("/")[2] or model,
                 messages=messages,
@@ -230,6 +237,22 @@ class ChatWindow:
             )
         )
         return {key: body[key] for key in _CONTEXT_KEYS if key in body}
+
+    def _check_places(self, target: str) -> None:
+        """Refuse what is shown and has no place in a form, by its place in the caller's list."""
+        firsts: dict[int, int] = {}
+        places: dict[str, tuple[int | None, int]] = {}
+        for taken in self._parts.taken:
+            source = taken.source
+            first = firsts.get(source, 0) if source is not None else 0
+            if source is not None and self._form != "openai":
+                firsts[source] = first + 1  # results stand before the user's words, one each
+            places[taken.item.id] = source, first
+        for entry in self._parts.entries:
+            if any(isinstance(part, Opaque) for part in entry.message.parts):
+                source, first = places.get(entry.item.id, (None, 0))
+                where = f"message {source}" if source is not None else f"message {entry.item.id}"
+                check_places(entry.message, target, where, first)
 
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
@@ -243,7 +266,7 @@ class ChatWindow:
         return self._context.recall(ref, grep, lines, path, part)
 
 
-def _became(context: Counts, parts: WindowParts) -> Iterator[Shown]:
+def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
     """What became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in parts.entries}
     edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
@@ -263,6 +286,8 @@ def _became(context: Counts, parts: WindowParts) -> Iterator[Shown]:
             action, because, reason = "shown", None, "as it was said"
             if entry is not None and entry.block:
                 because, reason = INJECT, "as it was said, with a block at its end"
+            if left := aside(message):
+                reason += f"; {', '.join(left)} only in {TITLES[form]}"
         yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_not
 from typing import Any, Final
 
 from windlass.errors import SequenceError
@@ -60,11 +61,13 @@ class Taken:
 class Intake:
     """Takes messages one by one, in order; remembers ids and open calls.
 
-    `prefix` goes before the names of occurrences, where several lists share one.
+    `prefix` goes before the names of occurrences, where several lists share one. `refused` are
+    types of parts that the provider refuses.
     """
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self, prefix: str = "", refused: Collection[str] = ()) -> None:
         self._prefix = prefix
+        self._refused = refused
         self._count = 0
         self._ids: set[str] = set()
         self._numbers: Counter[str] = Counter()
@@ -94,11 +97,25 @@ class Intake:
         if message.tool_call_id is not None and message.role != "tool":
             message = replace(message, tool_call_id=None)
             mended.append("only a result has a tool_call_id")
-        _check_rules(message, where)
+        self.check_rules(message, where)
+        for at, part in enumerate(message.parts if self._refused else ()):
+            if isinstance(part, Opaque) and part.kind.removeprefix("part:") in self._refused:
+                kind = part.kind.partition(":")[2]
+                raise SequenceError(f"{where}, part {at}: the provider takes no {kind} part")
         self._count += 1
         given = chat.get("id")
         ident = given if isinstance(given, str) and given else None
         return self.take_message(message, position, ident, mended)
+
+    @staticmethod
+    def check(given: Mapping[str, Any], where: str) -> None:
+        """Refuse an object that is no JSON. Halves of characters are mended where it is read."""
+        _has_halves(_told(given, where), where)
+
+    @staticmethod
+    def check_rules(message: Message, where: str) -> None:
+        """Refuse what no provider takes, whatever stands around it."""
+        _check_rules(message, where)
 
     def take_message(
         self,
@@ -252,8 +269,12 @@ def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], l
         said.append("keys that hold null are left out")  # `from_openai` leaves them out
     content, calls = chat.get("content"), chat.get("tool_calls")
     if isinstance(content, list) and content:
+        spoken = [part for part in content if not _is_empty_text(part)]
+        if 0 < len(spoken) < len(content):
+            changed["content"] = content = spoken
+            said.append("empty text is left out")
         parts = [_part_as_meant(part, f"{where}, part {at}") for at, part in enumerate(content)]
-        if any(new is not old for new, old in zip(parts, content, strict=True)):
+        if any(map(is_not, parts, content)):
             changed["content"] = parts
             said.append("parts are objects with a type")
     elif chat.get("role") == "tool" and not isinstance(content, str):
@@ -264,6 +285,12 @@ def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], l
         changed["tool_calls"] = list(map(_call_as_meant, calls))
         said.append("a call has an id, a type, and arguments that are text")
     return ({**chat, **changed} if changed else chat), said
+
+
+def _is_empty_text(part: Any) -> bool:
+    return part == "" or (
+        isinstance(part, Mapping) and part.get("type") == "text" and part.get("text") == ""
+    )
 
 
 def _part_as_meant(part: Any, where: str) -> Any:

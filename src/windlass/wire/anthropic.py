@@ -10,12 +10,15 @@ at their place, to the model that made them. Keys are those of SDK 2.12.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeGuard
 
+from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     CALL,
@@ -35,9 +38,18 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
+from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
 
 _PROVIDER: Final = "anthropic"
+_WITH: Final = "with"
+"""Opaque kind: further keys of the block before it (citations, a cache mark)."""
+_OF_RESULT: Final = "with:result"
+"""Opaque kind: further keys of the tool_result."""
+_OF_CALL: Final = "with:call:"
+"""Opaque kind: further keys of a tool_use; its number follows."""
+_KEY: Final = "key:"
+"""Opaque kind: a further key of the message; its name follows."""
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d)(?:[-.](\d{1,2}))?(?!\d)")
 _NEWEST: Final = (99, 0)
 _ADAPTIVE: Final = (4, 6)
@@ -71,7 +83,7 @@ def body(
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
-    turns = _turns(messages[head:], request, names, system_anywhere)
+    turns = _ended(_begun(_turns(messages[head:], request, names, system_anywhere)), request)
     payload: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_output_tokens,
@@ -156,13 +168,19 @@ def _turns(
                 blocks = _blocks(message.parts, request)
         if not blocks:
             continue
-        if not turns and role == "assistant":
-            turns.append({"role": "user", "content": [_text(GO_ON)]})
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"].extend(blocks)
         else:
             turns.append({"role": role, "content": blocks})
-    return _ended(turns, request)
+        for part in message.parts:
+            if _is_own(part) and part.kind.startswith(_KEY):
+                turns[-1][part.kind.removeprefix(_KEY)] = json.loads(part.data)
+    return turns
+
+
+def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The turns with the user's first."""
+    return [*opening(), *turns] if turns and turns[0]["role"] == "assistant" else turns
 
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
@@ -181,6 +199,15 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+def _is_own(part: Part) -> TypeGuard[Opaque]:
+    return isinstance(part, Opaque) and part.provider == _PROVIDER
+
+
+def is_block(part: Opaque) -> bool:
+    """Whether an opaque part is a block by itself, and no place or further keys of another."""
+    return part.kind != CALL and not part.kind.startswith((_WITH, _KEY))
+
+
 def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """Text alone, pictures in words: a system prompt and an assistant's turn hold no others."""
     return [_text(text) for text in words(parts) if text.strip()]
@@ -196,6 +223,11 @@ def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
                 data = picture_base64(part, request.load)
                 source = {"type": "base64", "media_type": part.media_type, "data": data}
                 blocks.append({"type": "image", "source": source})
+            case Opaque() if is_foreign(part, _PROVIDER, request.model) or not is_block(part):
+                if blocks and part.provider == _PROVIDER and part.kind == _WITH:
+                    blocks[-1] |= json.loads(part.data)
+            case Opaque(data=data):
+                blocks.append(json.loads(data))
             case _:
                 blocks += _plain([part])
     return blocks
@@ -207,6 +239,9 @@ def _result(message: Message, request: Request) -> dict[str, Any]:
         result["content"] = content
     if message.failed:
         result["is_error"] = True
+    for part in message.parts:
+        if _is_own(part) and part.kind == _OF_RESULT:
+            result |= json.loads(part.data)
     return result
 
 
@@ -232,8 +267,15 @@ def _reply_blocks(
             case Opaque(_, kind, data) if kind == CALL:
                 if (call := left.pop(int(data), None)) is not None:
                     blocks.append(call)
-            case Opaque(data=data):
+            case Opaque(_, kind, data) if kind == _WITH:
+                if blocks:
+                    blocks[-1] |= json.loads(data)
+            case Opaque(_, kind, data) if kind.startswith(_OF_CALL):
+                calls[int(kind.removeprefix(_OF_CALL))] |= json.loads(data)
+            case Opaque(data=data) if is_block(part):
                 blocks.append(json.loads(data))
+            case Opaque():
+                pass
             case _:
                 blocks += _plain([part])
     return [*blocks, *left.values()]
@@ -399,3 +441,171 @@ def _parsed(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, dict) else text
+
+
+# ---- lists of messages --------------------------------------------------------------
+
+NOT_SENT: Final = frozenset(
+    {
+        *("id", "at", "usage", "type", "model", "stop_reason", "stop_sequence", "stop_details"),
+        *("container", "context_management"),
+    }
+)
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_OF_ASSISTANT: Final = ("thinking", "redacted_thinking", "tool_use")
+_OF_USER: Final = ("image", "document", "tool_result", "search_result", "container_upload")
+_OF_OTHERS: Final = (
+    *("image_url", "video_url", "video", "input_audio", "audio", "file", "refusal"),
+    *("input_text", "output_text", "input_image", "input_file"),
+)
+
+
+def side(message: Message) -> str:
+    """Whose turn a message belongs to."""
+    if message.role == "assistant":
+        return "assistant"
+    return "system" if message.is_system else "user"
+
+
+def opening() -> list[dict[str, Any]]:
+    """What the user says before a list that begins with the assistant."""
+    return [{"role": "user", "content": [_text(GO_ON)]}]
+
+
+def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages of one side as a turn."""
+    request = Request("", tuple(messages), 1)
+    if side(messages[0]) == "system":
+        return [{"role": "system", "content": _plain([p for m in messages for p in m.parts])}]
+    return _turns(with_wire_ids(messages), request, wire_names(request), system=False)
+
+
+class AnthropicList:
+    """Reads the messages of a list, one by one."""
+
+    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
+        """A message as it is inside: results of tools are messages of their own."""
+        role, content = given.get("role"), given.get("content")
+        mended: list[str] = []
+        if role not in ("user", "assistant", "system"):
+            raise SequenceError(f"{where}: role {role!r} is none of user, assistant, system")
+        blocks = [_text(content)] if isinstance(content, str) else content
+        if not isinstance(blocks, list | tuple):
+            raise SequenceError(f"{where}: content is neither text nor a list of blocks")
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        results: list[Message] = []
+        for at, given_block in enumerate(blocks):
+            place, block = f"{where}, block {at}", _as_block(given_block, mended)
+            kind = block.get("type") if isinstance(block, Mapping) else None
+            if not isinstance(kind, str):
+                raise SequenceError(f"{place}: a block is an object with a type")
+            if kind in _OF_OTHERS:
+                raise SequenceError(f"{place}: {kind!r} has no place in Anthropic's form")
+            if kind in (_OF_USER if role == "assistant" else _OF_ASSISTANT) or (
+                role == "system" and kind != "text"
+            ):
+                raise SequenceError(f"{place}: {kind!r} in a message of role {role!r}")
+            match block:
+                case {"type": "tool_result"}:
+                    if parts:
+                        mended.append("results stand before all else")
+                    results.append(_read_result(block, place, mended))
+                case {"type": "tool_use", "id": str(id_), "name": str(name), **rest}:
+                    if id_ and not _ID.fullmatch(id_):
+                        mended.append("an id has letters, digits, _ and - alone")
+                    if not isinstance(rest.get("input"), Mapping):
+                        mended.append("the input of a call is an object")
+                    further = {k: v for k, v in rest.items() if k not in ("type", "input")}
+                    parts.append(Opaque(_PROVIDER, CALL, str(len(calls))))
+                    if further:
+                        parts.append(opaque(_PROVIDER, f"{_OF_CALL}{len(calls)}", further))
+                    calls.append(ToolCall(id_, name, arguments_text(rest.get("input"))))
+                case {"type": "tool_use"}:
+                    raise SequenceError(f"{place}: a tool_use has an id and a name")
+                case _:
+                    parts += _read_block(block, place, mended)
+        while parts and isinstance(mark := parts[-1], Opaque) and mark.kind == CALL:
+            parts.pop()  # calls stand at the end anyway
+        known = NOT_SENT | {"role", "content"}
+        parts += [opaque(_PROVIDER, _KEY + key, given[key]) for key in given if key not in known]
+        said = [] if results and not parts else [Message(role, tuple(parts), tuple(calls))]
+        return ListReading((*results, *said), tuple(dict.fromkeys(mended)))
+
+
+list_reader = AnthropicList
+
+
+def _as_block(block: Any, mended: list[str]) -> Any:
+    if not isinstance(block, str):
+        return block
+    mended.append("blocks are objects with a type")
+    return _text(block)
+
+
+def _read_block(block: Mapping[str, Any], where: str, mended: list[str]) -> list[Part]:
+    """A block that is neither a call nor a result."""
+    match block:
+        case {"type": "text", "text": str(text), **rest}:
+            if not text.strip():
+                mended.append("empty text is left out")
+                return []
+            further = {key: value for key, value in rest.items() if key != "type"}
+            return [Text(text), *([opaque(_PROVIDER, _WITH, further)] if further else [])]
+        case {"type": "text"}:
+            raise SequenceError(f"{where}: a text block has a text")
+        case {"type": "image", "source": {"type": "base64", "data": str(data)} as source, **rest}:
+            shown: Part = _read_picture(source, data, where, mended)
+        case {"type": "image", "source": {"type": "url", "url": str(url)}, **rest}:
+            if not url.startswith(("http://", "https://")):
+                raise SequenceError(f"{where}: the picture's url {url[:80]!r} is no http address")
+            shown = Picture("", "", url=url)
+        case {"type": "image", "source": {"type": "file"}}:
+            return [opaque(_PROVIDER, "image", block)]
+        case {"type": "image"}:
+            raise SequenceError(f"{where}: an image has a source of type base64, url or file")
+        case {"type": "thinking"} if not block.get("signature"):
+            mended.append("thinking without its signature is left out")
+            return []
+        case {"type": "redacted_thinking"} if not block.get("data"):
+            mended.append("redacted thinking without its data is left out")
+            return []
+        case _:
+            return [opaque(_PROVIDER, str(block["type"]), block)]
+    further = {key: value for key, value in rest.items() if key != "type"}
+    return [shown, *([opaque(_PROVIDER, _WITH, further)] if further else [])]
+
+
+def _read_picture(source: Mapping[str, Any], data: str, where: str, mended: list[str]) -> Picture:
+    try:
+        shown = picture(base64.b64decode(data, validate=True))
+    except ValueError as error:
+        raise SequenceError(f"{where}: the data is no picture ({error})") from error
+    if source.get("media_type") != shown.media_type:
+        mended.append("a picture has the type of its data")
+    return shown
+
+
+def _read_result(block: Mapping[str, Any], where: str, mended: list[str]) -> Message:
+    content, id_ = block.get("content"), block.get("tool_use_id")
+    if id_ is not None and not isinstance(id_, str):
+        raise SequenceError(f"{where}: tool_use_id {id_!r} is not text")
+    if id_ and not _ID.fullmatch(id_):
+        mended.append("an id has letters, digits, _ and - alone")
+    inner = [_text(content)] if isinstance(content, str) and content else content or []
+    if not isinstance(inner, list | tuple):
+        raise SequenceError(f"{where}: content is neither text nor a list of blocks")
+    parts: list[Part] = []
+    for at, given_block in enumerate(inner):
+        place, one = f"{where}, block {at} of its content", _as_block(given_block, mended)
+        kind = one.get("type") if isinstance(one, Mapping) else None
+        if not isinstance(kind, str):
+            raise SequenceError(f"{place}: a block is an object with a type")
+        if kind in (*_OF_OTHERS, *_OF_ASSISTANT, "tool_result"):
+            raise SequenceError(f"{place}: {kind!r} has no place in a tool_result")
+        parts += _read_block(one, place, mended)
+    known = ("type", "tool_use_id", "content", "is_error")
+    further = {key: value for key, value in block.items() if key not in known}
+    if further:
+        parts.append(opaque(_PROVIDER, _OF_RESULT, further))
+    return Message("tool", tuple(parts), tool_call_id=id_, failed=block.get("is_error") is True)

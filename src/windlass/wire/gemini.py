@@ -9,12 +9,15 @@ first functionCall of a step must have one. Keys are those of SDK 3.4.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     GO_ON,
@@ -33,6 +36,7 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
+from windlass.wire.forms import ListReading
 
 _PROVIDER: Final = "gemini"
 _PART: Final = "part"
@@ -41,6 +45,10 @@ _WITH: Final = "with"
 """Opaque kind: `{"from": n, "keys": {…}}`: the text before it is, from n on, a part of its own."""
 _CALL: Final = "call"
 """Opaque kind: `{"index": n, "keys": {…}}`: here stands call n, its part has these keys too."""
+_OBJECT: Final = "with:response"
+"""Opaque kind: the text is the response, which is no plain output; further keys of the part."""
+_NO_ID: Final = "no_id_"
+"""How ids begin that a list did not have; they are not written."""
 _UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google tells to send for a call that another model made (thought signatures, FAQ)."""
 _VERSION: Final = re.compile(r"gemini-(\d+)")
@@ -79,7 +87,12 @@ def body(
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
-    payload: dict[str, Any] = {"contents": _contents(messages[head:], request, names)}
+    contents = _contents(messages[head:], request, names)
+    if contents and contents[0]["role"] == "model":
+        contents = [*opening(), *contents]
+    if not contents or contents[-1]["role"] == "model":
+        contents += opening()
+    payload: dict[str, Any] = {"contents": contents}
     if system := [part for message in messages[:head] for part in _plain(message.parts)]:
         payload["systemInstruction"] = {"parts": system}
     if request.tools:
@@ -149,8 +162,6 @@ def _contents(
                 parts = _parts(message.parts, request)
         if not parts:
             continue
-        if not contents and role == "model":
-            contents.append({"role": "user", "parts": [{"text": GO_ON}]})
         if contents and contents[-1]["role"] == role:
             held = contents[-1]["parts"]
             if message.role == "tool":
@@ -163,9 +174,12 @@ def _contents(
             responses = 0
             contents.append({"role": role, "parts": list(parts)})
         responses += message.role == "tool"
-    if not contents or contents[-1]["role"] == "model":
-        contents.append({"role": "user", "parts": [{"text": GO_ON}]})
     return contents
+
+
+def opening() -> list[dict[str, Any]]:
+    """What the user says before a list that begins with the model."""
+    return [{"role": "user", "parts": [{"text": GO_ON}]}]
 
 
 def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -178,6 +192,10 @@ def _parts(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
         match part:
             case Picture() if _type(part) != _UNSEEN:
                 sent.append(_image(part, request))
+            case Opaque(provider, kind, data) if provider == _PROVIDER and kind == _PART:
+                sent.append(json.loads(data))
+            case Opaque(provider, kind, data) if provider == _PROVIDER and kind == _WITH:
+                _sign(sent, json.loads(data))
             case _:
                 sent += _plain([part])
     return sent
@@ -202,11 +220,16 @@ def _response(
     id_ = message.tool_call_id or ""
     shown = [part for part in message.pictures if _type(part) != _UNSEEN]
     told = [part for part in message.parts if part not in shown]
-    response = {
-        "id": id_,
+    text = "\n".join(words(told))
+    response: dict[str, Any] = {
+        **_id(id_),
         "name": called.get(id_, message.name or "unknown"),
-        "response": {"error" if message.failed else "output": "\n".join(words(told))},
+        "response": {"error" if message.failed else "output": text},
     }
+    for part in message.parts:
+        if isinstance(part, Opaque) and part.provider == _PROVIDER and part.kind == _OBJECT:
+            response |= json.loads(part.data)
+            response["response"] = _object(text, failed=message.failed)
     return [{"functionResponse": response}, *(_image(part, request) for part in shown)]
 
 
@@ -217,7 +240,7 @@ def _reply_parts(
     left: dict[int, dict[str, Any]] = {
         at: {
             "functionCall": {
-                "id": call.id,
+                **_id(call.id),
                 "name": names[call.name],
                 "args": arguments_object(call),
             }
@@ -247,6 +270,19 @@ def _reply_parts(
         if first is not None:
             first.setdefault("thoughtSignature", _UNSIGNED)
     return sent
+
+
+def _id(id_: str) -> dict[str, str]:
+    return {} if id_.startswith(_NO_ID) else {"id": id_}
+
+
+def _object(text: str, *, failed: bool) -> dict[str, Any]:
+    """The response that a text was made of, where it still is one."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"error" if failed else "output": text}
 
 
 def _sign(sent: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
@@ -404,3 +440,167 @@ class GeminiReader:
 
 
 reader = GeminiReader
+
+
+# ---- lists of contents --------------------------------------------------------------
+
+NOT_SENT: Final = frozenset({"id", "at", "usage"})
+_OLD: Final = re.compile(r"_([a-z])")
+
+
+def side(message: Message) -> str:
+    """Whose turn a message belongs to."""
+    return "model" if message.role == "assistant" else "user"
+
+
+def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages of one side as a content."""
+    request = Request(_LISTED, tuple(messages), 1)
+    return _contents(with_wire_ids(messages), request, wire_names(request))
+
+
+_LISTED: Final = "gemini-2"
+"""A model whose calls need no signature: a list has those that it came with."""
+
+
+class GeminiList:
+    """Reads the contents of a list, one by one; calls without ids are numbered."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._open: list[tuple[str, str]] = []
+
+    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
+        """A content as it is inside: responses of functions are messages of their own."""
+        role, parts = given.get("role") or "user", given.get("parts")
+        if isinstance(given.get("content"), str) and parts is None and role != "model":
+            parts = [{"text": given["content"]}]
+        if role not in ("user", "model", "function"):
+            raise SequenceError(f"{where}: role {role!r} is none of user, model")
+        if not isinstance(parts, list | tuple):
+            raise SequenceError(f"{where}: parts is not a list")
+        mended: list[str] = []
+        known: list[dict[str, Any]] = []
+        for at, part in enumerate(parts):
+            if not isinstance(part, Mapping) or not part:
+                raise SequenceError(f"{where}, part {at}: a part is an object that holds something")
+            if part.keys() == {"text"} and not part["text"]:
+                mended.append("empty text is left out")
+                continue
+            known.append(_as_camel(part))
+        if role == "model":
+            return ListReading((self._model(known, where),), tuple(mended))
+        return self._user(known, where, mended)
+
+    def _model(self, parts: list[dict[str, Any]], where: str) -> Message:
+        self._open = []
+        for at, part in enumerate(parts):
+            if "functionResponse" in part:
+                raise SequenceError(f"{where}, part {at}: a functionResponse in a model's content")
+            call = part.get("functionCall")
+            if call is not None:
+                if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+                    raise SequenceError(f"{where}, part {at}: a functionCall has a name")
+                id_ = call.get("id")
+                if not id_:
+                    id_ = f"{_NO_ID}{self._calls}"
+                    part["functionCall"] = {**call, "id": id_}
+                self._calls += 1
+                self._open.append((str(id_), call["name"]))
+        try:
+            read_parts, calls = _read_parts(parts, Request("", (), 1))
+        except ValueError as error:
+            raise SequenceError(f"{where}: {error}") from error
+        return Message("assistant", tuple(read_parts), tuple(calls))
+
+    def _user(self, parts: list[dict[str, Any]], where: str, mended: list[str]) -> ListReading:
+        results: list[Message] = []
+        said: list[Part] = []
+        for at, part in enumerate(parts):
+            place = f"{where}, part {at}"
+            match part:
+                case {"functionCall": _}:
+                    raise SequenceError(f"{place}: a functionCall in a user's content")
+                case {"functionResponse": {"name": str(name)} as response}:
+                    if said:
+                        mended.append("responses stand before all else")
+                    results.append(self._result(name, response))
+                case {"functionResponse": _}:
+                    raise SequenceError(f"{place}: a functionResponse has a name")
+                case _:
+                    said += _read_said(part, place)
+        messages = [*results, *([Message("user", tuple(said))] if said or not results else [])]
+        return ListReading(tuple(messages), tuple(dict.fromkeys(mended)))
+
+    def _result(self, name: str, given: Mapping[str, Any]) -> Message:
+        rest = {key: value for key, value in given.items() if key != "name"}
+        id_ = rest.pop("id", None)
+        if not id_:
+            id_ = next((id_ for id_, called in self._open if called == name), "")
+        self._open = [each for each in self._open if each[0] != id_]
+        response = rest.pop("response", None)
+        response = {} if response is None else response
+        failed = isinstance(response, Mapping) and response.keys() == {"error"}
+        match response:
+            case {"output": str(text)} | {"error": str(text)} if len(response) == 1 and not rest:
+                return Message("tool", (Text(text),), (), id_, name, failed)
+            case _:
+                text = json.dumps(response, ensure_ascii=False)
+                keys = opaque(_PROVIDER, _OBJECT, rest)
+                return Message("tool", (Text(text), keys), (), id_, name, failed)
+
+
+list_reader = GeminiList
+
+
+def _as_camel(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part with its keys, and those of what it holds, as the API writes them."""
+
+    def camel(key: str) -> str:
+        return _OLD.sub(lambda match: match[1].upper(), key)
+
+    return {
+        camel(key): {camel(name): one for name, one in value.items()}
+        if isinstance(value, Mapping)
+        else value
+        for key, value in part.items()
+    }
+
+
+def _read_said(part: dict[str, Any], where: str) -> list[Part]:
+    """A part of the user's."""
+    match part:
+        case {"text": str(text), **keys} if text:
+            return [
+                Text(text),
+                *([opaque(_PROVIDER, _WITH, {"from": 0, "keys": keys})] if keys else []),
+            ]
+        case {"inlineData": {"mimeType": str(kind), "data": str(data)}} if kind.startswith(
+            "image/"
+        ):
+            try:
+                shown = picture(base64.b64decode(data.translate(_STANDARD), validate=True))
+            except ValueError as error:
+                if kind in ("image/heic", "image/heif"):
+                    return [opaque(_PROVIDER, _PART, part)]
+                raise SequenceError(f"{where}: the data is no picture ({error})") from error
+            held = part["inlineData"]
+            plain = part.keys() == {"inlineData"} and held.keys() == {"mimeType", "data"}
+            return (
+                [shown] if plain and kind == shown.media_type else [opaque(_PROVIDER, _PART, part)]
+            )
+        case _ if any(key in part for key in _HELD):
+            return [opaque(_PROVIDER, _PART, part)]
+        case _:
+            raise SequenceError(f"{where}: {', '.join(part)} has no place in Gemini's form")
+
+
+_STANDARD: Final = str.maketrans("-_", "+/")
+_HELD: Final = (
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+    "thought",
+    "text",
+)

@@ -80,8 +80,8 @@ def _yields(message: Message, part: Part, request: Request) -> bool:
         case Picture():
             return True
         case Opaque(kind=kind):
-            own = message.role == "assistant" and not is_foreign(part, "anthropic", request.model)
-            return own and kind != CALL
+            own = not message.is_system and not is_foreign(part, "anthropic", request.model)
+            return own and kind != CALL and not kind.startswith(("with", "key:"))
 
 
 def _block(

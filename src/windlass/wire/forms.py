@@ -1,0 +1,214 @@
+"""Which form a list of messages has: OpenAI chat, OpenAI Responses, Anthropic's or Gemini's.
+
+The forms themselves are read and written beside their formats. What looks the same in all of them
+(a role and a text) says nothing of the form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from windlass.errors import SequenceError
+from windlass.messages import Message, Opaque
+
+FormName: TypeAlias = Literal["openai", "responses", "anthropic", "gemini"]
+
+TITLES: Final[Mapping[str, str]] = {
+    "openai": "OpenAI's chat form",
+    "responses": "OpenAI's Responses form",
+    "anthropic": "Anthropic's form",
+    "gemini": "Gemini's form",
+}
+MODULES: Final[Mapping[str, str]] = {
+    "openai": "windlass.wire.openai_chat",
+    "responses": "windlass.wire.openai_responses",
+    "anthropic": "windlass.wire.anthropic",
+    "gemini": "windlass.wire.gemini",
+}
+_CHAT_KEYS: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal"})
+_PARTS: Final[Mapping[str, FormName]] = {
+    **dict.fromkeys(("image_url", "input_audio", "file", "video_url"), "openai"),
+    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "responses"),
+    **dict.fromkeys(
+        (
+            *("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"),
+            *("server_tool_use", "mcp_tool_use", "mcp_tool_result", "search_result"),
+            *("container_upload", "web_search_tool_result", "web_fetch_tool_result"),
+        ),
+        "anthropic",
+    ),
+}
+_UNSENT: Final = ("with", "call", "keys", "key:is_error")
+"""Kinds of opaque parts that hold a place, or say what the message says already."""
+_ASIDE: Final = ("key:", "thinking", "redacted_thinking", "item:reasoning", "part:refusal")
+"""Kinds of opaque parts that a provider wants back, and that say nothing to another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListReading:
+    """What a given object of a list is: messages, and what was mended in it.
+
+    `joins`: it goes on with the assistant's message before it, if nothing stands between.
+    """
+
+    messages: tuple[Message, ...]
+    mended: tuple[str, ...] = ()
+    joins: bool = False
+
+
+class ListReader(Protocol):
+    """Reads the objects of one list, in order."""
+
+    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
+        """The next object. Raises SequenceError for what the provider refuses."""
+        ...
+
+
+class ListForm(Protocol):
+    """A form of lists. The modules of the formats fill it."""
+
+    NOT_SENT: frozenset[str]
+    """Keys of an object that are Windlass's, or that only an answer has."""
+
+    def list_reader(self) -> ListReader:
+        """A reader of one list."""
+        ...
+
+    def side(self, message: Message) -> str | None:
+        """Whose turn a message belongs to; neighbours of one side are written together.
+
+        None: it is written by itself.
+        """
+        ...
+
+    def write(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Messages of one side in this form."""
+        ...
+
+    def opening(self) -> list[dict[str, Any]]:
+        """What stands before a list that begins with the assistant (empty: nothing)."""
+        ...
+
+
+def form_of(given: Mapping[str, Any]) -> FormName | None:
+    """The form of one object of a list, None where it looks the same in several."""
+    if "parts" in given or given.get("role") == "model":
+        return "gemini"
+    kind = given.get("type")
+    if isinstance(kind, str) and "role" not in given:
+        return "responses"
+    if given.get("role") in ("tool", "function") or not _CHAT_KEYS.isdisjoint(given):
+        return "openai"
+    content = given.get("content")
+    for part in content if isinstance(content, list) else ():
+        form = _PARTS.get(str(part.get("type"))) if isinstance(part, Mapping) else None
+        if form is not None:
+            return form
+    if kind == "message":
+        return "anthropic" if "stop_reason" in given or "model" in given else "responses"
+    return None
+
+
+def form_of_list(messages: Iterable[Any]) -> FormName | None:
+    """The form of the first object that has one."""
+    return next(
+        (form for one in messages if isinstance(one, Mapping) and (form := form_of(one))), None
+    )
+
+
+# ---- objects of SDKs ------------------------------------------------------------------------
+
+
+def as_json(value: Any) -> Any:
+    """The value with what SDKs' objects dump in place of them; itself where it holds none."""
+    if isinstance(value, str) or value is None:
+        return value
+    if _is_object(value):
+        try:
+            return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+        except TypeError:  # somebody's own class, without pydantic's options
+            return as_json(_without_none(value.model_dump()))
+    if isinstance(value, Mapping):
+        fields = {key: as_json(one) for key, one in value.items()}
+        return value if all(fields[key] is value[key] for key in fields) else fields
+    if isinstance(value, list | tuple):
+        items = [as_json(one) for one in value]
+        return value if all(map(_is_same, items, value)) else items
+    return value
+
+
+def _is_same(new: Any, old: Any) -> bool:
+    return new is old
+
+
+def _without_none(dumped: Any) -> Any:
+    if not isinstance(dumped, Mapping):
+        return dumped
+    return {key: value for key, value in dumped.items() if value is not None}
+
+
+def has_objects(given: Any) -> bool:
+    """Whether an object of a list is an SDK's, or holds some where loops put them."""
+    if type(given) is not dict:
+        return _is_object(given)
+    for value in given.values():
+        if type(value) is list:
+            for one in value:
+                if type(one) is dict:
+                    inner = one.get("content")
+                    if type(inner) is list and any(map(_is_object, inner)):
+                        return True
+                elif _is_object(one):
+                    return True
+        elif _is_object(value):
+            return True
+    return False
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) not in _PLAIN and callable(getattr(value, "model_dump", None))
+
+
+_PLAIN: Final = frozenset({str, dict, list, int, float, bool, type(None)})
+
+
+# ---- what has no place in another form -------------------------------------------------------
+
+
+def aside(message: Message) -> tuple[str, ...]:
+    """What of a message only its own form takes, and others do without: names, in order."""
+    names = [
+        part.kind.removeprefix("key:").removeprefix("item:")
+        for part in message.parts
+        if isinstance(part, Opaque) and not part.kind.startswith(_UNSENT) and _is_aside(part)
+    ]
+    return tuple(dict.fromkeys(names))
+
+
+def _is_aside(part: Opaque) -> bool:
+    return part.kind.startswith(_ASIDE) or (part.provider == "gemini" and '"thought' in part.data)
+
+
+def check_places(message: Message, target: str, where: str, first: int = 0) -> None:
+    """Refuse what a form has no place for.
+
+    `first` is the number of its first part in the object that it was given in. Raises
+    SequenceError naming message and part.
+    """
+    at = first
+    for part in message.parts:
+        if isinstance(part, Opaque):
+            if part.kind.startswith((*_UNSENT, "key:")):
+                continue
+            if part.provider != target and not _is_aside(part):
+                kind = part.kind.rpartition(":")[2]
+                if kind == "part":  # of Gemini's, which are named by what they hold
+                    kind = next(iter(json.loads(part.data)))
+                raise SequenceError(
+                    f"{where}, part {at}: {kind!r} of {TITLES.get(part.provider, part.provider)}"
+                    f" has no place in {TITLES[target]}"
+                )
+        at += 1

@@ -1,0 +1,359 @@
+"""OpenAI's Responses form: items in and out, and the context of a request in it.
+
+Rules (developers.openai.com, Responses; its error texts): each call has one output and each
+output a call; a reasoning item stays before what it led to; compaction items and all that is
+not known keep their place. The items of one response are one message of the assistant.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.errors import SequenceError
+from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.pictures import picture
+from windlass.wire.base import Request
+from windlass.wire.calls import (
+    CALL,
+    opaque,
+    picture_base64,
+    pictures_in_words,
+    wire_names,
+    with_wire_ids,
+)
+from windlass.wire.forms import ListReading
+
+NOT_SENT: Final = frozenset({"at", "usage"})
+_PROVIDER: Final = "responses"
+_WITH: Final = "with"
+"""Opaque kind: further keys of the text or picture before it."""
+_PART: Final = "part:"
+"""Opaque kind: a whole part of the content; its type follows."""
+_ITEM: Final = "item:"
+"""Opaque kind: a whole item; its type follows."""
+_KEYS: Final = "keys"
+"""Opaque kind: keys of the item that begins here: a message's, a result's."""
+_OF_CALL: Final = "keys:"
+"""Opaque kind: keys of a call's item; its number follows."""
+_CALLS: Final[Mapping[str, str]] = {"function_call": "arguments", "custom_tool_call": "input"}
+_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
+_OF_CLIENT: Final = ("additional_tools", "configuration_update", "mcp_approval_response")
+_ROLES: Final = ("system", "developer", "user", "assistant")
+_OF_OTHERS: Final = (
+    *("text", "image_url", "video_url", "file", "image", "document", "thinking"),
+    *("tool_use", "tool_result"),
+)
+
+
+def side(message: Message) -> None:  # noqa: ARG001 - one signature for all forms
+    """No two messages become one item."""
+    return
+
+
+def opening() -> list[dict[str, Any]]:
+    """Nothing: a list may begin with the assistant."""
+    return []
+
+
+# ---- out ----------------------------------------------------------------------------
+
+
+def body(request: Request) -> dict[str, Any]:
+    """The context of a request, `input` and `tools`, and its cache key."""
+    names = wire_names(request)
+    payload: dict[str, Any] = {
+        "model": request.model,
+        "input": [
+            item
+            for message in with_wire_ids(request.messages)
+            for item in _items(message, names, request)
+        ],
+    }
+    if request.tools:
+        payload["tools"] = [
+            {
+                "type": "function",
+                "name": names[spec.name],
+                "description": spec.description,
+                "parameters": dict(spec.parameters),
+                "strict": False,
+            }
+            for spec in request.tools
+        ]
+    if request.cache_key is not None:
+        payload["prompt_cache_key"] = request.cache_key
+    return payload
+
+
+def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as items."""
+    request = Request("", tuple(messages), 1)
+    names = wire_names(request)
+    return [item for each in with_wire_ids(messages) for item in _items(each, names, request)]
+
+
+def _items(message: Message, names: Mapping[str, str], request: Request) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        return [_output(message, request)]
+    if message.role == "assistant":
+        message = pictures_in_words(message)
+    items: list[dict[str, Any]] = []
+    content: list[dict[str, Any]] = []
+    keys: dict[str, Any] = {}
+    calls = {at: _call(call, names) for at, call in enumerate(message.tool_calls)}
+
+    def close() -> None:
+        nonlocal content, keys
+        if content:
+            plain = message.role == "assistant" and not keys
+            texts = [part.get("text") for part in content]
+            told: Any = content
+            if plain and all(part.keys() == {"type", "text"} for part in content):
+                told = "\n".join(map(str, texts))
+            kind = {} if plain else {"type": "message"}
+            items.append({**kind, "role": message.role, "content": told, **keys})
+        content, keys = [], {}
+
+    for part in message.parts:
+        match part:
+            case Text(text):
+                kind = "output_text" if message.role == "assistant" else "input_text"
+                if text:
+                    content.append({"type": kind, "text": text})
+            case Picture():
+                content.append(_image(part, request))
+            case Opaque(provider, kind, data) if provider == "openai" and kind == "part:refusal":
+                content.append(json.loads(data))
+            case Opaque(provider) if provider != _PROVIDER:
+                pass
+            case Opaque(_, kind, data) if kind == _WITH and content:
+                content[-1] |= json.loads(data)
+            case Opaque(_, kind, data) if kind.startswith(_PART):
+                content.append(json.loads(data))
+            case Opaque(_, kind, data) if kind == _KEYS:
+                close()
+                keys = json.loads(data)
+            case Opaque(_, kind, data) if kind.startswith(_ITEM):
+                close()
+                items.append(json.loads(data))
+            case Opaque(_, kind, data) if kind.startswith(_OF_CALL):
+                at = int(kind.removeprefix(_OF_CALL))
+                if at in calls:
+                    calls[at] = _with_keys(calls[at], json.loads(data))
+            case Opaque(_, kind, data) if kind == CALL:
+                close()
+                if int(data) in calls:
+                    items.append(calls.pop(int(data)))
+            case _:
+                pass
+    close()
+    return [*items, *calls.values()]
+
+
+def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
+    arguments = call.arguments if call.arguments.strip() else "{}"
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": names[call.name],
+        "arguments": arguments,
+    }
+
+
+def _with_keys(item: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    kind = keys.get("type", item["type"])
+    told = {key: value for key, value in item.items() if key not in ("type", "arguments")}
+    return {"type": kind, **told, _CALLS[kind]: item["arguments"], **keys}
+
+
+def _output(message: Message, request: Request) -> dict[str, Any]:
+    output: list[dict[str, Any]] = []
+    keys: dict[str, Any] = {}
+    for part in message.parts:
+        match part:
+            case Text(text):
+                output.append({"type": "input_text", "text": text})
+            case Picture():
+                output.append(_image(part, request))
+            case Opaque(provider, kind, data) if provider == _PROVIDER:
+                if kind == _KEYS:
+                    keys = json.loads(data)
+                elif kind == _WITH and output:
+                    output[-1] |= json.loads(data)
+                elif kind.startswith(_PART):
+                    output.append(json.loads(data))
+            case _:
+                pass
+    plain = len(output) < 2 and all(part.keys() == {"type", "text"} for part in output)  # noqa: PLR2004
+    told: Any = (output[0]["text"] if output else "") if plain else output
+    return {
+        "type": "function_call_output",
+        "call_id": message.tool_call_id,
+        "output": told,
+        **keys,
+    }
+
+
+def _image(part: Picture, request: Request) -> dict[str, Any]:
+    url = part.url or f"data:{part.media_type};base64,{picture_base64(part, request.load)}"
+    return {"type": "input_image", "image_url": url, "detail": part.detail or "auto"}
+
+
+# ---- in -----------------------------------------------------------------------------
+
+
+class ResponsesList:
+    """Reads the items of a list, one by one."""
+
+    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
+        """An item as it is inside; those of one response join."""
+        kind = given.get("type", "message")
+        given = {key: value for key, value in given.items() if key not in NOT_SENT}
+        if not isinstance(kind, str):
+            raise SequenceError(f"{where}: an item has a type")
+        if kind == "message":
+            return _read_message(given, where)
+        if kind in _CALLS:
+            return ListReading((_read_call(given, kind, where),), joins=True)
+        if kind in _RESULTS:
+            return ListReading((_read_output(given, where),))
+        part = opaque(_PROVIDER, _ITEM + kind, given)
+        if kind.endswith(("_output", "_response")) or kind in _OF_CLIENT:
+            return ListReading((Message("user", (part,)),))
+        return ListReading((Message("assistant", (part,)),), joins=True)
+
+
+list_reader = ResponsesList
+
+
+def joined(before: Message, after: Message) -> Message:
+    """Two messages of the assistant as one: what was numbered goes on."""
+    count = len(before.tool_calls)
+    return Message(
+        "assistant",
+        (*before.parts, *(_renumbered(part, count) for part in after.parts)),
+        (*before.tool_calls, *after.tool_calls),
+    )
+
+
+def _renumbered(part: Part, count: int) -> Part:
+    match part:
+        case Opaque(_, kind, data) if kind == CALL:
+            return replace(part, data=str(int(data) + count))
+        case Opaque(_, kind, _) if kind.startswith(_OF_CALL):
+            return replace(part, kind=f"{_OF_CALL}{int(kind.removeprefix(_OF_CALL)) + count}")
+        case _:
+            return part
+
+
+def _read_message(given: Mapping[str, Any], where: str) -> ListReading:
+    role, content = given.get("role"), given.get("content")
+    if role not in _ROLES:
+        raise SequenceError(f"{where}: role {role!r} is none of {', '.join(_ROLES)}")
+    mended: list[str] = []
+    parts: list[Part] = []
+    known = ("type", "role", "content")
+    keys = {key: value for key, value in given.items() if key not in known}
+    if keys:
+        parts.append(opaque(_PROVIDER, _KEYS, keys))
+    if isinstance(content, str):
+        parts += [Text(content)] if content or keys else []
+    else:
+        parts += _read_content(content, where, mended, assistant=role == "assistant")
+    if all(isinstance(part, Opaque) and part.kind == _KEYS for part in parts):
+        parts = []  # the keys of a message that says nothing
+    message = Message(role, tuple(parts))
+    return ListReading((message,), tuple(mended), joins=role == "assistant" and "type" in given)
+
+
+def _read_content(
+    content: Any, where: str, mended: list[str], *, assistant: bool = False
+) -> list[Part]:
+    if not isinstance(content, list | tuple):
+        raise SequenceError(f"{where}: content is neither text nor a list of parts")
+    parts: list[Part] = []
+    for at, part in enumerate(content):
+        place = f"{where}, part {at}"
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if not isinstance(kind, str):
+            raise SequenceError(f"{place}: a part is an object with a type")
+        if kind in _OF_OTHERS and not (kind == "text" and isinstance(part.get("text"), str)):
+            raise SequenceError(f"{place}: {kind!r} has no place in OpenAI's Responses form")
+        if assistant and kind.startswith("input_") and kind != "input_text":
+            raise SequenceError(f"{place}: {kind!r} in a message of role 'assistant'")
+        further = {key: value for key, value in part.items() if key not in ("type", "text")}
+        match part:
+            case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
+                if (kind == "output_text") is not assistant:
+                    mended.append("text has the type of its role")
+                if not text:
+                    mended.append("empty text is left out")
+                    continue
+                parts.append(Text(text))
+            case {"type": "input_text" | "output_text"}:
+                raise SequenceError(f"{place}: a text part has a text")
+            case {"type": "input_image", "image_url": str(url)} if url:
+                detail = further.pop("detail", None) or ""
+                further.pop("image_url")
+                parts.append(_read_image(url, str(detail), place))
+            case _:
+                parts.append(opaque(_PROVIDER, _PART + kind, part))
+                continue
+        if further:
+            parts.append(opaque(_PROVIDER, _WITH, further))
+    return parts
+
+
+def _read_image(url: str, detail: str, where: str) -> Picture:
+    if not url.startswith("data:"):
+        if not url.startswith(("http://", "https://")):
+            raise SequenceError(
+                f"{where}: the picture's url {url[:80]!r} is neither an http address nor a data URL"
+            )
+        return Picture("", "", url=url, detail=detail)
+    try:
+        shown = picture(base64.b64decode(url.partition(",")[2], validate=True))
+    except ValueError as error:
+        raise SequenceError(f"{where}: the data URL is no picture ({error})") from error
+    return replace(shown, detail=detail)
+
+
+def _read_call(given: Mapping[str, Any], kind: str, where: str) -> Message:
+    id_, name, told = given.get("call_id"), given.get("name"), given.get(_CALLS[kind])
+    if not isinstance(name, str) or not name.strip():
+        raise SequenceError(f"{where}: a {kind} has a name")
+    if id_ is not None and not isinstance(id_, str):
+        raise SequenceError(f"{where}: call_id {id_!r} is not text")
+    if not isinstance(told, str):
+        told = json.dumps({} if told is None else told, ensure_ascii=False)
+    known = (
+        "call_id",
+        "name",
+        "arguments",
+        "input",
+        *(["type"] if kind == "function_call" else []),
+    )
+    keys = {key: value for key, value in given.items() if key not in known}
+    parts: list[Part] = [opaque(_PROVIDER, f"{_OF_CALL}0", keys)] if keys else []
+    return Message(
+        "assistant", (*parts, Opaque(_PROVIDER, CALL, "0")), (ToolCall(id_ or "", name, told),)
+    )
+
+
+def _read_output(given: Mapping[str, Any], where: str) -> Message:
+    id_, output = given.get("call_id"), given.get("output")
+    if id_ is not None and not isinstance(id_, str):
+        raise SequenceError(f"{where}: call_id {id_!r} is not text")
+    plain = given["type"] == "function_call_output"
+    known = ("call_id", "output", *(["type"] if plain else []))
+    keys = {key: value for key, value in given.items() if key not in known}
+    parts: list[Part] = [opaque(_PROVIDER, _KEYS, keys)] if keys else []
+    if output is None or isinstance(output, str):
+        parts += [Text(output)] if output else []
+    else:
+        parts += _read_content(output, where, [])
+    return Message("tool", tuple(parts), tool_call_id=id_)
