@@ -142,6 +142,18 @@ class TestWindows:
         assert [one for one in again.entries if one.because == "repair"] == []
         assert valid(form, again.messages) == []
 
+    def test_breakpoints_name_messages_and_blocks(self) -> None:
+        window = windlass.bound(anthropic(9), model="anthropic/claude-sonnet-4-5")
+        assert window.breakpoints
+        for at, part in window.breakpoints:
+            content = window.messages[at]["content"]
+            assert at == 0 or content[part]["type"] != "thinking"
+        last = window.wire("anthropic")["messages"][-1]["content"]
+        marked = [at for at, block in enumerate(last) if "cache_control" in block]
+        count = len(window.messages) - 1
+        assert marked == [part for at, part in window.breakpoints if at == count]
+        assert marked
+
     def test_entries_say_what_other_forms_do_not_get(self) -> None:
         window = windlass.bound(anthropic(1))
         assert window.entries[1].reason == "as it was said; thinking only in Anthropic's form"

@@ -167,16 +167,36 @@ class ChatWindow:
         The end of tools and system prompt, where pauses are to be expected in which the
         provider would forget it otherwise.
         """
-        return self._in_chat(self._parts.next_call.sent.marks.long)
+        return self._marked(self._parts.next_call.sent.marks.long, ttl="1h")
 
     @property
     def breakpoints(self) -> tuple[Place, ...]:
         """Where cache marks belong, for a model that wants them: message and part, from 0.
 
         Parts are those of the content (a text is one), then the tool calls; a tool's message
-        is marked as a whole. Message -1 is the list of tools. `wire` sets these marks.
+        is marked as a whole. Message -1 is the list of tools. `wire` sets these marks. In
+        Anthropic's form parts are blocks; the other two forms take no marks.
         """
-        return self._in_chat(self._parts.next_call.sent.places)
+        return self._marked(self._parts.next_call.sent.places)
+
+    def _marked(self, places: Sequence[Place], ttl: str | None = None) -> tuple[Place, ...]:
+        """The places in `messages`; of those for the longer time only, where `ttl` says so."""
+        if self._form == "openai":
+            return self._in_chat(places)
+        return tuple(self._in_blocks(ttl)) if places and self._form == "anthropic" else ()
+
+    def _in_blocks(self, ttl: str | None) -> Iterator[Place]:
+        """The places of marks by the blocks of Anthropic's messages."""
+        body = self.wire("anthropic")
+        systems = (at for at, one in enumerate(self.messages) if one["role"] != "system")
+        first = next(systems, 0)  # the head of the list is the system prompt of the body
+        lists = [(-1, body.get("tools", []))]
+        lists += [(first + at, turn["content"]) for at, turn in enumerate(body["messages"])]
+        for at, blocks in lists:
+            for part, block in enumerate(blocks):
+                mark = block.get("cache_control")
+                if mark and (ttl is None or mark.get("ttl") == ttl):
+                    yield at, part
 
     def _in_chat(self, places: Sequence[Place]) -> tuple[Place, ...]:
         """The places by the parts of chat messages."""
