@@ -114,6 +114,7 @@ class TestWindows:
     @pytest.mark.parametrize("form", LISTS)
     def test_the_list_at_once_and_one_by_one_are_the_same(self, form: str) -> None:
         given_list = LISTS[form]()
+        given_list[0]["at"] = 1.0
         context = windlass.Context(policy="lean")
         for one in given_list:
             context.append(one)

@@ -162,8 +162,9 @@ class Context:
         if form == "openai":
             return
         self._list = FormList(form, self._intake, self.appended)
-        for ident, position in self._chats.own.items():
-            self._list.own(ident, position)
+        for taken in self.taken:
+            if taken.source is not None and taken.repair is None and not taken.left_out:
+                self._list.own(taken.item.id, taken.source)
 
     def _read(self, message: Chat, position: int) -> ListReading | None:
         """What the next object of a list is; None for one in OpenAI's chat form."""

@@ -150,6 +150,6 @@ class FormList:
     def _sent(self, given: Chat) -> Any:
         """The object without the keys that are not sent."""
         unsent = self._form.NOT_SENT
-        if unsent.isdisjoint(given) or (unsent & given.keys()) == {"type"}:
+        if unsent.isdisjoint(given):
             return given
         return {key: value for key, value in given.items() if key not in unsent}
