@@ -110,6 +110,7 @@ class Context:
             # Counting takes longer than deciding: only a limit needs the model's own count.
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),
+            settles=True,
         )
         self._chats = Chats(self.conversation, self.appended)
         self._driver = Driver(self.conversation, self._cache)

@@ -232,6 +232,8 @@ class Conversation(Transcript):
             self._plan = plan = self._planning(pending)
             for policy in self.policies:
                 for proposal in policy.propose(pending):
+                    if min(proposal.span) < self.settled and not proposal.must:
+                        continue
                     if plan is None:
                         carry_out(pending, proposal)
                     else:

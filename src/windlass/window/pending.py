@@ -42,6 +42,8 @@ class PendingEdits:
         self._conversation = conversation
         self.turn = conversation.calls + 1
         self.fresh = range(conversation.sent, len(conversation.items))
+        self.settled = conversation.settled
+        """Where what stays as it is ends: a window that was handed back decided it."""
         self.first_user, self.last_user = conversation.first_user, conversation.last_user
         """The positions of the first user message, the task, and of the newest; -1: none."""
         self.pictured: Sequence[int] = conversation.pictured

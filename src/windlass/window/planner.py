@@ -185,7 +185,11 @@ class Planning:
     def decide(self) -> None:
         """Make the set of offers that pays, if one does, and write the ledger of the call."""
         pending, ledger = self._pending, self._before
-        offers = {o.first: o for o in ledger.waiting if o.seen == _seen(pending, o.proposal)}
+        offers = {
+            offer.first: offer
+            for offer in ledger.waiting
+            if offer.first >= pending.settled and offer.seen == _seen(pending, offer.proposal)
+        }
         offers |= self._offers
         waiting = [offers[at] for at in sorted(offers)]
         chosen = self._chosen(waiting)

@@ -1,6 +1,7 @@
 """References: lines that stand for what another result in view shows, and how they are read.
 
-Texts alone: who writes a reference, and when one is worth it, is the affair of a policy.
+Also the marks of a window: what shortened texts say of how their originals are got back. Texts
+alone: who writes a reference or a mark, and when one is worth it, is the affair of a policy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,32 @@ What stands for the call has a bound: a text full of beginnings would be read an
 """
 SAME: Final = re.compile(r"\[Same as .{0,300} above, (result_\w++)\]")
 """A text that stands for another result's whole text."""
+
+_ORIGINAL: Final = re.compile(r"\bresult_[0-9a-f]{8,16}\b")
+_BACK: Final = 300
+"""Characters before the reference to an original in which its mark begins."""
+_OF_WORDS: Final = re.compile(r"\d characters[,;]|\d more characters;")
+"""What a mark says within what a model wrote: it may write references itself."""
+_FOLDED: Final = re.compile(r"\[(?:Turns? \d[\d-]*\] |Summary of turns \d|Attempts? #\d)")
+"""How the lines of folded messages begin."""
+
+
+def is_marked(text: str, *, words: bool) -> bool:
+    """Whether a text was shortened by a window: it names its original, or is a fold's.
+
+    `words`: a model wrote it, or the arguments of a call.
+    """
+    if "result_" not in text:
+        return text.startswith(("[Summary of turns ", "[Attempt")) and bool(_FOLDED.match(text))
+    for match in _ORIGINAL.finditer(text):
+        at = match.start()
+        line = text[max(0, at - _BACK, text.rfind("\n", 0, at) + 1) : at]
+        if line.endswith("Full data: ") or _FOLDED.match(line):
+            return True
+        _, opened, inside = line.rpartition("[")
+        if opened and "]" not in inside and (not words or _OF_WORDS.search(inside)):
+            return True
+    return False
 
 
 def may_refer(text: str) -> bool:

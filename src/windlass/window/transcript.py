@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.messages import Message, ToolCall
+from windlass.messages import Message, Text, ToolCall
 from windlass.tokens import size
 from windlass.window.entries import Edit, Entry, Item
 from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
+from windlass.window.references import is_marked
 
 
 @dataclass(kw_only=True)
@@ -28,12 +29,15 @@ class Transcript:
         facts: What is declared of tools, by name.
         recall_hint: How the original of a message is got back, in words for a placeholder.
         uses_names: Whether any policy asks `PendingEdits.left`.
+        settles: Whether the list may be a window that is handed back. What stands before the last
+            mark of one stays then as it is, but for what settings ask for.
     """
 
     count: Callable[[Message], int] = size
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     recall_hint: Callable[[Message], str] = reference
     uses_names: bool = True
+    settles: bool = False
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
@@ -50,6 +54,8 @@ class Transcript:
         self.call_of: dict[int, ToolCall] = {}
         self.caller_of: dict[int, int] = {}
         self.results_of: dict[int, list[int]] = {}
+        self.settled = 0
+        """Where what was decided for a window that was handed back ends."""
         self.calls = 0
         self.first_user = self.last_user = -1
         self.pictured: list[int] = []
@@ -99,6 +105,8 @@ class Transcript:
                 self.first_user = at
         if message.pictures:
             self.pictured.append(at)
+        if self.settles and _is_shortened(message):
+            self.settled = at + 1
 
     def change(self, at: int, entry: Entry | None, edit: Edit) -> None:
         """Let `entry` stand at a position from now on, because of an edit."""
@@ -117,3 +125,11 @@ class Transcript:
     def forget_counts(self) -> None:
         """Count all messages anew when their tokens are asked for."""
         self._came_tokens = self._counted = 0
+
+
+def _is_shortened(message: Message) -> bool:
+    """Whether a window showed this message in the place of a longer one."""
+    words = message.role == "assistant"
+    return any(
+        is_marked(part.text, words=words) for part in message.parts if isinstance(part, Text)
+    ) or any(is_marked(call.arguments, words=True) for call in message.tool_calls)
