@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from windlass.messages import Message
@@ -141,7 +141,11 @@ class Conversation(Transcript):
         """Add a message that is shown as `entry` says; the next call is planned anew."""
         if entry.item.id in self.kept:
             self.pins[len(self.items)] = float("inf")
+        settled = self.settled
         super().place(entry)
+        if self.settled > settled:
+            # What the window cost that was handed back is not known: nothing is left to risk.
+            self.ledger = replace(self.ledger, bill=0.0, everything=0.0)
         self._pending = None
 
     def append(self, item: Item, reason: str = "said before", *, at: float | None = None) -> None:

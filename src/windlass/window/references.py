@@ -53,6 +53,13 @@ def may_refer(text: str) -> bool:
     return " above, result_" in text
 
 
+def referred_to(text: str) -> set[str]:
+    """What the references in a text name."""
+    if not may_refer(text):
+        return set()
+    return {match[4] for match in REFERENCE.finditer(text)} | set(SAME.findall(text))
+
+
 def without_references(text: str) -> str:
     """The text without its references: what they name is no finding of its own."""
     if not may_refer(text):

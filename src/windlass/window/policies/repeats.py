@@ -17,7 +17,7 @@ from windlass.window.index import RUN, LineIndex, LineRun
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.references import REFERENCE, SAME, may_refer
+from windlass.window.references import REFERENCE, SAME, may_refer, referred_to
 
 _SHORT: Final = 6
 """A run of fewer lines is a short one."""
@@ -54,6 +54,7 @@ class Repeats:
             entry = pending.entry(at)
             if entry is None:
                 continue
+            self._keep_sources(pending, at)
             if entry.message.chars > self.min_gain and not _quotes(entry.message.text):
                 used: dict[int, Message] = {}
                 indexes = (new, sent)
@@ -67,6 +68,14 @@ class Repeats:
                     yield Proposal((at,), "repeat", "a result in view shows the same", write)
             if at != fresh[-1]:
                 new.add(pending, at)
+
+    def _keep_sources(self, pending: PendingEdits, at: int) -> None:
+        """Keep what a result refers to that came with its references: in a window handed back."""
+        for ref in referred_to(pending.original(at).text):
+            for source in range(at - 1, -1, -1):
+                if reference(pending.original(source)) == ref:
+                    pending.pin(source, pending.turn + self.keep)
+                    break
 
     def _write(
         self, message: Message, used: Mapping[int, Message], pending: PendingEdits
