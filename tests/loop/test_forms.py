@@ -171,23 +171,53 @@ class TestWindows:
 
 
 class TestPlaces:
-    def test_a_document_stays_at_home(self) -> None:
+    def test_what_lies_with_a_provider_stays_at_home(self) -> None:
+        stored = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}
         window = windlass.bound(
-            [{"role": "user", "content": [{"type": "text", "text": "see"}, PDF]}]
+            [{"role": "user", "content": [{"type": "text", "text": "see"}, stored]}]
         )
-        assert window.wire("anthropic")["messages"][0]["content"][1]["type"] == "document"
+        assert window.wire("anthropic")["messages"][0]["content"][1] | {"cache_control": 0} == {
+            **stored,
+            "cache_control": 0,
+        }
         for target in ("openai", "responses", "gemini"):
             with pytest.raises(SequenceError, match=r"message 0, part 1: 'document'"):
                 window.wire(target)
 
+    def test_a_document_goes_where_a_form_has_a_place(self) -> None:
+        listed = [{"role": "user", "content": [{"type": "text", "text": "see"}, PDF]}]
+        window = windlass.bound(listed)
+        data = "data:application/pdf;base64,JVBERi0="
+        chat = {"type": "file", "file": {"filename": "file.pdf", "file_data": data}}
+        assert window.wire("openai")["messages"][0]["content"][1] == chat
+        item = {"type": "input_file", "filename": "file.pdf", "file_data": data}
+        assert window.wire("responses")["input"][0]["content"][1] == item
+        part = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
+        assert window.wire("gemini")["contents"][0]["parts"][1] == part
+        back = windlass.bound([{"role": "user", "content": [item]}]).wire("anthropic")
+        assert back["messages"][0]["content"][0]["source"] == PDF["source"]
+        from_chat = windlass.bound([{"role": "user", "content": [chat]}])
+        assert from_chat.wire("responses")["input"][0]["content"] == [item]
+        from_gemini = windlass.bound([{"role": "user", "parts": [part]}])
+        assert from_gemini.wire("openai")["messages"][0]["content"] == [chat]
+
     @pytest.mark.parametrize("kind", ["input_audio", "file"])
-    def test_chat_audio_and_files_stay_at_home(self, kind: str) -> None:
-        part = {"type": kind, kind: {"data": "AAAA", "format": "wav"}}
+    def test_chat_audio_and_stored_files_stay_at_home(self, kind: str) -> None:
+        part = {"type": kind, kind: {"file_id": "f"}}
         window = windlass.bound([{"role": "user", "content": [part]}])
         assert window.wire("openai")["messages"][0]["content"] == [part]
         for target in ("anthropic", "responses", "gemini"):
             with pytest.raises(SequenceError, match=f"message 0, part 0: '{kind}'"):
                 window.wire(target)
+
+    @pytest.mark.parametrize("behind", [[], [{"role": "user", "content": "on"}]])
+    def test_a_custom_call_without_a_result_gets_an_output_of_its_type(self, behind: Any) -> None:
+        call = {"type": "custom_tool_call", "call_id": "a", "name": "patch", "input": "*** x"}
+        window = windlass.bound([{"role": "user", "content": "go"}, call, *behind])
+        for items in (window.messages, window.wire("responses")["input"]):
+            assert items[1] == call
+            assert items[2]["type"] == "custom_tool_call_output"
+            assert items[2]["call_id"] == "a"
 
     def test_errors_of_results_and_pictures_go_across(self) -> None:
         image = {"type": "base64", "media_type": "image/png", "data": PNG}

@@ -25,6 +25,7 @@ from windlass.errors import SequenceError, WindlassError
 from windlass.wire.openai import check_sequence, from_openai
 
 HI = {"role": "user", "content": "hi"}
+_OF_PARTS = re.compile("takes text only|in an assistant message|an image has|empty list of parts")
 PNG = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
 
 
@@ -49,6 +50,8 @@ def problems(window: Any) -> list[str]:
     check_sequence([from_openai(chat) for chat in window.messages])
     top = {"model": "m", "max_completion_tokens": 1}
     found = openai_rules.problems({**top, **window.wire("openai")})
+    told = openai_rules.problems({**top, "messages": window.messages})
+    found += [one for one in told if _OF_PARTS.search(one)]
     with without_places():
         body = {"model": "m", "max_tokens": 1, **window.wire("anthropic")}
         found += anthropic_rules.problems(body)
@@ -131,6 +134,28 @@ class TestPairs:
         assert [one["role"] for one in window.messages[2:]] == ["tool", "tool", "user"]
         assert window.messages[-1]["content"].endswith("lost")
         assert 2 in repairs(window)
+
+    def test_a_picture_of_a_result_stands_behind_the_results(self) -> None:
+        shown = {"type": "image_url", "image_url": {"url": PNG}}
+        text = {"type": "text", "text": "seen"}
+        calls = asks(call("a", "look"), call("b"))
+        listed = [HI, calls, result("a", [text, shown]), result("b"), HI]
+        window = sent(listed)
+        assert [one["role"] for one in window.messages[2:]] == ["tool", "tool", "user", "user"]
+        assert window.messages[2]["content"] == "seen"
+        told = {"type": "text", "text": "[Images of tool result look]"}
+        assert window.messages[4]["content"] == [told, shown]
+        assert repairs(window)[2] == "its pictures stand in a user's message behind the results"
+        assert windlass.bound(window.messages).messages == window.messages
+        routed = windlass.bound(listed, model="anthropic/claude-sonnet-4-5")
+        assert routed.messages == listed
+
+    def test_a_picture_of_an_assistant_becomes_words(self) -> None:
+        shown = {"type": "image_url", "image_url": {"url": PNG}, "cache_control": {"type": "x"}}
+        said = {"role": "assistant", "content": [{"type": "text", "text": "here"}, shown]}
+        window = sent([HI, said, HI])
+        assert [one["type"] for one in window.messages[1]["content"]] == ["text", "text"]
+        assert "picture became words" in str(repairs(window)[1])
 
     def test_a_repeated_id_gets_a_number_and_so_does_its_result(self) -> None:
         listed = [HI, asks(call("x")), result("x", "1"), asks(call("x")), result("x", "2")]

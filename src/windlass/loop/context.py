@@ -94,7 +94,10 @@ class Context:
         self._reported_at: float | None = None
         self._places: dict[str | int, str] = {}
         self._counter = FamilyCounter(self.model)
-        self._intake = Intake(refused=_VIDEO if self.model.startswith(_NO_VIDEO) else ())
+        self._intake = Intake(
+            refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
+            pictures_of_users=self.model.startswith("openai/"),
+        )
         self._last: ChatWindow | None = None
         self._block = ""
         """What the next call is told at its end."""

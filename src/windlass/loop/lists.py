@@ -123,16 +123,19 @@ class FormList:
             (self._form.side(entry.message) or f"{at}", entry) for at, entry in enumerate(entries)
         )
         opened = False
+        caller: Message | None = None
         for side, grouped in groupby(sides, key=lambda pair: pair[0]):
             group = [entry for _, entry in grouped]
             objects = self._own(group)
             if objects is None:
-                objects = self._form.write([entry.message for entry in group])
+                objects = self._form.write([entry.message for entry in group], caller)
             if objects and not opened and side != "system":
                 opened = True
                 if side in ("assistant", "model"):
                     listed += self._form.opening()
             listed += objects
+            if group[-1].message.role == "assistant":
+                caller = group[-1].message
         return listed
 
     def _own(self, group: Sequence[Entry]) -> list[dict[str, Any]] | None:

@@ -7,6 +7,8 @@ What is mended, each with a reason for the record:
 - a call id that was used before, or is empty, gets a number, and so does its result;
 - a result without an id answers the one call that is open;
 - a message that says nothing and calls nothing is left out;
+- pictures of results stand in a user's message behind them, and those of others become words,
+  where only users' messages hold pictures;
 - keys that hold null, empty lists of calls, arguments that are an object, a result without
   content, bare texts among parts, halves of characters are written as the endpoint takes them.
 
@@ -27,6 +29,7 @@ from typing import Any, Final
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Text, ToolCall, tool
 from windlass.window.entries import Item
+from windlass.wire.calls import images_of, without_pictures
 from windlass.wire.openai import from_openai
 
 OWN_KEYS: Final = frozenset({"id", "at", "usage"})
@@ -62,12 +65,20 @@ class Intake:
     """Takes messages one by one, in order; remembers ids and open calls.
 
     `prefix` goes before the names of occurrences, where several lists share one. `refused` are
-    types of parts that the provider refuses.
+    types of parts that the provider refuses. `pictures_of_users`: whether only users' messages
+    hold pictures.
     """
 
-    def __init__(self, prefix: str = "", refused: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        prefix: str = "",
+        refused: Collection[str] = (),
+        *,
+        pictures_of_users: bool = False,
+    ) -> None:
         self._prefix = prefix
         self._refused = refused
+        self._pictures_of_users = pictures_of_users
         self._count = 0
         self._ids: set[str] = set()
         self._numbers: Counter[str] = Counter()
@@ -98,6 +109,9 @@ class Intake:
             message = replace(message, tool_call_id=None)
             mended.append("only a result has a tool_call_id")
         self.check_rules(message, where)
+        if self._pictures_of_users and message.role not in ("user", "tool") and message.pictures:
+            message = _in_words(message)
+            mended.append("a picture became words: only a user's message holds one")
         for at, part in enumerate(message.parts if self._refused else ()):
             if isinstance(part, Opaque) and part.kind.removeprefix("part:") in self._refused:
                 kind = part.kind.partition(":")[2]
@@ -105,7 +119,8 @@ class Intake:
         self._count += 1
         given = chat.get("id")
         ident = given if isinstance(given, str) and given else None
-        return self.take_message(message, position, ident, mended)
+        apart = self._pictures_of_users and message.role == "tool"
+        return self.take_message(message, position, ident, mended, apart=apart)
 
     @staticmethod
     def check(given: Mapping[str, Any], where: str) -> None:
@@ -123,14 +138,17 @@ class Intake:
         position: int,
         ident: str | None = None,
         mended: list[str] | None = None,
+        *,
+        apart: bool = False,
     ) -> list[Taken]:
         """The next message, as what goes on.
 
         `ident` is the name its occurrence has already, `mended` what was done to it before.
+        `apart`: the pictures of a result stand in a message of their own.
         """
         said = list(mended or ())
         if message.role == "tool":
-            return self._result(message, position, ident, said)
+            return self._result(message, position, ident, said, apart=apart)
         taken = self.close() if self._open or self._late else []
         if _says_nothing(message):
             item = self._item(message, ident)
@@ -165,7 +183,13 @@ class Intake:
         return tuple(self._late)
 
     def _result(
-        self, message: Message, position: int, ident: str | None, said: list[str]
+        self,
+        message: Message,
+        position: int,
+        ident: str | None,
+        said: list[str],
+        *,
+        apart: bool,
     ) -> list[Taken]:
         key = message.tool_call_id
         if not key and len(self.open_calls) == 1:
@@ -194,6 +218,12 @@ class Intake:
             elif not said:
                 said.append("call id '' is empty")
             message = replace(message, tool_call_id=call.id)
+        if apart and message.pictures:
+            shown = images_of(message, call.name)
+            why = "pictures of a result, which holds text alone"
+            self._late.append(Taken(self._item(shown, None), None, why))
+            message = without_pictures(message)
+            said.append("its pictures stand in a user's message behind the results")
         taken_now = Taken(self._item(message, ident), position, "; ".join(said) or None)
         if self._open:
             return [taken_now]
@@ -222,6 +252,13 @@ class Intake:
             ident = f"{self._prefix}{short}.{met}"
         self._named.add(ident)
         return Item(ident, message, message.role)
+
+
+def _in_words(message: Message) -> Message:
+    """The message with words in the place of its pictures and of their further keys."""
+    texts = [f"[Image: {part.describe()}]" for part in message.pictures]
+    bare = without_pictures(message)
+    return bare.with_parts(*bare.parts, *map(Text, texts))
 
 
 def _says_nothing(message: Message) -> bool:
@@ -279,6 +316,9 @@ def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], l
             said.append("parts are objects with a type")
     elif chat.get("role") == "tool" and not isinstance(content, str):
         said.append("a result has a content")
+    elif isinstance(content, list):
+        changed["content"] = content = None
+        said.append("an empty list of parts is left out")
     if calls is not None and not calls:
         said.append("an empty list of calls is left out")
     elif isinstance(calls, list | tuple) and not all(map(_is_full_call, calls)):

@@ -23,10 +23,12 @@ from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     CALL,
     GO_ON,
+    FileData,
     arguments_object,
     arguments_text,
     closed_schema,
     count,
+    file_for,
     inside,
     is_foreign,
     needed,
@@ -165,7 +167,7 @@ def _turns(
             case "system" | "developer" if system and turns:
                 role, blocks = "system", _plain(message.parts)
             case _:
-                blocks = _blocks(message.parts, request)
+                blocks = _blocks(message.parts, request, message.role)
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -213,7 +215,18 @@ def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
     return [_text(text) for text in words(parts) if text.strip()]
 
 
-def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
+def _document(file: FileData) -> dict[str, Any]:
+    title = {"title": file.name} if file.name else {}
+    source = {"type": "base64", "media_type": file.media_type, "data": file.data}
+    if file.url:
+        source = {"type": "url", "url": file.url}
+    elif file.media_type == "text/plain":
+        text = base64.b64decode(file.data).decode(errors="replace")
+        source = {"type": "text", "media_type": "text/plain", "data": text}
+    return {"type": "document", "source": source, **title}
+
+
+def _blocks(parts: Iterable[Part], request: Request, role: str) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         match part:
@@ -223,6 +236,9 @@ def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
                 data = picture_base64(part, request.load)
                 source = {"type": "base64", "media_type": part.media_type, "data": data}
                 blocks.append({"type": "image", "source": source})
+            case Opaque(provider) if provider != _PROVIDER:
+                if file := file_for(part, _PROVIDER, role):
+                    blocks.append(_document(file))
             case Opaque() if is_foreign(part, _PROVIDER, request.model) or not is_block(part):
                 if blocks and part.provider == _PROVIDER and part.kind == _WITH:
                     blocks[-1] |= json.loads(part.data)
@@ -235,7 +251,7 @@ def _blocks(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
 
 def _result(message: Message, request: Request) -> dict[str, Any]:
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id}
-    if content := _blocks(message.parts, request):
+    if content := _blocks(message.parts, request, "tool"):
         result["content"] = content
     if message.failed:
         result["is_error"] = True
@@ -472,7 +488,10 @@ def opening() -> list[dict[str, Any]]:
     return [{"role": "user", "content": [_text(GO_ON)]}]
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(
+    messages: Sequence[Message],
+    caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
+) -> list[dict[str, Any]]:
     """Messages of one side as a turn."""
     request = Request("", tuple(messages), 1)
     if side(messages[0]) == "system":

@@ -11,7 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn, TypeVar
 
 from windlass.messages import (
@@ -173,6 +173,98 @@ def pictures_in_words(message: Message) -> Message:
     return message.with_parts(
         *(Text(picture_text(part)) if isinstance(part, Picture) else part for part in message.parts)
     )
+
+
+def without_pictures(message: Message) -> Message:
+    """The message without its pictures and what is said about each of them."""
+    if not message.pictures:
+        return message
+    kept: list[Part] = []
+    shown = False
+    for part in message.parts:
+        if isinstance(part, Picture):
+            shown = True
+        elif not (shown and isinstance(part, Opaque) and part.kind == "with"):
+            kept.append(part)
+            shown = False
+    return message.with_parts(*kept)
+
+
+def images_of(message: Message, called: str) -> Message:
+    """What the user shows in the place of a result's pictures, where results are text alone."""
+    name = message.name or called
+    return Message("user", (Text(f"[Images of tool result {name}]"), *message.pictures))
+
+
+@dataclass(frozen=True, slots=True)
+class FileData:
+    """A file that a form has a part for: its bytes as base64, or its address."""
+
+    media_type: str
+    data: str = ""
+    url: str = ""
+    name: str = ""
+
+    @property
+    def data_url(self) -> str:
+        """The bytes as a data URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+def file_for(part: Part, target: str, role: str) -> FileData | None:
+    """The file that an opaque part of another form is, if `target` has a place for it."""
+    if not isinstance(part, Opaque) or part.provider == target or role not in ("user", "tool"):
+        return None
+    file = _file_of(part)
+    if file is None:
+        return None
+    pdf = file.media_type == "application/pdf"
+    match target:
+        case "anthropic":
+            takes = pdf or (file.media_type == "text/plain" and bool(file.data))
+        case "responses":
+            takes = file.media_type.startswith(("application/", "text/"))
+        case "openai":  # chat takes files from users alone, and no addresses of them
+            takes = role == "user" and bool(file.data) and pdf
+        case _:
+            takes = True
+    return file if takes else None
+
+
+def _file_of(part: Opaque) -> FileData | None:
+    """The file that a part is; None: it is none, or lies with its provider."""
+    held = json.loads(part.data)
+    match part.provider, part.kind, held:
+        case "openai", "part:file", {"file": {"file_data": str(url), **rest}}:
+            return _of_data_url(url, rest)
+        case "responses", "part:input_file", {"file_data": str(url), **rest}:
+            return _of_data_url(url, rest)
+        case "responses", "part:input_file", {"file_url": str(url)}:
+            return FileData("application/pdf", url=url)
+        case "anthropic", "document", {"source": {"type": "base64", **source}}:
+            title = str(held.get("title") or "")
+            kind = str(source.get("media_type") or "")
+            return FileData(kind, str(source.get("data") or ""), name=title)
+        case "anthropic", "document", {"source": {"type": "url", "url": str(url)}}:
+            return FileData("application/pdf", url=url, name=str(held.get("title") or ""))
+        case "anthropic", "document", {"source": {"type": "text", "data": str(text)}}:
+            data = base64.b64encode(text.encode()).decode("ascii")
+            return FileData("text/plain", data, name=str(held.get("title") or ""))
+        case "gemini", "part", {"inlineData": {"mimeType": str(kind), "data": str(data)}}:
+            name = str(held["inlineData"].get("displayName") or "")
+            return None if kind.startswith("image/") else FileData(kind, data, name=name)
+        case "gemini", "part", {"fileData": {"mimeType": str(kind), "fileUri": str(url)}}:
+            own = "generativelanguage.googleapis.com" in url or not url.startswith("http")
+            return None if own else FileData(kind, url=url)
+        case _:
+            return None
+
+
+def _of_data_url(url: str, keys: Mapping[Any, Any]) -> FileData | None:
+    head, comma, data = url.partition(";base64,")
+    if not comma or not head.startswith("data:"):
+        return None
+    return FileData(head.removeprefix("data:"), data, name=str(keys.get("filename") or ""))
 
 
 def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:

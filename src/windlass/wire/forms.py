@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque
+from windlass.wire.calls import file_for
 
 FormName: TypeAlias = Literal["openai", "responses", "anthropic", "gemini"]
 
@@ -84,8 +85,10 @@ class ListForm(Protocol):
         """
         ...
 
-    def write(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Messages of one side in this form."""
+    def write(
+        self, messages: Sequence[Message], caller: Message | None = None
+    ) -> list[dict[str, Any]]:
+        """Messages of one side in this form; results of them answer calls of `caller`."""
         ...
 
     def opening(self) -> list[dict[str, Any]]:
@@ -203,7 +206,8 @@ def check_places(message: Message, target: str, where: str, first: int = 0) -> N
         if isinstance(part, Opaque):
             if part.kind.startswith((*_UNSENT, "key:")):
                 continue
-            if part.provider != target and not _is_aside(part):
+            has_place = part.provider == target or file_for(part, target, message.role) is not None
+            if not has_place and not _is_aside(part):
                 kind = part.kind.rpartition(":")[2]
                 if kind == "part":  # of Gemini's, which are named by what they hold
                     kind = next(iter(json.loads(part.data)))

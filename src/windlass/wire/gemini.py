@@ -21,9 +21,11 @@ from windlass.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     GO_ON,
+    FileData,
     arguments_object,
     arguments_text,
     count,
+    file_for,
     inside,
     is_foreign,
     needed,
@@ -196,9 +198,17 @@ def _parts(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
                 sent.append(json.loads(data))
             case Opaque(provider, kind, data) if provider == _PROVIDER and kind == _WITH:
                 _sign(sent, json.loads(data))
+            case Opaque() if (file := file_for(part, _PROVIDER, "user")) is not None:
+                sent.append(_file(file))
             case _:
                 sent += _plain([part])
     return sent
+
+
+def _file(file: FileData) -> dict[str, Any]:
+    if file.url:
+        return {"fileData": {"fileUri": file.url, "mimeType": file.media_type}}
+    return {"inlineData": {"mimeType": file.media_type, "data": file.data}}
 
 
 def _type(part: Picture) -> str:
@@ -230,7 +240,12 @@ def _response(
         if isinstance(part, Opaque) and part.provider == _PROVIDER and part.kind == _OBJECT:
             response |= json.loads(part.data)
             response["response"] = _object(text, failed=message.failed)
-    return [{"functionResponse": response}, *(_image(part, request) for part in shown)]
+    files = (file_for(part, _PROVIDER, "tool") for part in message.parts)
+    return [
+        {"functionResponse": response},
+        *(_image(part, request) for part in shown),
+        *(_file(file) for file in files if file is not None),
+    ]
 
 
 def _reply_parts(
@@ -453,7 +468,10 @@ def side(message: Message) -> str:
     return "model" if message.role == "assistant" else "user"
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def write(
+    messages: Sequence[Message],
+    caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
+) -> list[dict[str, Any]]:
     """Messages of one side as a content."""
     request = Request(_LISTED, tuple(messages), 1)
     return _contents(with_wire_ids(messages), request, wire_names(request))

@@ -28,7 +28,7 @@ from windlass.messages import (
     ToolCall,
 )
 from windlass.pictures import picture
-from windlass.wire.calls import opaque, picture_base64
+from windlass.wire.calls import file_for, opaque, picture_base64
 
 _PROVIDER: Final = "openai"
 _PART: Final = "part:"
@@ -172,7 +172,9 @@ def to_openai(message: Message, load: Callable[[str], bytes] | None = None) -> d
             case Picture():
                 content.append({"type": "image_url", "image_url": _url(part, load)})
             case Opaque(provider) if provider != _PROVIDER:
-                pass
+                if file := file_for(part, _PROVIDER, message.role):
+                    held = {"filename": file.name or "file.pdf", "file_data": file.data_url}
+                    content.append({"type": "file", "file": held})
             case Opaque(_, kind, data) if kind.startswith(_KEY):
                 keys[kind.removeprefix(_KEY)] = json.loads(data)
             case Opaque(_, kind, data) if kind.startswith(_PART):

@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.messages import Message, Opaque, Picture, Text, ToolCall, tool
+from windlass.messages import Message, Opaque, ToolCall, tool
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     closed_schema,
     count,
+    images_of,
     inside,
     needed,
     own_names,
@@ -27,6 +28,7 @@ from windlass.wire.calls import (
     refuse_error,
     wire_names,
     with_wire_ids,
+    without_pictures,
 )
 from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
@@ -121,10 +123,8 @@ def _fitted(
             shown = []
         match message.role:
             case "tool":
-                if pictures := message.pictures:
-                    name = message.name or called.get(message.tool_call_id or "", "")
-                    label = Text(f"[Images of tool result {name}]")
-                    shown.append(Message("user", (label, *pictures)))
+                if message.pictures:
+                    shown.append(images_of(message, called.get(message.tool_call_id or "", "")))
                 yield _result(message)
             case "assistant":
                 called = {call.id: call.name for call in message.tool_calls}
@@ -153,8 +153,7 @@ def _own(messages: Iterable[Message], model: str) -> Iterator[Message]:
 
 def _result(message: Message) -> Message:
     """A tool message holds text alone and no name."""
-    kept = [part for part in message.parts if not isinstance(part, Picture)]
-    return tool(message.tool_call_id or "", *kept)
+    return tool(message.tool_call_id or "", *without_pictures(message).parts)
 
 
 def _named(message: Message) -> Message:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from windlass.pictures import picture
 from windlass.wire.base import Request
 from windlass.wire.calls import (
     CALL,
+    FileData,
+    file_for,
     opaque,
     picture_base64,
     pictures_in_words,
@@ -67,11 +69,7 @@ def body(request: Request) -> dict[str, Any]:
     names = wire_names(request)
     payload: dict[str, Any] = {
         "model": request.model,
-        "input": [
-            item
-            for message in with_wire_ids(request.messages)
-            for item in _items(message, names, request)
-        ],
+        "input": _listed(with_wire_ids(request.messages), names, request),
     }
     if request.tools:
         payload["tools"] = [
@@ -89,16 +87,46 @@ def body(request: Request) -> dict[str, Any]:
     return payload
 
 
-def write(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as items."""
+def write(messages: Sequence[Message], caller: Message | None = None) -> list[dict[str, Any]]:
+    """Messages as items; the first of them may answer calls of `caller`."""
     request = Request("", tuple(messages), 1)
-    names = wire_names(request)
-    return [item for each in with_wire_ids(messages) for item in _items(each, names, request)]
+    return _listed(with_wire_ids(messages), wire_names(request), request, caller)
+
+
+def _listed(
+    messages: Iterable[Message],
+    names: Mapping[str, str],
+    request: Request,
+    caller: Message | None = None,
+) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "assistant":
+            caller = message
+        if message.role == "tool":
+            items.append(_output(message, request, _kind_of_output(message, caller)))
+        else:
+            items += _items(message, names, request)
+    return items
+
+
+def _kind_of_output(message: Message, caller: Message | None) -> str:
+    """The type of the item that answers a call: a custom call has one of its own."""
+    if caller is not None:
+        custom = {
+            int(part.kind.removeprefix(_OF_CALL))
+            for part in caller.parts
+            if isinstance(part, Opaque)
+            and part.provider == _PROVIDER
+            and part.kind.startswith(_OF_CALL)
+            and json.loads(part.data).get("type") == "custom_tool_call"
+        }
+        if any(caller.tool_calls[at].id == message.tool_call_id for at in custom):
+            return "custom_tool_call_output"
+    return "function_call_output"
 
 
 def _items(message: Message, names: Mapping[str, str], request: Request) -> list[dict[str, Any]]:
-    if message.role == "tool":
-        return [_output(message, request)]
     if message.role == "assistant":
         message = pictures_in_words(message)
     items: list[dict[str, Any]] = []
@@ -129,7 +157,8 @@ def _items(message: Message, names: Mapping[str, str], request: Request) -> list
             case Opaque(provider, kind, data) if provider == "openai" and kind == "part:refusal":
                 content.append(json.loads(data))
             case Opaque(provider) if provider != _PROVIDER:
-                pass
+                if file := file_for(part, _PROVIDER, message.role):
+                    content.append(_file(file))
             case Opaque(_, kind, data) if kind == _WITH and content:
                 content[-1] |= json.loads(data)
             case Opaque(_, kind, data) if kind.startswith(_PART):
@@ -170,7 +199,15 @@ def _with_keys(item: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
     return {"type": kind, **told, _CALLS[kind]: item["arguments"], **keys}
 
 
-def _output(message: Message, request: Request) -> dict[str, Any]:
+def _file(file: FileData) -> dict[str, Any]:
+    if file.url:
+        return {"type": "input_file", "file_url": file.url}
+    suffix = "txt" if file.media_type == "text/plain" else file.media_type.rpartition("/")[2]
+    name = file.name or f"file.{suffix}"
+    return {"type": "input_file", "filename": name, "file_data": file.data_url}
+
+
+def _output(message: Message, request: Request, type_: str) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
     keys: dict[str, Any] = {}
     for part in message.parts:
@@ -186,12 +223,13 @@ def _output(message: Message, request: Request) -> dict[str, Any]:
                     output[-1] |= json.loads(data)
                 elif kind.startswith(_PART):
                     output.append(json.loads(data))
-            case _:
-                pass
+            case Opaque():
+                if file := file_for(part, _PROVIDER, "tool"):
+                    output.append(_file(file))
     plain = len(output) < 2 and all(part.keys() == {"type", "text"} for part in output)  # noqa: PLR2004
     told: Any = (output[0]["text"] if output else "") if plain else output
     return {
-        "type": "function_call_output",
+        "type": type_,
         "call_id": message.tool_call_id,
         "output": told,
         **keys,
@@ -348,9 +386,7 @@ def _read_output(given: Mapping[str, Any], where: str) -> Message:
     id_, output = given.get("call_id"), given.get("output")
     if id_ is not None and not isinstance(id_, str):
         raise SequenceError(f"{where}: call_id {id_!r} is not text")
-    plain = given["type"] == "function_call_output"
-    known = ("call_id", "output", *(["type"] if plain else []))
-    keys = {key: value for key, value in given.items() if key not in known}
+    keys = {key: value for key, value in given.items() if key not in ("type", "call_id", "output")}
     parts: list[Part] = [opaque(_PROVIDER, _KEYS, keys)] if keys else []
     if output is None or isinstance(output, str):
         parts += [Text(output)] if output else []
