@@ -170,6 +170,28 @@ class TestWindows:
         assert own == chosen.messages[-len(own) :]
 
 
+class TestIds:
+    @pytest.mark.parametrize("door", ["bound", "Context"])
+    def test_a_cache_mark_changes_no_id(self, door: str) -> None:
+        def ids(messages: list[Any]) -> list[str]:
+            if door == "bound":
+                window = windlass.bound(messages)
+            else:
+                context = windlass.Context()
+                for one in messages:
+                    context.append(one)
+                window = context.window()
+            return [one.id for one in window.entries]
+
+        mark = {"cache_control": {"type": "ephemeral"}}
+        text, result = {"type": "text", "text": "go"}, anthropic(1)[2]["content"][0]
+        bare = [{"role": "user", "content": [text]}, *anthropic(1)[1:]]
+        marked = copy.deepcopy(bare)
+        marked[0]["content"][0] |= mark
+        marked[2]["content"][0] = result | mark
+        assert ids(marked) == ids(bare)
+
+
 class TestPlaces:
     def test_what_lies_with_a_provider_stays_at_home(self) -> None:
         stored = {"type": "document", "source": {"type": "file", "file_id": "file_1"}}

@@ -19,6 +19,7 @@ no JSON. Keys and parts of vendors, which Windlass has no word for, travel as th
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +28,7 @@ from operator import is_not
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.messages import Message, Opaque, Text, ToolCall, tool
+from windlass.messages import Message, Opaque, Part, Text, ToolCall, canonical_json, tool
 from windlass.window.entries import Item
 from windlass.wire.calls import images_of, without_pictures
 from windlass.wire.openai import from_openai
@@ -43,6 +44,7 @@ _DEEPEST: Final = 100
 """Levels of lists and objects in one message; encoders of JSON give up at some hundreds."""
 _LONGEST_INT: Final = 1_024
 """Bits of a whole number; no double holds more, and Python writes none of 4,300 digits."""
+_MARK: Final = "cache_control"
 _OF_USERS: Final = frozenset({"part:input_audio", "part:file"})
 """Parts that OpenAI takes from users alone."""
 
@@ -247,11 +249,27 @@ class Intake:
     def _item(self, message: Message, ident: str | None) -> Item:
         """The occurrence under its own name; a name that was used before counts as none."""
         while ident is None or ident in self._named:
-            short = message.content_hash
+            short = _without_marks(message).content_hash
             met = self._met[short] = self._met.get(short, 0) + 1
             ident = f"{self._prefix}{short}.{met}"
         self._named.add(ident)
         return Item(ident, message, message.role)
+
+
+def _without_marks(message: Message) -> Message:
+    """The message without its cache marks: they move from call to call, and its name stays."""
+    parts: list[Part] = []
+    marked = False
+    for part in message.parts:
+        if not isinstance(part, Opaque) or not (_MARK in part.data or part.kind.endswith(_MARK)):
+            parts.append(part)
+            continue
+        marked = True
+        held = {} if part.kind.endswith(_MARK) else json.loads(part.data)
+        bare = {key: held[key] for key in held if key != _MARK} if isinstance(held, dict) else held
+        if bare:
+            parts.append(replace(part, data=canonical_json(bare)))
+    return message.with_parts(*parts) if marked else message
 
 
 def _in_words(message: Message) -> Message:
