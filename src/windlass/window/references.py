@@ -21,7 +21,7 @@ What stands for the call has a bound: a text full of beginnings would be read an
 SAME: Final = re.compile(r"\[Same as .{0,300} above, (result_\w++)\]")
 """A text that stands for another result's whole text."""
 
-_ORIGINAL: Final = re.compile(r"\bresult_[0-9a-f]{8,16}\b")
+_ORIGINAL: Final = re.compile(r"result_[0-9a-f]{8,16}\b")
 _BACK: Final = 300
 """Characters before the reference to an original in which its mark begins."""
 _OF_WORDS: Final = re.compile(r"\d characters[,;]|\d more characters;")
