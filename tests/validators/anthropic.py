@@ -9,6 +9,7 @@ from typing import Any
 _ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 _TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")
 _IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+_IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference"}
 _MOST_MARKS = 4
 _LEAST_BUDGET = 1_024
 _NEW = re.compile(r"^claude-[a-z]+-(?:4-(?:[6-9]|[1-9]\d)(?!\d)|[5-9])")
@@ -187,8 +188,8 @@ def _block(block: Mapping[str, Any], role: str, where: str) -> Iterator[str]:
                 yield f"{where}: tool_result blocks stand in user messages"
             inner = block.get("content")
             for one in inner if isinstance(inner, list) else []:
-                if one.get("type") not in ("text", "image"):
-                    yield f"{where}: a tool_result holds text and images"
+                if one.get("type") not in _IN_RESULTS:
+                    yield f"{where}: a tool_result holds no {one.get('type')}"
                 yield from _block(one, role, where)
         case "thinking":
             if not block.get("signature") or not isinstance(block.get("thinking"), str):

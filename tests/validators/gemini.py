@@ -10,6 +10,7 @@ from typing import Any
 
 _NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$")
 _IMAGES = {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+_FILES = ("audio/", "video/", "text/", "application/pdf")
 _CONFIG = {
     "maxOutputTokens",
     "temperature",
@@ -23,7 +24,10 @@ _CONFIG = {
     "stopSequences",
     "candidateCount",
 }
-_DATA = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
+_DATA = (
+    *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
+    *("executableCode", "codeExecutionResult"),
+)
 
 
 def problems(body: Mapping[str, Any], *, model: str = "") -> list[str]:
@@ -189,7 +193,8 @@ def _part(part: Mapping[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: empty text parameter"
     if "inlineData" in part:
         blob = part["inlineData"]
-        if blob.get("mimeType") not in _IMAGES:
+        kind = str(blob.get("mimeType"))
+        if kind not in _IMAGES and not kind.startswith(_FILES):
             yield f"{where}: unsupported MIME type: {blob.get('mimeType')}"
         if not _is_base64(blob.get("data")):
             yield f"{where}: inlineData.data must be base64"

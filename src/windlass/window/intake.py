@@ -44,6 +44,8 @@ _DEEPEST: Final = 100
 """Levels of lists and objects in one message; encoders of JSON give up at some hundreds."""
 _LONGEST_INT: Final = 1_024
 """Bits of a whole number; no double holds more, and Python writes none of 4,300 digits."""
+_KEPT: Final = ("document", "search_result", "image", "part")
+"""Parts of results that users' messages hold, too."""
 _MARK: Final = "cache_control"
 _OF_USERS: Final = frozenset({"part:input_audio", "part:file"})
 """Parts that OpenAI takes from users alone."""
@@ -199,13 +201,11 @@ class Intake:
             said.append("a result without an id, for the one call that is open")
         if key is None or key not in self._open:
             said.append(f"answers call {key!r}, which is not open")
-            orphan = Message(
-                "user",
-                (
-                    Text(f"{ORPHAN}\n{message.text}" if message.text else ORPHAN),
-                    *message.pictures,
-                ),
-            )
+            kept, lost = _besides_text(message)
+            if lost:
+                said.append(f"{', '.join(lost)} left out")
+            text = Text(f"{ORPHAN}\n{message.text}" if message.text else ORPHAN)
+            orphan = Message("user", (text, *kept))
             taken = Taken(self._item(orphan, ident), position, "; ".join(said))
             if self._open:
                 self._late.append(taken)  # nothing may stand between a call and its results
@@ -254,6 +254,30 @@ class Intake:
             ident = f"{self._prefix}{short}.{met}"
         self._named.add(ident)
         return Item(ident, message, message.role)
+
+
+def _besides_text(message: Message) -> tuple[list[Part], list[str]]:
+    """What of a result a user's message can hold besides its text, and the names of the rest."""
+    kept: list[Part] = []
+    lost: dict[str, None] = {}
+    is_kept = False
+    for part in message.parts:
+        if isinstance(part, Opaque):
+            if part.kind == "with":  # further keys of what stands before it
+                is_kept = is_kept and bool(kept)
+            elif part.kind.startswith(("with", "keys", "key:")):
+                is_kept = False
+                if '"parts"' in part.data:
+                    lost["parts"] = None
+            else:
+                is_kept = part.kind in _KEPT or part.kind.startswith("part:input_")
+                if not is_kept:
+                    lost[part.kind.rpartition(":")[2]] = None
+        else:
+            is_kept = not isinstance(part, Text)
+        if is_kept:
+            kept.append(part)
+    return kept, list(lost)
 
 
 def _without_marks(message: Message) -> Message:

@@ -1,0 +1,99 @@
+"""What OpenAI's `/responses` refuses of its `input` (its published types and error texts)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")
+_ID_LENGTH = 64
+_OUTPUTS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "computer_call": "computer_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+_CONTENT = {
+    "assistant": {"output_text", "refusal"},
+    "user": {"input_text", "input_image", "input_file"},
+}
+_TEXTS = {"input_text", "output_text"}
+
+
+def problems(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is wrong with the items, as sentences."""
+    if not items:
+        return ["input must hold at least one item"]
+    return [
+        *_pairs(items),
+        *(wrong for at, item in enumerate(items) for wrong in _item(item, f"input[{at}]")),
+    ]
+
+
+def _pairs(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    waiting: dict[str, str] = {}
+    met: set[str] = set()
+    for at, item in enumerate(items):
+        kind, id_ = str(item.get("type")), item.get("call_id")
+        if kind in _OUTPUTS:
+            if id_ in met:
+                yield f"input[{at}]: duplicate call_id {id_}"
+            met.add(str(id_))
+            waiting[str(id_)] = _OUTPUTS[kind]
+        elif kind in _OUTPUTS.values():
+            if waiting.get(str(id_)) != kind:
+                yield f"input[{at}]: no tool call found for {kind} with call_id {id_}"
+            waiting.pop(str(id_), None)
+    for id_ in waiting:
+        yield f"no tool output found for call {id_}"
+
+
+def _item(item: Mapping[str, Any], where: str) -> Iterator[str]:
+    kind = item.get("type", "message")
+    if kind == "message":
+        yield from _message(item, where)
+    elif kind in ("function_call", "custom_tool_call"):
+        key = "arguments" if kind == "function_call" else "input"
+        if not isinstance(item.get(key), str):
+            yield f"{where}: {key} is text"
+        if not _NAME.match(str(item.get("name") or "")):
+            yield f"{where}: the name of a call must match {_NAME.pattern}"
+        if not 0 < len(str(item.get("call_id") or "")) <= _ID_LENGTH:
+            yield f"{where}: a call_id has 1 to {_ID_LENGTH} characters"
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        output = item.get("output")
+        if isinstance(output, list):
+            yield from _parts(output, _CONTENT["user"], where)
+        elif not isinstance(output, str):
+            yield f"{where}: an output is text or a list of parts"
+    elif kind == "reasoning" and not isinstance(item.get("summary"), list):
+        yield f"{where}: a reasoning item has a summary"
+
+
+def _message(item: Mapping[str, Any], where: str) -> Iterator[str]:
+    role, content = str(item.get("role")), item.get("content")
+    if role not in ("system", "developer", "user", "assistant"):
+        yield f"{where}: {role!r} is no role"
+    if isinstance(content, list):
+        if not content:
+            yield f"{where}: an empty content"
+        yield from _parts(content, _CONTENT.get(role, _CONTENT["user"]), where)
+    elif not isinstance(content, str):
+        yield f"{where}: a content is text or a list of parts"
+
+
+def _parts(parts: Sequence[Any], allowed: set[str], where: str) -> Iterator[str]:
+    for part in parts:
+        kind = part.get("type")
+        if kind not in allowed:
+            yield f"{where}: {kind} stands where only {', '.join(sorted(allowed))} may"
+        if kind in _TEXTS and not isinstance(part.get("text"), str):
+            yield f"{where}: a text part has a text"
+        if kind == "input_image" and not (part.get("image_url") or part.get("file_id")):
+            yield f"{where}: an image has an address or an id"
+        if kind == "input_file" and not any(
+            part.get(key) for key in ("file_id", "file_url", "file_data")
+        ):
+            yield f"{where}: a file has an id, an address or data"
