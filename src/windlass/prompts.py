@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 
 def _as_json(value: Any) -> str:
@@ -62,6 +62,15 @@ def retry_text(reason: str, attempt: int) -> str:
         f"[Validation Failed]\n{reason}\n\n"
         f"Please try again (Attempt #{attempt}). Address the validation issues noted above."
     )
+
+
+UNFINISHED: Final[Mapping[str, str]] = {
+    "length": "The reply was cut at its output limit.",
+    "empty": "The reply was empty.",
+    "refusal": "The model refused to answer.",
+    "filter": "The provider held the reply back.",
+}
+"""Why a reply is no answer, by the reason that stands in the record."""
 
 
 def repair_text(reason: str) -> str:

@@ -247,12 +247,45 @@ def test_errors_are_told_in_the_servers_words() -> None:
         with pytest.raises(Refused) as part:
             FORMATS[wire].reader(asked(wire)).feed(event)
         assert whole.value.kind == part.value.kind == kinds[wire]
-    with pytest.raises(Refused, match="PROHIBITED_CONTENT"):
-        FORMATS["gemini"].read(
-            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, asked("gemini")
-        )
-    with pytest.raises(Refused, match="SAFETY"):
-        FORMATS["gemini"].read({"candidates": [{"finishReason": "SAFETY"}]}, asked("gemini"))
+
+
+def test_a_prompt_that_is_blocked_is_held_back() -> None:
+    """Whole and streamed, also where no usage is told."""
+    blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+    reader = FORMATS["gemini"].reader(asked("gemini"))
+    reader.feed(blocked)
+    for reply in (FORMATS["gemini"].read(blocked, asked("gemini")), reader.reply()):
+        assert (reply.message.parts, reply.finish, reply.usage.tokens_in) == ((), "filter", 0)
+
+
+OPENAI_USED = {"prompt_tokens": 5, "completion_tokens": 1}
+GEMINI_USED = {"promptTokenCount": 5}
+ANTHROPIC_USED = {"input_tokens": 5, "output_tokens": 1}
+SAID_NO = {"message": {"content": None, "refusal": "I cannot."}, "finish_reason": "stop"}
+HELD_BACK = {"message": {"content": "Half"}, "finish_reason": "content_filter"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "answer", "finish"),
+    [
+        ("openai", {"choices": [SAID_NO], "usage": OPENAI_USED}, "refusal"),
+        ("openai", {"choices": [HELD_BACK], "usage": OPENAI_USED}, "filter"),
+        (
+            "anthropic",
+            {"content": [], "stop_reason": "refusal", "usage": ANTHROPIC_USED},
+            "refusal",
+        ),
+        (
+            "gemini",
+            {"candidates": [{"finishReason": "SAFETY"}], "usageMetadata": GEMINI_USED},
+            "filter",
+        ),
+    ],
+)
+def test_refusals_and_filters_are_told_apart(
+    wire: str, answer: dict[str, Any], finish: str
+) -> None:
+    assert FORMATS[wire].read(answer, asked(wire)).finish == finish
 
 
 @every_format

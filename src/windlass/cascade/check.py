@@ -459,8 +459,8 @@ def _turns(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
     if phase.rules.max_turns != 1 or not phase.tackle or choice == "none":
         return
     text = (
-        "one turn is one call: if it asks for a tool, nothing answers the result, and the phase"
-        " ends incomplete; elsewhere a turn has one more call for that. Write 2"
+        "one turn is one call: if it asks for a tool, a closing call without tools answers the"
+        " result, and the phase ends incomplete (turns); elsewhere that is one turn. Write 2"
     )
     yield _Misread(spots.mistake(path, text), fails=False)
 

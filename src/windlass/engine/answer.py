@@ -47,6 +47,16 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
 
 
+async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+    """Record that the calls of `reply` were not run: it was to answer without tools.
+
+    A call without a result would make the history unusable for every provider.
+    """
+    refused = ToolOutput("[not run: the phase has used up its turns]", error=True)
+    now = run.record.clock()
+    _record(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
+
+
 def _record(
     run: Run,
     phase_run: PhaseRun,

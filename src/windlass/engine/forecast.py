@@ -86,7 +86,9 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         repairs = generation.output_schema is not None
         judged = repairs or phase.rules.loop_until is not None
         attempts = phase.rules.max_attempts if judged else 1
-        turns = attempts * (phase.rules.max_turns + repairs) + (phase.tackle == "manifest")
+        closing = bool(phase.tackle)
+        turns = attempts * (phase.rules.max_turns + closing + repairs)
+        turns += phase.tackle == "manifest"
         calls += turns
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)

@@ -42,7 +42,7 @@ from windlass.errors import (
 from windlass.fair import fair
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Reason, StateChange
 from windlass.messages import Message, ToolCall, user
-from windlass.prompts import repair_text, retry_text
+from windlass.prompts import UNFINISHED, repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
 from windlass.searching import checker, search
@@ -56,6 +56,8 @@ from windlass.window.driver import Driver
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL
 from windlass.window.replay import held_by, without_repeats
+from windlass.wire.base import Reply
+from windlass.wire.calls import is_output
 
 
 async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
@@ -264,10 +266,10 @@ async def _attempts(
         output = last_said(progress.own)
         last = last_said([item for item in progress.own if item.attempt == progress.attempt])
         text = last.message.text if last else ""
-        verdict = await judge(run, phase_run, text, rules.loop_until)
+        verdict = await judge(run, phase_run, text, rules.loop_until, cut_short)
         if verdict is None:
             return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
-        repairs = verdict.by_schema and not cut_short and not progress.repaired
+        repairs = verdict.by_schema and cut_short in (None, "length") and not progress.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
             return COMPLETED, output
@@ -324,11 +326,36 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
     for _ in range(1 if repairs else most):
         reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
-            return None
+            return _cut_short(run, phase_run, reply)
     if not repairs:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
+        text += "; one more call answers what the tools gave, without tools"
         run.tell(phase_run.phase.name, text, kind="limit", max_turns=most)
+        phase_run.progress.closing = True
+        reply = await take_turn(run, phase_run)
+        phase_run.progress.closing = False
+        if not reply.message.tool_calls:
+            return _cut_short(run, phase_run, reply) or "turns"
     return "turns"
+
+
+def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
+    """Why a reply without calls does not end its phase in order (None: it does).
+
+    A picture is an answer, also one that a tool made in the attempt.
+    """
+    reason: Reason | None = None
+    if reply.finish in ("length", "refusal", "filter"):
+        reason = reply.finish
+    elif not any(map(is_output, reply.message.parts)):
+        attempt = phase_run.progress.attempt
+        own = [item for item in phase_run.progress.own if item.attempt == attempt]
+        made = any(item.message.pictures for item in own if item.message.role == "tool")
+        reason = None if made else "empty"
+    if reason is not None:
+        name = phase_run.phase.name
+        run.tell(name, f"phase {name!r}: {UNFINISHED[reason]}", kind="unfinished", reason=reason)
+    return reason
 
 
 async def _extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
@@ -469,16 +496,24 @@ class Verdict:
 
 
 async def judge(
-    run: Run, phase_run: PhaseRun, output: str, validator: str | None
+    run: Run,
+    phase_run: PhaseRun,
+    output: str,
+    validator: str | None,
+    cut_short: Reason | None = None,
 ) -> Verdict | None:
     """The verdict on an attempt's output, or None where the phase asks for none.
 
-    `validator` is what it says under `loop_until`.
+    `validator` is what it says under `loop_until`, `cut_short` why the attempt did not end in
+    order. What is empty, refused or held back is never accepted.
 
     Raises PhaseFailed when the validator itself fails: trying again would spend
     money on a question that cannot be answered.
     """
     schema = phase_run.generation.output_schema
+    judged = schema is not None or validator is not None
+    if judged and cut_short in ("empty", "refusal", "filter"):
+        return Verdict(valid=False, reason=UNFINISHED[cut_short])
     if schema is not None:
         try:
             verdict = await asyncio.to_thread(matches_schema, output, schema)

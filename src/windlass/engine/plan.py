@@ -154,7 +154,7 @@ def _tools(
         # A call that is folded keeps its definition: a list that changes breaks the cache.
         shown = [item.message for item in phase_run.conversation.items]
     tools = run.definitions(phase_run.allowed, shown)
-    if not phase_run.progress.tools:
+    if not phase_run.progress.tools or phase_run.progress.closing:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
     return tools, "auto" if phase_run.progress.forced_done else phase_run.generation.tool_choice

@@ -25,7 +25,7 @@ from windlass.errors import ContextTooLong, WindlassError
 from windlass.fair import beside
 from windlass.history.base import NodeType
 from windlass.messages import Message, system, user
-from windlass.prompts import cut_text
+from windlass.prompts import UNFINISHED, cut_text
 from windlass.tokens import request_tokens
 from windlass.window.assemble import says_nothing
 from windlass.window.conversation import Window
@@ -197,9 +197,13 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         except WindlassError as error:
             metadata |= {"text": f"no text for the window: {error}"}
         else:
-            usage = reply.usage
-            metadata |= {"text": "a text for the window", "answer": reply.message.text}
-            phase_run.conversation.supply(want.key, reply.message.text)
+            usage, answer = reply.usage, reply.message.text
+            if reply.finish in ("refusal", "filter") or not answer.strip():
+                why = UNFINISHED.get(reply.finish, UNFINISHED["empty"])
+                metadata |= {"text": f"no text for the window: {why}", "answer": answer}
+            else:
+                metadata |= {"text": "a text for the window", "answer": answer}
+                phase_run.conversation.supply(want.key, answer)
         row = run.record.row(
             NodeType.DECISION,
             phase=phase_run.phase.name,

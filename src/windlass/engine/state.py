@@ -256,6 +256,8 @@ class PhaseProgress:
     """Whether a tool that it forces was called."""
     replanned: bool = False
     """Whether a provider refused it as too long, so that it slides from then on."""
+    closing: bool = False
+    """Whether its turns are used up, so that the next call answers without tools."""
     repaired: bool = False
     """Whether the attempt had its turn to mend an output that does not match the schema."""
     position_cost: Mapping[str, Any] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from windlass.engine.answer import answer_calls
+from windlass.engine.answer import answer_calls, refuse_calls
 from windlass.engine.cache import take_report
 from windlass.engine.callouts import mark_matches
 from windlass.engine.check import tell_budget
@@ -117,7 +117,8 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Run what it asked for.
     if reply.message.tool_calls:
-        await answer_calls(run, phase_run, reply.message, row.trace_id)
+        answer = refuse_calls if phase_run.progress.closing else answer_calls
+        await answer(run, phase_run, reply.message, row.trace_id)
     return reply
 
 

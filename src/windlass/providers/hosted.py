@@ -222,6 +222,8 @@ class HostedProvider:
                 async for piece in pieces:
                     if piece.whole:
                         reply = self._format.read(piece.value, request)
+                        if reply.finish in ("refusal", "filter"):
+                            raise Refused(reply.finish, "there is no answer")
                         return wire_search.read(self._entry.wire, piece.value, reply)
         raise ProviderError(f"{self._entry.name} answered a search in pieces, which cannot be read")
 

@@ -15,8 +15,11 @@ from windlass.providers.base import ModelInfo
 from windlass.tokens import Counter, FamilyCounter
 from windlass.wire.base import Finish, Reply, Request, Usage
 
-Script: TypeAlias = Callable[[Request], "Message | str | Awaitable[Message | str]"]
-"""From a request to the reply: a message, or the text of one."""
+ScriptedReply: TypeAlias = "Message | str | tuple[Message | str, Finish]"
+"""A message, or the text of one; or a pair of that and how it ended."""
+
+Script: TypeAlias = Callable[[Request], "ScriptedReply | Awaitable[ScriptedReply]"]
+"""From a request to the reply."""
 
 
 class Scripted:
@@ -58,6 +61,9 @@ class Scripted:
         answer = self.script(request)
         if inspect.isawaitable(answer):
             answer = await answer
+        ended: Finish | None = None
+        if isinstance(answer, tuple):
+            answer, ended = answer
         message = assistant(answer) if isinstance(answer, str) else answer
         if message.text:
             on_text(message.text)
@@ -75,7 +81,7 @@ class Scripted:
             tokens_cached=cached,
         )
         finish: Finish = "tool_calls" if message.tool_calls else "stop"
-        return Reply(message, usage, finish, self._info.name)
+        return Reply(message, usage, ended or finish, self._info.name)
 
     async def close(self) -> None:
         """Nothing to let go of."""

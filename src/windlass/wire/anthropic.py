@@ -302,6 +302,7 @@ def _reply_blocks(
 _FINISH: Final[dict[str, Finish]] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "refusal": "refusal",
 }
 _HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", "tool_use", *_FINISH})
 

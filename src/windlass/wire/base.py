@@ -12,7 +12,7 @@ from windlass.messages import Message, ToolSpec
 ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
 
-Finish: TypeAlias = Literal["stop", "tool_calls", "length"]
+Finish: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `finish` is `length` where the output limit cut the reply.
+    """What came back.
+
+    `finish` is `length` where the output limit cut the reply, `refusal` where the model refused
+    to answer, `filter` where the provider held the answer back, whole or in part.
 
     `tries` is how often the request was sent for it, `waited_s` the seconds spent on
     waiting before and between the tries. `estimated`: the provider reported no usage, and this

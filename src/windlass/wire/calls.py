@@ -340,6 +340,21 @@ def needed(value: Any, kind: type, name: str) -> Any:
     return value
 
 
+_OUTPUTS: Final = ("inlineData", "image", "audio")
+
+
+def is_output(part: Part) -> bool:
+    """Whether a part of a reply is something for people: text, a picture, sound; no thinking."""
+    match part:
+        case Text(text):
+            return bool(text.strip())
+        case Picture():
+            return True
+        case Opaque(_, kind, data):
+            return any(name in kind for name in _OUTPUTS) or '"inlineData"' in data
+    return False
+
+
 def refuse_error(answer: Any, *kinds: str) -> None:
     """Raise Refused where an answer holds an error; its kind is the first of `kinds` it has.
 

@@ -310,13 +310,31 @@ def _sign(sent: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
 
 # ---- in -----------------------------------------------------------------------------
 
-_FINISH: Final[dict[str, Finish]] = {"MAX_TOKENS": "length"}
-_HARMLESS: Final = frozenset({"STOP", "MAX_TOKENS"})
+_FILTERS: Final = (
+    "SAFETY",
+    "RECITATION",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+)
+_FINISH: Final[dict[str, Finish]] = {
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTERS, "filter"),
+}
+_HARMLESS: Final = frozenset({"STOP", *_FINISH})
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
     """A `GenerateContentResponse` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)
+    if inside(answer, "promptFeedback", dict).get("blockReason"):
+        model = str(answer.get("modelVersion") or request.model)
+        return Reply(
+            Message("assistant"), _usage(answer.get("usageMetadata") or _NONE), "filter", model
+        )
     candidates = needed(answer.get("candidates"), list, "candidates")
     if not candidates:
         raise ValueError("the answer has no candidates")
@@ -378,9 +396,10 @@ def _read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[
 
 def _refuse_error(answer: Mapping[str, Any]) -> None:
     refuse_error(answer, "status", "code")
-    blocked = inside(answer, "promptFeedback", dict).get("blockReason")
-    if blocked:
-        raise Refused(str(blocked), "the prompt was blocked")
+
+
+_NONE: Final = {"promptTokenCount": 0}
+"""The usage of a prompt that was blocked, where none is told."""
 
 
 def _usage(usage: Any) -> Usage:
@@ -408,7 +427,7 @@ class GeminiReader:
     def feed(self, event: Mapping[str, Any]) -> str:
         """Take one chunk; answer its new text."""
         _refuse_error(event)
-        for key in ("usageMetadata", "modelVersion"):
+        for key in ("usageMetadata", "modelVersion", "promptFeedback"):
             if event.get(key) is not None:
                 self._answer[key] = event[key]
         new = ""
@@ -446,6 +465,8 @@ class GeminiReader:
 
     def reply(self) -> Reply:
         """The whole answer. Raises ValueError where the stream was cut."""
+        if inside(self._answer, "promptFeedback", dict).get("blockReason"):
+            return read(self._answer, self._request)
         if "finishReason" not in self._candidate:
             raise ValueError("the stream ended before a finishReason")
         if "usageMetadata" not in self._answer:

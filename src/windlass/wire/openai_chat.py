@@ -172,8 +172,8 @@ def _call(call: ToolCall, names: Mapping[str, str]) -> ToolCall:
 
 # ---- in -----------------------------------------------------------------------------
 
-_FINISH: Final[dict[str, Finish]] = {"length": "length"}
-_HARMLESS: Final = frozenset({"stop", "tool_calls", "function_call", "length"})
+_FINISH: Final[dict[str, Finish]] = {"length": "length", "content_filter": "filter"}
+_HARMLESS: Final = frozenset({"stop", "tool_calls", "function_call", *_FINISH})
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
@@ -204,13 +204,25 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         ),
     )
     reason = str(choice.get("finish_reason") or "stop")
+    usual: Finish = "tool_calls" if message.tool_calls else "stop"
+    if _refuses(chat):
+        usual = "refusal"
     if reason not in _HARMLESS and not (message.parts or message.tool_calls):
         raise Refused(str(reason), "the answer is empty")
     return Reply(
         message,
         _usage(answer.get("usage")),
-        _FINISH.get(reason, "tool_calls" if message.tool_calls else "stop"),
+        _FINISH.get(reason, usual),
         str(answer.get("model") or request.model),
+    )
+
+
+def _refuses(chat: Mapping[str, Any]) -> bool:
+    """Whether the message is a refusal: the key `refusal`, or a part of that type."""
+    content = chat.get("content")
+    parts = content if isinstance(content, list) else []
+    return bool(chat.get("refusal")) or any(
+        isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts
     )
 
 
