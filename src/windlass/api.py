@@ -256,9 +256,9 @@ def _paid(providers: Providers, budget: float | None) -> Resolve:
     """How the models of a run are found, each paid out of its budget where it has one."""
     if budget is None:
         return providers.resolve
-    from windlass.providers.budget import Budget
+    from windlass.providers.budget import MoneyBudget
 
-    return Budget(budget).resolving(providers.resolve)
+    return MoneyBudget(budget).resolving(providers.resolve)
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import House, call, calls, cascade, phase
+from tests.engine.harness import House, by_phase, call, calls, cascade, phase
+from tests.engine.test_choosing import AT_ONCE, SEVEN, TOPICS, asks, pages
 from tests.operators.making import atomic, reduce, sequential
 from windlass.engine.result import Result
 from windlass.errors import UsageError
@@ -126,32 +127,27 @@ async def test_one_cent_more_or_less_decides(folder: Path) -> None:
 
 
 async def test_helpers_are_paid_out_of_it(folder: Path) -> None:
+    selection = {"strategy": "llm", "selector_model": MODEL}
     made = cascade(
-        phase("a"),
-        phase(
-            "b",
-            context={
-                "mode": "auto",
-                "selection": {"strategy": "llm", "selector_model": MODEL, "share": 0.01},
-            },
-        ),
+        *SEVEN,
+        asks("last", "rivers"),
+        auto_context={**AT_ONCE, "inter_phase": {"selection": selection}},
         max_output_tokens=MOST_OUT,
-        auto_context={"commit": "at_once"},
     )
-    provider = Priced(lambda _: "ok " * 9_000, Usage(1_000, 40))
-    result = await run(folder, provider, 100.0, made)
+    provider = Priced(by_phase(pages(*TOPICS)), Usage(1_000, 40))
+    result = await run(folder, provider, 1_000.0, made)
     assert result.status == "completed"
-    assert len(provider.requests) > 2, "the chooser was asked, too"
+    assert len(provider.requests) > len(SEVEN) + 1, "the chooser was asked, too"
     assert result.cost == pytest.approx(1.4 * len(provider.requests))
     # The chooser's money is gone: what is left is not enough for the call behind it.
-    for sent in range(1, len(provider.requests)):
-        less = Priced(provider.script, provider.usage)
+    for sent in (3, 8):
+        less = Priced(by_phase(pages(*TOPICS)), provider.usage)
         ended = await windlass.run(
             made,
             model=MODEL,
             store=folder / "store",
             providers={"priced": less},
-            budget=1.4 * sent + 0.45,
+            budget=1.4 * sent + 0.1,
         )
         assert ended.reason == "money"
         assert ended.cost == pytest.approx(1.4 * len(less.requests))

@@ -46,7 +46,7 @@ def most_dollars(info: ModelInfo, request: Request) -> float:
     return max(price or 0.0 for price in prices)
 
 
-class Budget:
+class MoneyBudget:
     """What is left of `dollars`. Raises UsageError for what is no amount of money."""
 
     def __init__(self, dollars: float) -> None:
@@ -106,7 +106,7 @@ _DUST = 1e-12
 class _Paying:
     """A provider whose requests to one model are paid out of a budget."""
 
-    def __init__(self, provider: Provider, info: ModelInfo, budget: Budget) -> None:
+    def __init__(self, provider: Provider, info: ModelInfo, budget: MoneyBudget) -> None:
         self._provider = provider
         self._info = info
         self._budget = budget
