@@ -192,6 +192,23 @@ class TestShow:
         assert rows == [["1", "a"], ["2", "a"], ["3", "b"]]
         assert "windlass show s1 --call 1" in said.out
 
+    @pytest.mark.parametrize("options", [(), ("--call", "1")])
+    def test_options_are_told_in_words(
+        self, windlass: CommandLine, options: tuple[str, ...]
+    ) -> None:
+        phases = (phase("a", tackle=["set_state"]), phase("b", context={"mode": "auto"}))
+        windlass.write(
+            "c.json",
+            cascade(*phases, auto_context={"intra_phase": {"compress": {"by_kind": True}}}),
+        )
+        assert windlass("run", "c.json", "--session", "s1").code == 0
+        said = windlass("show", "s1", *options).out
+        for dumped in ("{", "[]", "['", "None", "True", "False"):
+            assert dumped not in said
+        if not options:
+            told = "a: turn 1: 1 of 1 messages sent, 0 of them shortened, 0 tokens fewer than all"
+            assert told in said
+
     def test_a_call_is_told_message_by_message_with_reasons(self, ran: CommandLine) -> None:
         said = ran("show", "s1", "--call", "3").out
         assert "session s1, call 3 of 3: phase b, turn 1, attempt 1 (agent)" in said

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.measure import Measurement
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -47,6 +46,13 @@ _ACTING: Final = re.compile(
     "\ud800-\udfff"  # halves of characters, as in names of files that are not UTF-8
     "]"
 )
+
+
+_ID: Final = re.compile(r"(?<![^\W_])[0-9a-f]{8,}(?![^\W_])")
+"""What messages, hashes and windows are called by."""
+_LONGEST_ID: Final = 72
+_FEWEST: Final = 6
+"""Characters to which a word may be folded in a table."""
 
 
 def escaped(text: str) -> str:
@@ -211,19 +217,20 @@ def print_table(
 ) -> None:
     """Print a table; `right` are the columns of numbers, `whole` those that are never folded.
 
-    Rich measures the columns and prints their heads. It takes milliseconds for a row, and a
+    Numbers and ids are not folded either. Where they do not fit side by side, each row is
+    printed as lines of its own. Rich prints the heads. It takes milliseconds for a row, and a
     session has thousands, so rows that need no folding are put together here.
     """
     cells = [[escaped(cell) for cell in row] for row in rows]
-    widths = _widths(columns, cells, whole)
-    is_narrow = 0 in widths  # a terminal with no room for some of the columns
-    table = _table(columns, right, whole, [None] * len(columns) if is_narrow else widths)
-    table.title = title
-    for row in cells if is_narrow else ():
-        table.add_row(*map(Text, row))
-    out.print(table, soft_wrap=False)
-    if is_narrow:
+    widths = _widths(columns, cells, right, whole)
+    if widths is None:
+        _print_records(columns, cells, title)
         return
+    table = Table(title=title, title_justify="left", pad_edge=False, box=None)
+    for index, column in enumerate(columns):
+        justify: JustifyMethod = "right" if index in right else "left"
+        table.add_column(escaped(column), justify=justify, overflow="fold", width=widths[index])
+    out.print(table, soft_wrap=False)
     lines = []
     for row in cells:
         folded = [
@@ -239,52 +246,44 @@ def print_table(
         out.print("\n".join(lines))
 
 
-def _table(
+def _widths(
     columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
     right: Container[int],
     whole: Container[int],
-    widths: Sequence[int | None],
-) -> Table:
-    table = Table(title_justify="left", pad_edge=False, box=None)
-    for index, column in enumerate(columns):
-        table.add_column(
-            escaped(column),
-            justify="right" if index in right else "left",
-            overflow="fold",
-            no_wrap=index in whole,
-            width=widths[index],
-        )
-    return table
+) -> list[int] | None:
+    """The width of each column, the widest ones folded to fit; None where they cannot."""
+    widths, least = [], []
+    for at, column in enumerate(columns):
+        words = {word for row in cells for word in row[at].split()}
+        lines = (line for row in cells for line in row[at].split("\n"))
+        widest = max(map(cell_len, lines), default=0)
+        head = max(map(cell_len, column.split()), default=0)
+        ids = (len(word) for word in words if len(word) <= _LONGEST_ID and _ID.search(word))
+        kept = (min(cell_len(word), _FEWEST) for word in words)
+        widths.append(max(widest, cell_len(column)))
+        least.append(max(head, widest if at in right or at in whole else max([0, *ids, *kept])))
+    while sum(widths) + 2 * (len(widths) - 1) > out.width:
+        over = [at for at, width in enumerate(widths) if width > least[at]]
+        if not over:
+            return None
+        widths[max(over, key=widths.__getitem__)] -= 1
+    return widths
 
 
-def _widths(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], whole: Container[int]
-) -> list[int]:
-    """The width of each column, as rich divides the room that there is."""
-    table = _table(columns, (), whole, [None] * len(columns))
-    measures = [_Measure(row[at] for row in cells) for at in range(len(columns))]
-    table.add_row(*measures)
-    out.render_lines(table)
-    return [measure.width for measure in measures]
-
-
-class _Measure:
-    """Stands for the cells of a column: as wide as the widest; `width` is what it is given."""
-
-    width = 0
-
-    def __init__(self, cells: Iterable[str]) -> None:
-        lines = (line for cell in cells for line in cell.split("\n"))
-        self._widest = max(map(cell_len, lines), default=0)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        del console, options
-        return Measurement(self._widest, self._widest)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[str]:
-        del console
-        self.width = options.max_width
-        return ()
+def _print_records(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None
+) -> None:
+    """Print each row as lines of its own, a line a column, and none for what is empty."""
+    names = max(map(cell_len, columns))
+    width = max(out.width - names - 2, _LONGEST_ID)
+    lines = [] if title is None else [title]
+    for row in cells:
+        lines.append("-" * min(out.width, names))
+        for column, cell in zip(columns, row, strict=True):
+            for at, line in enumerate(_fold(cell, width, right=False, whole=False) if cell else ()):
+                lines.append(f"{'' if at else column:{names}}  {line.rstrip()}")
+    out.print("\n".join(lines))
 
 
 def _fold(cell: str, width: int, *, right: bool, whole: bool) -> list[str]:

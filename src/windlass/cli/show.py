@@ -67,6 +67,7 @@ def show_sessions(
             for info in sessions
         ],
         right=range(4, 8),
+        whole=[0],
     )
     if sessions:
         out.print(f"\nwindlass show {sessions[0].session_id}")
@@ -158,7 +159,8 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
         f" a snowball would have sent {call.snowball_tokens:,}"
     )
     if call.tools:
-        out.print(f"tools: {', '.join(call.tools)} (choice {call.details.get('tool_choice')})")
+        choice = call.details.get("tool_choice")
+        out.print(f"tools: {', '.join(call.tools)}" + (f" (choice {choice})" if choice else ""))
     print_blocks(call.details)
     limit = 10**9 if full else _PREVIEW
     for seen in call.seen:
@@ -309,5 +311,6 @@ def show_rows(sql: str, store: str | None, *, as_csv: bool = False) -> None:
         ["" if row[name] is None else shorten(str(row[name]), 200) for name in columns]
         for row in rows
     ]
-    print_table(columns, cells)
+    ids = [at for at, name in enumerate(columns) if name.endswith(("_id", "hash"))]
+    print_table(columns, cells, whole=ids)
     out.print(f"{len(rows)} row{'s' if len(rows) != 1 else ''}")

@@ -324,4 +324,19 @@ def _note_text(stored: StoredRow) -> str:
     if "valid" in metadata:
         verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
         return f"attempt {metadata['attempt']} {verdict}"
-    return ", ".join(f"{key}: {value}" for key, value in metadata.items())
+    if metadata.get("selection_type") == "intra_phase":
+        return _selection_text(metadata)
+    plain = {key: value for key, value in metadata.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{key}: {value}" for key, value in plain.items())
+
+
+def _selection_text(metadata: Mapping[str, Any]) -> str:
+    """What the window of a call did, in one line; `explain` and SQL have its options."""
+    sent, full, saved = (
+        metadata[key] for key in ("context_size", "full_history_size", "tokens_saved")
+    )
+    less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
+    return (
+        f"turn {metadata['turn']}: {sent} of {full} messages sent, {metadata['masked_count']} of"
+        f" them shortened, {less} than all of them (profile {metadata['policy']})"
+    )

@@ -1,0 +1,89 @@
+"""On a narrow terminal, ids, hashes and numbers stand whole in what every command prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.cli.test_terminal import COMMANDS, WAYS
+from tests.engine.harness import by_phase, call, calls, cascade, phase
+from tests.operators.making import atomic
+from windlass.cli.output import out
+from windlass.engine.card_indexer import indexer
+
+QUERIES = (
+    ("SELECT session_id, content_hash, trace_id, parent_id FROM unified_logs",),
+    ("SELECT session_id, node_type, content_hash, content_json FROM unified_logs",),
+)
+
+
+@pytest.fixture
+def named(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A folder with a session whose name Windlass made, with what the commands are tried on."""
+    monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+    windlass.write(
+        "bad.json",
+        cascade(
+            phase("gathering_what_there_is", tackle=["set_state", "remember"], memory="notes"),
+            phase("b", callouts={"k": "mine"}, context={"from": ["gathering_what_there_is"]}),
+            cascade_id="a_cascade_with_a_long_name",
+            auto_context=True,
+        ),
+    )
+    windlass.write("bad.xml", atomic("a"))
+    (windlass.folder / "texts").mkdir()
+    (windlass.folder / "texts" / "a.txt").write_text("deploy")
+    remember = json.dumps({"text": "deploy", "bank": "notes", "key": "k"})
+    asked = calls(call("set_state", '{"key": "k", "value": "v"}'), call("remember", remember))
+    windlass.script = by_phase({"gathering_what_there_is": [asked, "done " * 300]})  # type: ignore[assignment]
+    assert windlass("run", "bad.json").code == 0
+    return windlass
+
+
+def ids_in(value: Any) -> set[str]:
+    """Every id and hash that a command answers as JSON."""
+    if isinstance(value, list):
+        return {each for item in value for each in ids_in(item)}
+    if isinstance(value, dict):
+        own = {
+            item
+            for key, item in value.items()
+            if isinstance(item, str) and key.endswith(("_id", "hash", "id"))
+        }
+        return {*own, *(each for item in value.values() for each in ids_in(item))}
+    return set()
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_ids_stand_on_one_line(
+    named: CommandLine, path: tuple[str, ...], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (session,) = named("sessions", "--json").json
+    rows = named("query", "SELECT * FROM unified_logs", "--json").json
+    ids = {each for each in ids_in(rows) if len(each) >= 16}
+    ids |= ids_in(named("show", "latest", "--json").json)
+    assert session["session_id"] in ids
+    monkeypatch.setattr(out, "_width", columns)
+    for way in (*WAYS[path][:3], *(QUERIES if path == ("query",) else ())):
+        said = named(
+            *path, *({"S": session["session_id"], "K": "k"}.get(each, each) for each in way)
+        )
+        for word in (said.out + said.err).split():
+            parts = [each for each in ids if word in each and word != each]
+            broken = 6 <= len(word) < 80 and word not in ids and len(word) not in (8, 16)
+            assert not (broken and parts and any(char.isdigit() for char in word)), said.out
+
+
+def test_rows_that_do_not_fit_are_printed_one_below_the_other(
+    named: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "_width", 80)
+    printed = named("query", "SELECT * FROM unified_logs LIMIT 2").out
+    (first, second) = named("query", "SELECT * FROM unified_logs LIMIT 2", "--json").json
+    for row in (first, second):
+        assert f"trace_id           {row['trace_id']}\n" in printed
+    assert printed.endswith("2 rows\n")
