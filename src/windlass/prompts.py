@@ -64,6 +64,12 @@ def retry_text(reason: str, attempt: int) -> str:
     )
 
 
+CONTINUE_TEXT: Final = (
+    "Your reply was cut at its output limit. Go on exactly where it stops, also in the middle of a"
+    " word. Repeat nothing and say nothing about this."
+)
+"""What the model is told once where its reply was cut."""
+
 UNFINISHED: Final[Mapping[str, str]] = {
     "length": "The reply was cut at its output limit.",
     "empty": "The reply was empty.",

@@ -10,10 +10,12 @@ import pytest
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.history.builders import png
 from windlass.engine.events import PhaseEnded
-from windlass.errors import PhaseFailed
+from windlass.errors import BadRequest, PhaseFailed
 from windlass.history.base import NodeType
-from windlass.messages import Message, Opaque, assistant
+from windlass.messages import Message, Opaque, Text, assistant
 from windlass.pictures import picture
+from windlass.report.costs import session_cost
+from windlass.report.explain import explain_call
 from windlass.tools.base import ToolOutput
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
@@ -169,3 +171,116 @@ class TestTheClosingCall:
         ran = await house.run(made, script, tools=[tell, is_good])
         assert (ran.result.status, ran.result.output) == ("completed", "good")
         assert len(ran.requests("a")) == 4
+
+
+def cut(text: str) -> Any:
+    """A reply that its output limit cut."""
+    return text, "length"
+
+
+class TestContinuing:
+    async def test_a_cut_reply_goes_on_once_and_both_texts_are_the_output(
+        self, house: House
+    ) -> None:
+        made = cascade(phase("a"), phase("b"))
+        ran = await house.run(made, {"a": [cut("Hello wo"), "rld."]})
+        assert (ran.result.status, ran.result.outputs["a"]) == ("completed", "Hello world.")
+        first, second = ran.requests("a")
+        assert second.messages[: len(first.messages)] == first.messages
+        assert [m.role for m in second.messages[-2:]] == ["assistant", "user"]
+        assert second.messages[-2].text == "Hello wo"
+        assert (second.tools, second.tool_choice) == (first.tools, first.tool_choice)
+        check_sequence(second.messages)
+        assert ran.seen("b")[:-1] == [("user", "Do a."), ("assistant", "Hello world.")]
+        assert ran.has_no_damage()
+
+    async def test_both_calls_are_in_the_record_and_the_bill(self, house: House) -> None:
+        ran = await house.run(cascade(phase("a")), {"a": [cut("Hello wo"), "rld."]})
+        replies = [stored.row for stored in ran.rows(NodeType.AGENT)]
+        assert [row.message.text for row in replies if row.message] == ["Hello wo", "Hello world."]
+        assert [row.metadata["finish"] for row in replies] == ["length", "stop"]
+        assert [row.turn for row in replies] == [1, 1]
+        assert len(ran.calls()) == 2
+        assert ran.result.usage.tokens_out == sum(row.tokens_out or 0 for row in replies)
+        (lineage,) = ran.store.query("SELECT output FROM lineage WHERE phase = 'a'")
+        assert lineage == {"output": "Hello world."}
+        explained = explain_call(ran.store, ran.session, 2)
+        assert any("asked once to go on" in note for note in explained.notes)
+        whys = [decision.reason for decision in explained.decisions]
+        assert "the reply so far, cut at its output limit" in whys
+
+    async def test_a_second_cut_is_incomplete(self, house: House) -> None:
+        ran = await house.run(cascade(phase("a")), {"a": [cut("one "), cut("two"), "three"]})
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "length")
+        assert ran.result.output == "one two"
+        assert len(ran.requests("a")) == 2
+
+    async def test_the_joined_text_is_what_a_schema_is_asked_of(self, house: House) -> None:
+        schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+        made = cascade(phase("a", output_schema=schema))
+        ran = await house.run(made, {"a": [cut('{"n": 4'), "2}"]})
+        assert (ran.result.status, ran.result.output) == ("completed", '{"n": 42}')
+        first, second = ran.requests("a")
+        assert first.output_schema is not None
+        assert second.output_schema is None, "the rest of a JSON text is none by itself"
+
+    async def test_a_call_of_a_tool_is_never_put_together(self, house: House) -> None:
+        broken = calls(call("tell", '{"a": '), text="I ")
+        made = cascade(phase("a", tackle=["tell"]))
+        ran = await house.run(made, {"a": [(broken, "length"), "done"]}, tools=[tell])
+        assert (ran.result.status, ran.result.output) == ("completed", "done")
+        assert not ran.decisions("continuation")
+        assert "JSON" in ran.seen("a", 2)[-1][1]
+
+    async def test_the_rest_may_call_a_tool(self, house: House) -> None:
+        made = cascade(phase("a", tackle=["tell"]))
+        rest = calls(call("tell"), text="look.")
+        ran = await house.run(made, {"a": [cut("I will "), rest, "42"]}, tools=[tell])
+        assert ran.result.output == "42"
+        last = ran.request("a", 3)
+        check_sequence(last.messages, {spec.name for spec in last.tools})
+        assert [(m.role, m.text) for m in last.messages] == [
+            ("user", "Do a."),
+            ("assistant", "I will look."),
+            ("tool", "It is 42."),
+        ]
+
+    async def test_what_has_no_room_is_not_continued(self, house: House) -> None:
+        made = cascade(phase("a", max_output_tokens=40))
+        window = {"window": 90}
+        ran = await house.run(made, {"a": [cut("word " * 40), "rest"]}, model=window)
+        assert len(ran.requests("a")) == 1
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "length")
+
+    async def test_a_provider_that_does_not_go_on_leaves_the_part(self, house: House) -> None:
+        def script(request: Request) -> Any:
+            if len(request.messages) > 1:
+                raise BadRequest("the last message must be short")
+            return cut("half")
+
+        ran = await house.run(cascade(phase("a")), script)
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "length")
+        assert (ran.result.error, ran.result.output) == (None, "half")
+
+    async def test_thinking_stays_where_it_was_signed(self, house: House) -> None:
+        thought = Opaque("anthropic", "thinking", '{"n":1}', "m")
+        again = Opaque("anthropic", "thinking", '{"n":2}', "m")
+        rest = assistant("wo", calls=(call("tell"),))
+        parts: list[Any] = [
+            (assistant("Hello ").with_parts(thought, Text("Hello ")), "length"),
+            rest.with_parts(again, *rest.parts),
+            "end",
+        ]
+        ran = await house.run(cascade(phase("a", tackle=["tell"])), {"a": parts}, tools=[tell])
+        assert ran.request("a", 3).messages[1].parts == (again, Text("Hello wo"))
+
+    async def test_the_numbers_of_a_snowball_count_the_text_once(self, house: House) -> None:
+        half = "many words " * 100
+        made = cascade(phase("a"), phase("b"))
+        ran = await house.run(made, {"a": [cut(half), half]})
+        whole = await house.run(made, {"a": [half + half]})
+        assert ran.calls()[-1].full_tokens == whole.calls()[-1].full_tokens
+        told = [session_cost(r.store, r.session, "openai/gpt-4o") for r in (ran, whole)]
+        assert told[0].phases[-1].snowball_dollars == told[1].phases[-1].snowball_dollars
+        seen = ran.views("b")[0]
+        assert dict(seen.hidden) == {}

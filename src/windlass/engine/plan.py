@@ -12,11 +12,11 @@ from windlass.engine.check import check_budget, check_fits, input_room
 from windlass.engine.injecting.blocks import as_it_stands, block_details
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.details import CallDetails
-from windlass.messages import Message, ToolSpec
+from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.tokens import request_tokens
 from windlass.window.cut_points import from_user, newest_within
 from windlass.window.driver import NextCall
-from windlass.window.entries import Entry
+from windlass.window.entries import Entry, Item
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
@@ -39,6 +39,8 @@ class Plan:
     saved: int
     snowball: int
     details: CallDetails
+    rest_of: Item | None = None
+    """The reply that was cut, where the call asks for its rest."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -82,6 +84,51 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     if injectors := block_details(run, phase_run, call):
         details["injectors"] = injectors
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
+
+
+def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) -> Plan:
+    """The call once more, with its reply that was `cut` and what asks for the rest behind it.
+
+    Nothing before them changes, so a cache gives all of it.
+    """
+    counter, blocks = phase_run.info.counter, plan.call.with_blocks
+    tail = (Entry(cut, cut.message, "the reply so far, cut at its output limit"), ask)
+    entries = (*blocks.entries, *tail)
+    messages = tuple(entry.message for entry in entries)
+    check_sequence(messages, {spec.name for spec in plan.tools})
+    weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
+    return replace(
+        plan,
+        call=replace(
+            plan.call,
+            with_blocks=replace(blocks, entries=entries),
+            sent=replace(plan.call.sent, messages=messages),
+        ),
+        bare=(*plan.bare, *tail),
+        weighed=weighed,
+        sent=sum(tokens for _, tokens in weighed),
+        snowball=plan.snowball + len(tail),
+        details={
+            "tool_choice": plan.choice,
+            "prefix": prefix_report(run.progress.previous, weighed),
+        },
+        rest_of=cut,
+    )
+
+
+def joined(cut: Message, rest: Message) -> Message:
+    """The reply `rest` with the text and pictures of the one that it goes on with before its own.
+
+    What a provider signed (thinking) stays that of the rest, at its place.
+    """
+    parts = list(rest.parts)
+    at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
+    if at is None:
+        at = next((at for at, part in enumerate(parts) if not isinstance(part, Opaque)), len(parts))
+        parts.insert(at, Text(""))
+    first = parts[at]
+    parts[at] = Text(cut.text + (first.text if isinstance(first, Text) else ""))
+    return rest.with_parts(*parts[:at], *cut.pictures, *parts[at:])
 
 
 def entries_of(
@@ -128,7 +175,8 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         max_output_tokens=phase_run.generation.max_output_tokens,
         temperature=phase_run.generation.temperature,
         reasoning_effort=phase_run.generation.reasoning_effort,
-        output_schema=phase_run.generation.output_schema,
+        # The rest of a JSON text is no JSON by itself.
+        output_schema=None if plan.rest_of else phase_run.generation.output_schema,
         load=run.record.store.picture,
         breakpoints=plan.call.sent.places,
         long_breakpoints=plan.call.sent.marks.long,

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.history.base import BORN, Batch, NodeType, Row, Store
+from windlass.history.base import BORN, Batch, NodeType, Row, Store, continued
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
@@ -70,6 +70,10 @@ class Recorder:
             self.said()
         return items
 
+    def take_back(self, item: Item) -> None:
+        """Count a reply as not said: the next one goes on with it. It stays in the store."""
+        self.born.remove(item)
+
     def add(self, node: NodeType, message: Message, **columns: Any) -> Item:
         """Append one message and return its occurrence; `columns` are those of its row."""
         (item,) = self.append([self.row(node, message, **columns)])
@@ -86,12 +90,15 @@ class Recorder:
 
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""
+        rows = list(self.store.rows(self.session_id, phase=phase))
+        replaced = continued(rows)
         return [
             _item(stored.id, stored.row, stored.row.message)
-            for stored in self.store.rows(self.session_id, phase=phase)
+            for stored in rows
             if stored.row.node_type in BORN
             and stored.row.message is not None
             and stored.id is not None
+            and stored.id not in replaced
         ]
 
 

@@ -8,15 +8,19 @@ of a tool is ever without its record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from windlass.engine.answer import answer_calls, refuse_calls
 from windlass.engine.cache import take_report
 from windlass.engine.callouts import mark_matches
-from windlass.engine.check import tell_budget
+from windlass.engine.check import input_room, tell_budget
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
-from windlass.engine.plan import Plan, plan_call, request_of
+from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
@@ -26,10 +30,12 @@ from windlass.engine.windows import (
     keep_originals,
     selection_row,
 )
-from windlass.errors import ContextTooLong
+from windlass.errors import BadRequest, ContextTooLong
 from windlass.fair import beside, fair
-from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
-from windlass.window.entries import Entry
+from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
+from windlass.messages import user
+from windlass.prompts import CONTINUE_TEXT
+from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
 
 
@@ -41,26 +47,76 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     """
     await fair()
     phase_run.progress.turn += 1
-    name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
 
     # Prepare: all that acts before the call is planned.
     edits = await prepare(run, phase_run)
 
     # Plan: what is sent, and why. Never send what cannot be accepted.
-    started = record.clock()
-    plan = plan_call(run, phase_run, started)
+    plan = plan_call(run, phase_run, run.record.clock())
 
     # Send and record. What is refused as too long is planned anew, once.
     try:
-        reply = await _send(run, phase_run, plan)
+        reply, said = await _call(run, phase_run, plan, edits)
     except ContextTooLong as refused:
         plan = shorter_plan(run, phase_run, plan, refused)
-        reply = await _send(run, phase_run, plan)
+        reply, said = await _call(run, phase_run, plan, edits)
+
+    # What was cut at its limit goes on once. No call of a tool is ever put together from two.
+    cut = reply.finish == "length" and not reply.message.tool_calls
+    if cut and reply.message.text.strip() and (rest := _ask_for_rest(run, phase_run, plan, said)):
+        with suppress(ContextTooLong, BadRequest):  # then the part stands
+            reply, said = await _call(run, phase_run, rest)
+
+    # Run what it asked for.
+    if reply.message.tool_calls:
+        answer = refuse_calls if phase_run.progress.closing else answer_calls
+        await answer(run, phase_run, reply.message, run.record.traces[said.id])
+    return reply
+
+
+def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
+    """The call that asks for the rest of a reply; None where it has no room."""
+    name, progress, most = phase_run.phase.name, phase_run.progress, phase_run.generation
+    question = user(CONTINUE_TEXT)
+    added = sum(map(phase_run.info.counter.message, (cut.message, question)))
+    if plan.sent + added > input_room(phase_run.info, most.max_output_tokens):
+        return None
+    text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
+    run.tell(name, f"{text} tokens; asked once to go on", kind="continuation", turn=progress.turn)
+    asked = run.record.add(
+        NodeType.CONTEXT_INJECTION,
+        question,
+        phase=name,
+        turn=progress.turn,
+        attempt=progress.attempt,
+        parent_id=run.record.traces[cut.id],
+        metadata={"kind": "continuation"},
+    )
+    return plan_rest(run, phase_run, plan, cut, Entry(asked, question, "asks for the rest"))
+
+
+async def _call(
+    run: Run, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
+) -> tuple[Reply, Item]:
+    """Send what is planned, and record the reply; `edits` are those that fell due before.
+
+    A reply that goes on with one that was cut is recorded with the text of both.
+    """
+    name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
+    started = record.clock()
+    reply = await _send(run, phase_run, plan)
     seconds = record.clock() - started
     reply, reported = take_report(run, phase_run, plan, reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
+
+    metadata: dict[str, Any] = {"finish": reply.finish}
+    if plan.rest_of is not None:
+        metadata[CONTINUES] = plan.rest_of.id
+        reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
+        record.take_back(plan.rest_of)
+        phase_run.progress.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
     new_edits = [*edits, *decided(phase_run)]
@@ -83,7 +139,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
         metadata={
-            "finish": reply.finish,
+            **metadata,
             "tokens_written": reply.usage.tokens_written,
             "tokens_written_long": reply.usage.tokens_written_long,
             "tries": reply.tries,
@@ -114,12 +170,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
     run.emit(CallEnded(name, phase_run.progress.turn, *totals))
-
-    # Run what it asked for.
-    if reply.message.tool_calls:
-        answer = refuse_calls if phase_run.progress.closing else answer_calls
-        await answer(run, phase_run, reply.message, row.trace_id)
-    return reply
+    return reply, items[0]
 
 
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:

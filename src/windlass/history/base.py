@@ -40,6 +40,9 @@ BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, Node
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
 
+CONTINUES: Final = "continues"
+"""In the metadata of a reply: the id of the cut reply before it, whose text it begins with."""
+
 SAVINGS: Final = "windows"
 """Of the details of a session's outcome: what its windows saved and cost."""
 
@@ -233,6 +236,12 @@ class StoredRow:
     id: str | None
     key: str | None
     row: Row
+
+
+def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
+    """The ids of replies that were cut at their limit and stand whole in a later one."""
+    ids = (stored.row.metadata.get(CONTINUES) for stored in rows)
+    return frozenset(id_ for id_ in ids if id_ is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,17 @@ from windlass.caching.rates import (
     prices_of,
     rate,
 )
-from windlass.history.base import BORN, SAVINGS, NodeType, Row, ShownMessage, Store, StoredRow
+from windlass.history.base import (
+    BORN,
+    CONTINUES,
+    SAVINGS,
+    NodeType,
+    Row,
+    ShownMessage,
+    Store,
+    StoredRow,
+    continued,
+)
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.report.show import without_numbers
 from windlass.tokens import FamilyCounter
@@ -233,6 +243,8 @@ def _bill(
         kept, more = snowball.new(call)
         bills.append(whole.bill(kept, more, at))
         out = 0 if call.row.message is None else counter.message(call.row.message)
+        if CONTINUES in call.row.metadata:  # it has the text of two replies
+            out = min(out, call.row.tokens_out or out)
         mine, snowballs = (
             input_dollars(price, bill.units) + output_dollars(price, bill.tokens, out)
             for bill in bills
@@ -349,6 +361,7 @@ class _Record:
     def calls(self) -> Iterator[_Call]:
         """The session's calls in order."""
         system: Row | None = None
+        replaced = continued(self.rows)
         for stored in self.rows:
             row = stored.row
             if row.node_type == NodeType.SYSTEM:
@@ -358,7 +371,8 @@ class _Record:
                 prompt = system.message if system and system.phase == row.phase else None
                 born = len(self.born)
                 yield _Call(row, call.model, call.tools, call.shown, prompt, born, call.full_tokens)
-            if row.node_type in BORN and row.message is not None:
+            is_said = row.node_type in BORN and stored.id not in replaced
+            if is_said and row.message is not None:
                 self.born.append(row.message)
 
     def sent(self, shown: ShownMessage) -> tuple[str, Message]:

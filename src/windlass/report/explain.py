@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, StoredRow
+from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, StoredRow, continued
 from windlass.history.callouts import called_out
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
@@ -123,6 +123,7 @@ _NOTED = (
     "switched_off",
     "replan",
     "summary",
+    "continuation",
     "cache",
     "injector",
     "user_context",
@@ -164,6 +165,7 @@ def _decisions(
     callouts: Mapping[str, str],
 ) -> Iterator[MessageDecision]:
     window = {seen.message_id: seen for seen in call.seen}
+    replaced = continued(before)
     for stored in before:
         row, message = stored.row, stored.row.message
         if stored.id is None or message is None:
@@ -187,6 +189,9 @@ def _decisions(
         )
         if seen is not None:
             yield _shown(decision, seen, edit, is_copy=row.node_type not in _ORIGINALS)
+        elif stored.id in replaced:
+            why = "it was cut, and stands whole in the reply that goes on with it"
+            yield replace(decision, action="folded", reason=why)
         else:
             yield _hidden(decision, message, edit)
 

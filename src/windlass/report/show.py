@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, overload
 
 from windlass.errors import UsageError
-from windlass.history.base import BORN, CallRecord, SessionStart, Store, StoredRow
+from windlass.history.base import BORN, CallRecord, SessionStart, Store, StoredRow, continued
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.messages import Message
@@ -183,16 +183,18 @@ class _Said:
     by_id: Mapping[str, StoredRow]
     names: Mapping[str, str]
     born: Mapping[str, list[int]]
+    replaced: frozenset[str]
 
     @classmethod
     def of(cls, store: Store, rows: Sequence[StoredRow], names: Mapping[str, str]) -> _Said:
         """What these rows say."""
         born = defaultdict[str, list[int]](list)
+        replaced = continued(rows)
         for stored in rows:
-            if stored.row.node_type in BORN:
+            if stored.row.node_type in BORN and stored.id not in replaced:
                 born[_phase(stored)].append(stored.seq)
         by_id = {stored.id: stored for stored in rows if stored.id is not None}
-        return cls(store, by_id, names, born)
+        return cls(store, by_id, names, born, replaced)
 
 
 def _phase(stored: StoredRow) -> str:
@@ -265,7 +267,7 @@ class _Hidden(Mapping[str, int]):
     def _counts(self) -> Mapping[str, int]:
         born = self._said.born
         left = Counter({phase: bisect_left(seqs, self._before) for phase, seqs in born.items()})
-        for id_ in {shown.message_id for shown in self._call.shown}:
+        for id_ in {shown.message_id for shown in self._call.shown} - self._said.replaced:
             stored = self._said.by_id[id_]
             if stored.row.node_type in BORN and stored.seq < self._before:
                 left[_phase(stored)] -= 1
