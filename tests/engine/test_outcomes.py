@@ -245,6 +245,13 @@ class TestContinuing:
             ("tool", "It is 42."),
         ]
 
+    async def test_what_would_pass_the_users_limit_is_not_continued(self, house: House) -> None:
+        limit = {"limit": 100, "on_exceed": "fail"}
+        made = cascade(phase("a", max_input_tokens=limit))
+        ran = await house.run(made, {"a": [cut("word " * 100), "rest"]})
+        assert len(ran.requests("a")) == 1
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "length")
+
     async def test_what_has_no_room_is_not_continued(self, house: House) -> None:
         made = cascade(phase("a", max_output_tokens=40))
         window = {"window": 90}

@@ -22,6 +22,13 @@ def input_room(info: ModelInfo, max_output_tokens: int) -> int:
     return room if info.counter.exact else math.floor(room / (1 + MARGIN))
 
 
+def has_room(phase_run: PhaseRun, tokens: int) -> bool:
+    """Whether a request of so many tokens keeps to the model's window and the user's limit."""
+    room, budget = phase_run.generation.max_output_tokens, phase_run.rule.budget
+    limit = budget.limit if budget.limit and budget.on_exceed != "warn" else tokens
+    return tokens <= min(limit, input_room(phase_run.info, room))
+
+
 def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
     """Raise ContextTooLong, naming the five largest messages and the settings that help."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)

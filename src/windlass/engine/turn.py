@@ -17,7 +17,7 @@ from typing import Any
 from windlass.engine.answer import answer_calls, refuse_calls
 from windlass.engine.cache import take_report
 from windlass.engine.callouts import mark_matches
-from windlass.engine.check import input_room, tell_budget
+from windlass.engine.check import has_room, tell_budget
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
@@ -79,7 +79,7 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
     name, progress, most = phase_run.phase.name, phase_run.progress, phase_run.generation
     question = user(CONTINUE_TEXT)
     added = sum(map(phase_run.info.counter.message, (cut.message, question)))
-    if plan.sent + added > input_room(phase_run.info, most.max_output_tokens):
+    if not has_room(phase_run, plan.sent + added):
         return None
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
     run.tell(name, f"{text} tokens; asked once to go on", kind="continuation", turn=progress.turn)
