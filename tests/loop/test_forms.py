@@ -13,7 +13,12 @@ from anthropic.types import TextBlock, ToolUseBlock, Usage
 from google.genai import types as gemini_types
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import ResponseFunctionToolCall
+from openai.types.chat import ChatCompletionMessage
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseReasoningItem,
+)
 
 import windlass
 from tests.strategies import names, png, texts
@@ -322,6 +327,43 @@ class TestObjects:
         assert window.messages[1]["parts"][0]["thoughtSignature"]
         written = window.wire("gemini")["contents"][2]["parts"][0]["functionResponse"]
         assert written == response
+
+    def test_files_of_the_gemini_sdk(self) -> None:
+        parts = [
+            gemini_types.Part.from_bytes(data=b"\xff\xfe%PDF", mime_type="application/pdf"),
+            gemini_types.Part.from_bytes(data=png(9, 7), mime_type="image/png"),
+        ]
+        listed: list[Any] = [gemini_types.Content(role="user", parts=parts)]
+        blocks = windlass.bound(listed).wire("anthropic")["messages"][0]["content"]
+        assert blocks[0]["source"]["data"] == base64.b64encode(b"\xff\xfe%PDF").decode()
+        assert blocks[1]["source"]["data"] == base64.b64encode(png(9, 7)).decode()
+
+    def test_a_message_of_the_openai_sdk(self) -> None:
+        function = {"name": "look", "arguments": "{}"}
+        call = {"id": "a", "type": "function", "function": function}
+        spoken = ChatCompletionMessage.model_validate(
+            {"role": "assistant", "content": None, "tool_calls": [call]}
+        )
+        result = {"role": "tool", "tool_call_id": "a", "content": "ok"}
+        listed: list[Any] = [{"role": "user", "content": "go"}, spoken, result]
+        window = windlass.bound(listed)
+        assert window.messages[1]["tool_calls"] == [call]
+        assert window.messages[2] is result
+        assert {one.action for one in window.entries} == {"shown"}
+
+    def test_a_response_of_the_openai_sdk(self) -> None:
+        thought = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "zz"}
+        text = {"type": "output_text", "text": "hi", "annotations": []}
+        answer = {"type": "message", "id": "m", "role": "assistant", "content": [text]}
+        answer |= {"status": "completed"}
+        listed: list[Any] = [
+            {"role": "user", "content": "go"},
+            ResponseReasoningItem.model_validate(thought),
+            ResponseOutputMessage.model_validate(answer),
+        ]
+        window = windlass.bound(listed)
+        assert window.messages[1:] == [thought, answer]
+        assert window.wire("responses")["input"][1:] == [thought, answer]
 
     def test_items_of_the_openai_sdk(self) -> None:
         call = ResponseFunctionToolCall(

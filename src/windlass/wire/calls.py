@@ -252,12 +252,16 @@ def _file_of(part: Opaque) -> FileData | None:
             return FileData("text/plain", data, name=str(held.get("title") or ""))
         case "gemini", "part", {"inlineData": {"mimeType": str(kind), "data": str(data)}}:
             name = str(held["inlineData"].get("displayName") or "")
+            data = data.translate(_STANDARD)  # SDKs write the alphabet of addresses
             return None if kind.startswith("image/") else FileData(kind, data, name=name)
         case "gemini", "part", {"fileData": {"mimeType": str(kind), "fileUri": str(url)}}:
             own = "generativelanguage.googleapis.com" in url or not url.startswith("http")
             return None if own else FileData(kind, url=url)
         case _:
             return None
+
+
+_STANDARD: Final = str.maketrans("-_", "+/")
 
 
 def _of_data_url(url: str, keys: Mapping[Any, Any]) -> FileData | None:
