@@ -246,6 +246,47 @@ class TestPlaces:
             assert items[2]["type"] == "custom_tool_call_output"
             assert items[2]["call_id"] == "a"
 
+    @pytest.mark.parametrize(
+        ("call", "output"),
+        [
+            ({"type": "shell_call", "call_id": "a", "action": {}}, "shell_call_output"),
+            ({"type": "apply_patch_call", "call_id": "a"}, "apply_patch_call_output"),
+            ({"type": "local_shell_call", "call_id": "a"}, "local_shell_call_output"),
+        ],
+    )
+    def test_a_shell_without_a_result_gets_an_output_of_its_type(
+        self, call: Any, output: str
+    ) -> None:
+        start, last = {"role": "user", "content": "go"}, {"role": "user", "content": "on"}
+        window = windlass.bound([start, call, last])
+        assert window.messages[2]["type"] == output
+        assert window.messages[3]["content"] == [{"type": "input_text", "text": "on"}]
+        assert "has no result" in window.entries[-1].reason
+        again = windlass.bound(window.messages)
+        assert again.messages == window.messages
+        lost = windlass.bound([start, {"type": output, "call_id": "a", "output": "42"}, last])
+        assert "42" in lost.messages[1]["content"][0]["text"]
+        assert "not open" in lost.entries[1].reason
+
+    def test_a_screen_cannot_be_made_up(self) -> None:
+        call = {"type": "computer_call", "call_id": "a", "action": {}}
+        with pytest.raises(SequenceError, match="message 1: computer_call 'a' before it has no"):
+            windlass.bound([call, {"role": "user", "content": "on"}])
+
+    def test_outputs_of_calls_side_by_side_come_in_any_order(self) -> None:
+        calls = [
+            {"type": "shell_call", "call_id": "a", "action": {}},
+            {"type": "function_call", "call_id": "b", "name": "look", "arguments": "{}"},
+        ]
+        outputs = [
+            {"type": "shell_call_output", "call_id": "a", "output": []},
+            {"type": "function_call_output", "call_id": "b", "output": "ok"},
+        ]
+        listed: list[Any] = [{"role": "user", "content": "go"}, *calls, *outputs]
+        window = windlass.bound(listed)
+        assert {one.action for one in window.entries} == {"shown"}
+        assert sorted(one["call_id"] for one in window.messages[3:]) == ["a", "b"]
+
     def test_errors_of_results_and_pictures_go_across(self) -> None:
         image = {"type": "base64", "media_type": "image/png", "data": PNG}
         result = {

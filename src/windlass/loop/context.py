@@ -24,11 +24,12 @@ from windlass.tokens import FamilyCounter, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
-from windlass.window.intake import NO_RESULT, OWN_KEYS, Intake, Taken, said_at
+from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
 from windlass.window.steps import planner_of, steps
 from windlass.wire.base import Usage
+from windlass.wire.calls import NO_RESULT
 from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
 
 _NO_MODEL: Final = "openai/gpt-4o"

@@ -30,15 +30,12 @@ from typing import Any, Final
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Text, ToolCall, canonical_json, tool
 from windlass.window.entries import Item
-from windlass.wire.calls import images_of, without_pictures
+from windlass.wire.calls import NO_RESULT, ORPHAN, images_of, without_pictures
 from windlass.wire.openai import from_openai
 
 OWN_KEYS: Final = frozenset({"id", "at", "usage"})
 """Keys of a chat dict that are Windlass's: what the occurrence is called, when it was said, and
 what the provider counted of the call that it answers."""
-
-NO_RESULT: Final = "[No result of this call was recorded.]"
-ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
 
 _DEEPEST: Final = 100
 """Levels of lists and objects in one message; encoders of JSON give up at some hundreds."""
@@ -153,6 +150,9 @@ class Intake:
         said = list(mended or ())
         if message.role == "tool":
             return self._result(message, position, ident, said, apart=apart)
+        if self._open and _is_output(message):
+            self._late.append(Taken(self._item(message, ident), position))
+            return []
         taken = self.close() if self._open or self._late else []
         if _says_nothing(message):
             item = self._item(message, ident)
@@ -294,6 +294,17 @@ def _without_marks(message: Message) -> Message:
         if bare:
             parts.append(replace(part, data=canonical_json(bare)))
     return message.with_parts(*parts) if marked else message
+
+
+def _is_output(message: Message) -> bool:
+    """Whether it answers a call that only its provider understands, beside other results."""
+    return (
+        message.role == "user"
+        and bool(message.parts)
+        and all(
+            isinstance(part, Opaque) and part.kind.startswith("item:") for part in message.parts
+        )
+    )
 
 
 def _in_words(message: Message) -> Message:

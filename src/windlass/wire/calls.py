@@ -30,6 +30,9 @@ GO_ON: Final = "Continue."
 """Said for the user where a provider wants the last word to be the user's."""
 CALL: Final = "call"
 """Opaque kind: here stands the tool call with this number; other calls stand at the end."""
+NO_RESULT: Final = "[No result of this call was recorded.]"
+ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
+"""What stands for a result that is missing, and before one whose call is."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ID: Final = 40
 """OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""

@@ -19,6 +19,8 @@ from windlass.pictures import picture
 from windlass.wire.base import Request
 from windlass.wire.calls import (
     CALL,
+    NO_RESULT,
+    ORPHAN,
     FileData,
     file_for,
     opaque,
@@ -43,6 +45,13 @@ _OF_CALL: Final = "keys:"
 """Opaque kind: keys of a call's item; its number follows."""
 _CALLS: Final[Mapping[str, str]] = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESULTS: Final = ("function_call_output", "custom_tool_call_output")
+_OF_MACHINES: Final = {
+    "computer_call": "computer_call_output",
+    "shell_call": "shell_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+}
+"""Calls that whoever runs the loop answers, besides those of functions, and their outputs."""
 _OF_CLIENT: Final = ("additional_tools", "configuration_update", "mcp_approval_response")
 _ROLES: Final = ("system", "developer", "user", "assistant")
 _OF_OTHERS: Final = (
@@ -247,8 +256,33 @@ def _image(part: Picture, request: Request) -> dict[str, Any]:
 class ResponsesList:
     """Reads the items of a list, one by one."""
 
+    def __init__(self) -> None:
+        self._open: Mapping[str, str] = {}
+        """The calls of shells, patches and computers that wait for their outputs: their types."""
+
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
         """An item as it is inside; those of one response join."""
+        kind = given.get("type", "message")
+        ident = str(given.get("call_id") or given.get("id") or "")
+        if kind in _OF_MACHINES:
+            self._open = {**self._open, ident: str(kind)}
+        elif kind in _OF_MACHINES.values():
+            if ident not in self._open:
+                text = Text(f"{ORPHAN}\n{json.dumps(dict(given), ensure_ascii=False)}")
+                why = f"answers call {ident!r}, which is not open"
+                return ListReading((Message("user", (text,)),), (why,))
+            self._open = {id_: one for id_, one in self._open.items() if id_ != ident}
+        reading = self._read(given, where)
+        if not self._open or kind != "message" or given.get("role") == "assistant":
+            return reading
+        missing = [(id_, _missing(id_, one, where)) for id_, one in self._open.items()]
+        self._open = {}
+        outputs = (opaque(_PROVIDER, _ITEM + output["type"], output) for _, output in missing)
+        messages = (*(Message("user", (one,)) for one in outputs), *reading.messages)
+        why = ", ".join(f"call {id_!r} has no result" for id_, _ in missing)
+        return ListReading(messages, (*reading.mended, why))
+
+    def _read(self, given: Mapping[str, Any], where: str) -> ListReading:
         kind = given.get("type", "message")
         given = {key: value for key, value in given.items() if key not in NOT_SENT}
         if not isinstance(kind, str):
@@ -266,6 +300,22 @@ class ResponsesList:
 
 
 list_reader = ResponsesList
+
+
+def _missing(ident: str, kind: str, where: str) -> dict[str, Any]:
+    """What stands for the output of a call that has none."""
+    output = {"type": _OF_MACHINES[kind]}
+    match kind:
+        case "shell_call":
+            outcome = {"type": "exit", "exit_code": 1}
+            said = {"stdout": "", "stderr": NO_RESULT, "outcome": outcome}
+            return {**output, "call_id": ident, "output": [said]}
+        case "apply_patch_call":
+            return {**output, "call_id": ident, "status": "failed", "output": NO_RESULT}
+        case "local_shell_call":
+            return {**output, "id": ident, "output": NO_RESULT}
+        case _:  # a picture of the screen cannot be made up
+            raise SequenceError(f"{where}: {kind} {ident!r} before it has no {output['type']}")
 
 
 def joined(before: Message, after: Message) -> Message:
