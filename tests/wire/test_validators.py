@@ -150,7 +150,10 @@ ANTHROPIC_BREAKS: list[tuple[Break, str]] = [
     (cut("messages", 2, "content", 0), "without exactly one tool_result"),
     (reverse_results, "before all others"),
     (put("messages", 2, "content", 0, "content", [EMPTY]), "non-whitespace"),
-    (put("messages", 2, "content", 0, "content", [{"type": "video"}]), "text and images"),
+    (
+        put("messages", 2, "content", 0, "content", [{"type": "video"}]),
+        "a tool_result holds no video",
+    ),
     (put("messages", 3, "content", [{"type": "image"}]), "images stand in user"),
     (put("messages", 0, "content", [{"type": "thinking"}]), "thinking stands in assistant"),
     (put("messages", 0, "content", [{"type": "tool_use"}]), "tool_use blocks stand in assistant"),
