@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
+from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
 from windlass.cli import explain, output
 from windlass.cli.show import cache_text
 
@@ -228,3 +229,59 @@ def test_a_call_that_was_not_made_ends_with_2(ran: CommandLine) -> None:
     assert said.code == 2
     assert "has no call 9; it has calls 1 to 3" in said.complaint
     assert ran("explain", "s9", "1").code == 2
+
+
+def chosen_by(windlass: CommandLine, **selection: Any) -> list[dict[str, Any]]:
+    """What became of each message at the call of a phase that chose from seven pages."""
+    windlass.write(
+        "choose.json",
+        cascade(
+            *SEVEN,
+            asks("last", "rivers"),
+            auto_context={"commit": "at_once", "inter_phase": {"selection": selection}},
+        ),
+    )
+    windlass.script = by_phase(pages(*TOPICS))  # type: ignore[assignment]
+    said = windlass("run", "choose.json", "--session", "s1")
+    assert said.code == 0, said.err
+    decisions: list[dict[str, Any]] = windlass("explain", "s1", "8", "--json").json["decisions"]
+    return decisions
+
+
+@pytest.mark.parametrize(
+    ("selection", "why"),
+    [({"max_messages": 1}, "limit"), ({"max_tokens": 2_000}, "budget"), ({}, "budget")],
+)
+def test_what_was_not_chosen_has_score_rank_and_why(
+    windlass: CommandLine, selection: dict[str, Any], why: str
+) -> None:
+    decisions = chosen_by(windlass, strategy="heuristic", **selection)
+    left = [one for one in decisions if one["action"] == "not shown"]
+    assert len(left) >= 2
+    assert why in {one["not_chosen"] for one in left}
+    assert {one["not_chosen"] for one in left} <= {"budget", "limit", "threshold", "repeat"}
+    assert all(isinstance(one["score"], float) for one in left)
+    ranked = sorted((one["rank"], -one["score"]) for one in left if one["rank"] is not None)
+    assert [score for _, score in ranked] == sorted(score for _, score in ranked)
+    assert not any(one["rank"] for one in decisions if one["action"] != "not shown")
+    text = " ".join(windlass("explain", "s1", "8").out.split())
+    best = min((one for one in left if one["rank"]), key=lambda one: one["rank"])
+    assert f"(score {best['score']:g}, rank {best['rank']})" in text
+    assert text.count("not chosen: ") == len(left)
+
+
+def test_recall_is_named_only_where_there_is_one(shortened: CommandLine) -> None:
+    """A window that shortens offers it; results that expire are gone for good."""
+    assert "recall(reference)" in shortened("explain", "s1", "3").out
+    expires = phase("a", tackle=["notes:notes", "set_state"], context_ttl={"tool_results": 1})
+    shortened.write("expires.json", cascade(expires))
+    replies = [
+        calls(call("notes", "{}")),
+        *(calls(call("set_state", f'{{"key": "k", "value": {number}}}')) for number in range(2)),
+        "done",
+    ]
+    shortened.script = by_phase({"a": replies})  # type: ignore[assignment]
+    assert shortened("run", "expires.json", "--session", "s2").code == 0
+    told = shortened("explain", "s2", "4")
+    assert "shortened: expire" in told.out
+    assert "recall" not in told.out

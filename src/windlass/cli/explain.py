@@ -11,6 +11,7 @@ from windlass.cli.show import cache_text, print_blocks
 from windlass.cli.store import open_existing
 from windlass.history.base import in_words
 from windlass.report.explain import Explanation, MessageDecision, explain_call
+from windlass.window.originals import RECALL
 
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 
@@ -54,7 +55,8 @@ def _print(explained: Explanation) -> None:
         right=[0, 4, 5, 6],
         whole=[0, 1, 3, 4, 5, 6],
     )
-    if any(each.action in ("shortened", "folded") for each in explained.decisions):
+    changed = any(each.action in ("shortened", "folded") for each in explained.decisions)
+    if changed and RECALL.name in call.tools:
         out.print("\nAn original comes back in the run by recall(reference).")
     session = explained.session_id
     out.print(f"\nwhat was sent: windlass show {session} --call {call.number} --full")

@@ -7,7 +7,7 @@ without a cache, injectors or a policy, has less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from windlass.caching.breakpoints import Place
 from windlass.caching.meter import PrefixDetails
@@ -29,6 +29,21 @@ class CallDetails(TypedDict, total=False):
     blocks_bill: BlocksBill
     edits: int
     """How many edits the session's record holds once the call is in it."""
+
+
+class NotChosen(TypedDict):
+    """A message that a phase could have chosen and did not, in `not_chosen` of its choice's record.
+
+    `rank` is its place among all candidates, from 1; a call and its results share it (None: it
+    scored nothing). `because`: `budget` (no tokens left), `limit` (no messages left), `threshold`
+    (it has nothing of the task), `repeat` (a chosen one says the same) or `model` (it was not
+    picked by the model that was asked).
+    """
+
+    id: str
+    score: float
+    rank: int | None
+    because: Literal["budget", "limit", "threshold", "repeat", "model"]
 
 
 class BudgetDetails(TypedDict):

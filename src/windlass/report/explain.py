@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, StoredRow, continued
 from windlass.history.callouts import called_out
+from windlass.history.details import NotChosen
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
 from windlass.report.show import CallView, RecordedSession, Seen, view_call, view_recorded
@@ -31,7 +32,9 @@ class MessageDecision:
     folded into another message, not shown, or brought in by a source or a rule. `callout` is its
     name where it was called out before the call. `because` names the edit (None: none), `reason`
     says it in a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by
-    the engine's count (0: not sent). `reference` is what `recall` takes.
+    the engine's count (0: not sent). `reference` is what `recall` takes. Of what the phase could
+    have chosen and did not, `score` and `rank` are those of the choice, and `not_chosen` says why
+    not, as `history.details.NotChosen` names it.
     """
 
     message_id: str
@@ -46,6 +49,9 @@ class MessageDecision:
     tokens: int
     reference: str
     callout: str | None = None
+    score: float | None = None
+    rank: int | None = None
+    not_chosen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,11 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
     by_message = {edit.message_id: edit for edit in edits}
-    decisions = tuple(_decisions(call, before, by_message, callouts))
+    left = _left_out(rows[:at], call)
+    decisions = tuple(
+        _with_score(decision, left.get(decision.message_id))
+        for decision in _decisions(call, before, by_message, callouts)
+    )
     ended = [each for each in store.outcomes(session_id) if each.phase == call.phase]
     return Explanation(
         session_id=session_id,
@@ -110,6 +120,41 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         notes=(*notes, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
         status=ended[-1].status if ended else "running",
         reason=ended[-1].reason if ended else None,
+    )
+
+
+def _left_out(before: Sequence[StoredRow], call: CallView) -> Mapping[str, NotChosen]:
+    """What the phase could have chosen and did not, by the message's id."""
+    choices = [
+        stored.row.metadata
+        for stored in before
+        if stored.row.phase == call.phase
+        and stored.row.node_type == NodeType.CONTEXT_SELECTION
+        and stored.row.metadata.get("selection_type") == "inter_phase"
+    ]
+    left: list[NotChosen] = choices[-1].get("not_chosen", []) if choices else []
+    return {each["id"]: each for each in left}
+
+
+_BECAUSE: Final = {
+    "budget": "no room was left for it",
+    "limit": "as many messages were chosen as may be",
+    "threshold": "it has nothing of the task",
+    "repeat": "a chosen message says the same",
+    "model": "the model that was asked did not pick it",
+}
+
+
+def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDecision:
+    if left is None or decision.action != "not shown":
+        return decision
+    rank = "no rank" if left["rank"] is None else f"rank {left['rank']}"
+    return replace(
+        decision,
+        reason=f"not chosen: {_BECAUSE[left['because']]} (score {left['score']:g}, {rank})",
+        score=left["score"],
+        rank=left["rank"],
+        not_chosen=left["because"],
     )
 
 

@@ -532,6 +532,7 @@ def record_choice(
         "selected_hashes": [row["hash"] for row in choice.told],
         "selected": choice.told,
         "left_out": choice.left_out,
+        "not_chosen": [] if why_kept else choice.not_chosen,
         "reasoning": choice.reasoning,
         "refused": list(choice.refused),
         "worth": {**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},

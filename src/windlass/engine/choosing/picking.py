@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from windlass.engine.choosing.anchors import Ground, Piece, short
+from windlass.history.details import NotChosen
 from windlass.rules import Choosing
 from windlass.selection.embeddings import Embedder
 from windlass.selection.index import Query
@@ -40,7 +41,7 @@ class Choice:
     and its ranks. `strategy` is what chose, `note` why that is not what was asked for;
     `reasoning` is what a model said of its choice, `refused` what it named beside the menu;
     `warning` says that anchors took too much. `outline` tells of what is not shown,
-    which `order` lists, the best first.
+    which `order` lists, the best first; `not_chosen` says why each is not.
     """
 
     cap: int
@@ -57,6 +58,7 @@ class Choice:
     warning: str = ""
     outline: Piece | None = None
     order: list[int] = field(default_factory=list[int])
+    not_chosen: list[NotChosen] = field(default_factory=list[NotChosen])
     candidates: int = 0
     candidate_tokens: int = 0
 
@@ -153,7 +155,42 @@ def with_picked(base: Choice, ground: Ground, request: SelectionRequest, picked:
     picked, named = _with_named(picked, base.cap - base.anchor_tokens)
     choice = _with_pieces(base, ground, request, picked, named)
     choice.order = _places_left(choice, request, picked)
+    choice.not_chosen = _not_chosen(choice, request, picked)
     return choice
+
+
+def _not_chosen(choice: Choice, request: SelectionRequest, picked: Picked) -> list[NotChosen]:
+    """Score and rank of what could be chosen and was not, and why it was not."""
+    units, said, options = request.index.units, request.index.said, request.options
+    ranks = {at: rank for rank, at in enumerate(picked.scored.order(), start=1)}
+    chosen = {said[at] for at in picked.choice.chosen if said[at]}
+    count = sum(units[at].last - units[at].first + 1 for at in picked.choice.chosen)
+    unit_of = {
+        place: at
+        for at in range(len(units))
+        for place in range(units[at].first, units[at].last + 1)
+    }
+
+    def because(at: int) -> Literal["budget", "limit", "threshold", "repeat", "model"]:
+        if at not in ranks:
+            return "threshold"
+        if said[at] in chosen:
+            return "repeat"
+        if picked.asked and at not in picked.asked:
+            return "model"
+        size = units[at].last - units[at].first + 1
+        full = options.max_messages is not None and count + size > options.max_messages
+        return "limit" if full else "budget"
+
+    return [
+        {
+            "id": request.index.items[place].id,
+            "score": round(float(picked.scored.total[place]), 4),
+            "rank": ranks.get(unit_of[place]),
+            "because": because(unit_of[place]),
+        }
+        for place in choice.order
+    ]
 
 
 def shortened_places(choice: Choice, ground: Ground) -> list[int]:
