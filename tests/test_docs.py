@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -33,7 +34,9 @@ from windlass.cascade.model import (
     Rules,
 )
 from windlass.cli.app import app
-from windlass.history.base import NodeType
+from windlass.engine import events
+from windlass.engine.result import Result
+from windlass.history.base import NodeType, Reason, Status
 from windlass.modules import Modules
 from windlass.rules import ContextSource
 from windlass.settings import Settings
@@ -224,6 +227,15 @@ class TestNames:
     def test_every_node_type_is_documented(self) -> None:
         page = (DOCS / "history.md").read_text(encoding="utf-8")
         assert [node for node in NodeType if f"`{node}`" not in page] == []
+
+    def test_every_event_and_result_field_is_documented(self) -> None:
+        page = (DOCS / "python.md").read_text(encoding="utf-8")
+        for event in get_args(events.Event):
+            (line,) = [row for row in page.splitlines() if row.startswith(f"| `{event.__name__}`")]
+            listed = re.findall(r"`(\w+)`", line.rpartition(" | ")[2])
+            assert listed == [field.name for field in fields(event)]
+        names = [*(field.name for field in fields(Result)), *get_args(Status), *get_args(Reason)]
+        assert [name for name in names if f"`{name}`" not in page] == []
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
     def test_modules_and_functions_are_there(self, page: Path) -> None:
