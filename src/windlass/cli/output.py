@@ -120,6 +120,11 @@ class Screen(Console):
         plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
         super().__init__(stderr=stderr, width=width, soft_wrap=True, **plain, **options)
 
+    def show_cursor(self, show: bool = True) -> bool:
+        """Leave the cursor alone: a process that is killed could not show it again."""
+        del show
+        return False
+
     def on_broken_pipe(self) -> None:
         """Raise it again: the caller knows what it means, and rich would end the program."""
         raise  # noqa: PLE0704 - called where it is handled

@@ -1,13 +1,21 @@
-"""Live progress of a run, one line or piece of text at a time, on standard error."""
+"""Live progress of a run, one line or piece of text at a time, on standard error.
+
+On a terminal a spinner says meanwhile what the run waits for, and for how long.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
 
-from windlass.cli.output import money, shorten
+from windlass.cli.output import escaped, money, shorten
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -27,6 +35,7 @@ from windlass.engine.events import (
 from windlass.history.base import in_words
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+_FRAMES_A_SECOND = 8
 _INPUT_LINES = 20
 """About so many lines show the inputs of a reduce."""
 
@@ -42,11 +51,24 @@ class Progress:
         self._addresses = addresses or {}
         self._console = console
         self._in_text = False
+        self._silence = _Silence(console)
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
+        self._silence.hide()
         if not isinstance(event, TextArrived):
             self.end_text()
+        self._print(event)
+        self._silence.follow(event)
+        if not self._in_text:
+            self._silence.show()
+
+    def end(self) -> None:
+        """End the line on which text streams in, and the spinner: the run is over."""
+        self._silence.hide()
+        self.end_text()
+
+    def _print(self, event: Event) -> None:
         match event:
             case SessionStarted(session, cascade, models):
                 self.session_id = session
@@ -125,6 +147,67 @@ def counting(console: Console, what: str) -> Iterator[Callable[[str, int, int], 
             status.update(f"{what}: {number:,} of {total:,} {name}")
 
         yield count
+
+
+class _Silence:
+    """A spinner with what a run waits for, and since when; only where a person looks on."""
+
+    def __init__(self, console: Console) -> None:
+        self._awaited: dict[tuple[str, str], float] = {}
+        self._live: Live | None = None
+        self._console = console
+        unicode = console.encoding.startswith("utf")
+        self._spinner = Spinner("dots" if unicode else "line", style="dim")
+
+    def follow(self, event: Event) -> None:
+        """Begin or end to wait, as an event says."""
+        match event:
+            case CallStarted(phase):
+                self._awaited[phase, "model"] = time.monotonic()
+            case ToolStarted(phase, name):
+                self._awaited.setdefault((phase, f"tool {name}"), time.monotonic())
+            case TextArrived(phase) | CallEnded(phase):
+                self._awaited.pop((phase, "model"), None)
+            case ToolEnded(phase, name):
+                self._awaited.pop((phase, f"tool {name}"), None)
+            case PhaseEnded(phase):
+                self._awaited = {key: at for key, at in self._awaited.items() if key[0] != phase}
+
+    def show(self) -> None:
+        """Spin while something is waited for."""
+        if self._awaited and self._watched():
+            self._live = Live(
+                console=self._console,
+                get_renderable=self._drawn,
+                refresh_per_second=_FRAMES_A_SECOND,
+                transient=True,
+                # What tools print is no output: nothing may lead it to the console.
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def hide(self) -> None:
+        """Take the spinner away, so that a line may be printed."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _watched(self) -> bool:
+        console = self._console
+        at_terminal = console.is_terminal and not console.is_dumb_terminal
+        return at_terminal and console.file.isatty() and not console.quiet and not _in_ci()
+
+    def _drawn(self) -> Spinner:
+        (_, name), since = min(self._awaited.items(), key=lambda item: item[1])
+        seconds = f" {int(time.monotonic() - since)} s"
+        room = max(self._console.width - len(seconds) - 4, 1)
+        self._spinner.update(text=Text(escaped(name)[:room] + seconds, style="dim"))
+        return self._spinner
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def at_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:

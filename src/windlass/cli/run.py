@@ -101,7 +101,7 @@ def _finish(
             error.args = (f"{error}{on_interrupt.format(error.session_id)}",)
         raise
     finally:
-        watcher.end_text()
+        watcher.end()
     try:
         if output_only:
             if result.error is None and result.output:
