@@ -124,7 +124,7 @@ def try_cascade() -> None:
         CASCADE, input={"file": "CHANGES"}, model="scripted/any", providers=scripted
     )
     assert result.status == "completed", result.error
-    assert result.output.startswith("said "), result.output
+    assert (result.output or "").startswith("said "), result.output
     assert windlass.query_unified("session_id = ?", [result.session_id])
 
 

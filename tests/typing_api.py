@@ -61,7 +61,7 @@ def typical(folder: Path) -> None:
         on_event=watch,
     )
     assert_type(result, Result)
-    assert_type(result.output, str)
+    assert_type(result.output, str | None)
     assert_type(result.outputs, Mapping[str, str])
     assert_type(result.cost, float | None)
     assert_type(result.error, windlass.WindlassError | None)

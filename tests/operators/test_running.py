@@ -264,7 +264,7 @@ class TestTree:
         names = [f"n{n}" for n in range(23)]
         ran = await house.run(reduce(inputs(*names)), script, model={"window": 3_300})
         assert ran.result.error is None
-        assert re.findall(r"<(\w+)>", ran.result.output) == names
+        assert re.findall(r"<(\w+)>", ran.result.output or "") == names
         groups = sorted({str(call.phase) for call in ran.calls if "reduction[" in str(call.phase)})
         assert len(groups) > 2
         assert any("exceed the window; reduced in" in note for note in ran.notes())

@@ -86,9 +86,9 @@ def test_results_are_those_of_one_process_in_the_same_order(folder: Path) -> Non
     there = run(folder, "a b c d e", "ray")
     assert here.error is None
     assert there.error is None
-    assert without_processes(there.output) == without_processes(here.output)
-    assert re.findall(r"got (\w)", there.output) == list("abcde")
-    workers = set(re.findall(r" in (\d+)", there.output))
+    assert without_processes(there.output or "") == without_processes(here.output or "")
+    assert re.findall(r"got (\w)", there.output or "") == list("abcde")
+    workers = set(re.findall(r" in (\d+)", there.output or ""))
     assert str(os.getpid()) not in workers
     assert len(workers) > 1
     assert there.usage.tokens_in == here.usage.tokens_in
@@ -116,7 +116,7 @@ def test_a_failure_names_its_input_and_the_rest_is_kept_and_resumed(folder: Path
     assert 2 not in kept
     again = run(folder, "a b c d e f g", "ray", resume=failed.session_id)
     assert again.error is None
-    assert re.findall(r"got (\w)", again.output) == list("abcdefg")
+    assert re.findall(r"got (\w)", again.output or "") == list("abcdefg")
     with SqliteStore.open_existing(folder / "store") as store:
         counts = _phases(store, failed.session_id)
     assert counts["inner[0]"] == 4  # what was asked, the call, the result, the answer: once

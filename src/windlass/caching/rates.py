@@ -281,6 +281,22 @@ def search_fee(name: str, searches: int) -> float | None:
     return None if price is None else price * searches
 
 
+def money(dollars: float | None, digits: int | None = None) -> str:
+    """US dollars for people, with their sign first: `-$0.1200`.
+
+    With so many `digits`, or else four of less than a dollar and two of more; `no price` where none
+    is known.
+    """
+    if dollars is None:
+        return "no price"
+    if digits is None:
+        if dollars == 0:
+            return "$0"
+        digits = 4 if abs(dollars) < 1 else 2
+    text = f"${abs(dollars):,.{digits}f}"
+    return f"-{text}" if dollars < 0 and text.strip("$0.,") else text
+
+
 def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Prices:
     """What input costs at `provider/model`, in units of a fresh token of it.
 

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import override
+from windlass.caching.rates import money, override
 from windlass.cli.ending import finish
-from windlass.cli.output import money, note, out, print_table, printed_as_json, progress
+from windlass.cli.output import note, out, print_table, printed_as_json, progress
 from windlass.cli.show import callout_row
 from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.engine.card_indexer.indexer import (

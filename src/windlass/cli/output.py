@@ -311,15 +311,6 @@ def indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.removesuffix("\n").split("\n"))
 
 
-def money(dollars: float | None) -> str:
-    """US dollars with the digits that matter; `no price` where none is known."""
-    if dollars is None:
-        return "no price"
-    if dollars == 0:
-        return "$0"
-    return f"${dollars:.4f}" if abs(dollars) < 1 else f"${dollars:,.2f}"
-
-
 def shorten(text: str, limit: int) -> str:
     """The text, or its beginning and how much is left out."""
     if len(text) <= limit:

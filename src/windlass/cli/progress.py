@@ -15,7 +15,8 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from windlass.cli.output import escaped, money, shorten
+from windlass.caching.rates import money
+from windlass.cli.output import escaped, shorten
 from windlass.engine.events import (
     CallEnded,
     CallStarted,

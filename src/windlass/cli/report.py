@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windlass.caching.rates import rate, table_date
-from windlass.cli.output import money, out, print_table, printed_as_json
+from windlass.caching.rates import money, override, rate, table_date
+from windlass.cli.output import out, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.history.base import in_words
 from windlass.report.costs import SessionCost, session_cost
@@ -19,10 +19,12 @@ def show_costs(session: str, store: str | None) -> None:
     settings = read_settings(store)
     with open_marked(settings) as history:
         session = history.find_session(session)
-        costs = session_cost(history, session, settings.price_as)
+        with override(settings.prices):
+            costs = session_cost(history, session, settings.price_as)
     if printed_as_json(costs):
         return
-    print_costs(costs)
+    with override(settings.prices):
+        print_costs(costs)
     if costs.status != "completed":
         out.print(f"the session: {in_words(costs.status, costs.reason)}")
     out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
@@ -66,6 +68,8 @@ def print_costs(costs: SessionCost) -> None:
             " snowball's, by our count and with the model's prompt cache"
             f"\n{price_text(costs.priced_as)} ({table_date()})"
         )
+    elif not costs.priced_as:
+        out.print("no call was answered, so there is nothing to bill")
     else:
         models = ", ".join(dict.fromkeys(costs.priced_as.values()))
         out.print(

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.api import evaluate, load_cascade, open_store, run
-from windlass.caching.rates import override
+from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
 from windlass.cli.output import (
-    money,
     note,
     out,
     plain,

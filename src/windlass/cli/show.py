@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+from windlass.caching.rates import money
 from windlass.cli.output import (
     indented,
-    money,
     out,
     print_csv,
     print_table,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from windlass.caching.rates import money
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.engine.cascade_run import CascadeRun
@@ -44,9 +45,9 @@ class Tripped:
         """The same in a sentence, with the way back."""
         return (
             f"the breaker (setting breaker_sessions) has windows off, everything is sent that fits:"
-            f" in the last {self.sessions} sessions they cost ${self.lost:,.4f} more than they"
-            f" saved; they are tried again after {self.back_after} sessions, or at once with"
-            " WINDLASS_BREAKER_SESSIONS=0"
+            f" in the last {self.sessions} sessions they cost"
+            f" {money(self.lost, digits=4)} more than they saved; they are tried again after"
+            f" {self.back_after} sessions, or at once with WINDLASS_BREAKER_SESSIONS=0"
         )
 
 

@@ -100,7 +100,7 @@ async def run_session(
     outputs = {name: str(output) for name, output in progress.outputs.items()}
     return Result(
         status=ending.status,
-        output=next(reversed(outputs.values()), ""),
+        output=None if error else next(reversed(outputs.values()), ""),
         outputs=outputs,
         state=dict(progress.state),
         session_id=record.session_id,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
@@ -204,7 +205,8 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
         tokens = info.counter.text(system[volatile.at :])
         price = f"{tokens:,} tokens written anew"
         if paid is not None:
-            price += f" (${tokens * (paid.cache_write - paid.cache_read) / 1e6:.6f})"
+            dollars = tokens * (paid.cache_write - paid.cache_read) / 1e6
+            price += f" ({money(dollars, digits=6)})"
         _warn(
             run,
             phase,
