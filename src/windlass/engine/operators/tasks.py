@@ -463,7 +463,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
 
     result = await run_session(run, work())
     if not done:
-        return replace(result, output="")
+        return replace(result, output=None)
     output = job.text(done[0])
     return replace(result, output=output, outputs=result.outputs or {task.path: output})
 
