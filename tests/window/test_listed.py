@@ -33,7 +33,7 @@ def test_a_folded_call_keeps_its_line_and_the_names_that_nothing_newer_says() ->
     assert texts(seen[3])[1] == line.removesuffix(" REF_2")
     (edit,) = [edit for edit in seen[3].edits if isinstance(edit, Fold) and "id1" in edit.ids]
     assert edit.because == "fold"
-    assert edit.reason == "tool pair seen by 1 calls, less names that a newer message says"
+    assert edit.reason == "tool pair seen by 1 calls, less names that a newer message said"
 
 
 def test_a_result_full_of_names_is_no_reason_to_look() -> None:

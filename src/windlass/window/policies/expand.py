@@ -62,7 +62,7 @@ class Expand:
                     again = Item(
                         f"{item.id}+{pending.turn}", message, "user", item.phase, item.turn
                     )
-                    pending.insert(again, "expand", f"{named[0]} is named and only there")
+                    pending.insert(again, "expand", f"{named[0]} was named and stood only there")
                     pending.pin(place, float("inf"))
                     looked = [name for name in looked if name not in named]
         return ()

@@ -21,7 +21,7 @@ from windlass.window.names import whole_names
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.survive import ALSO, with_text
 
-_LESS: Final = ", less names that a newer message says"
+_LESS: Final = ", less names that a newer message said"
 _LISTS: Final = frozenset({"fold", "retry", "summarise"})
 """Edits whose texts end in such a list."""
 _MOST_CHARS: Final = 400

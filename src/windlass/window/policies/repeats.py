@@ -19,6 +19,8 @@ from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.references import REFERENCE, SAME, may_refer, referred_to
 
+REASON: Final = "it repeats what an earlier result showed"
+"""True in every window: what showed it may be a digest by the time this is read."""
 _SHORT: Final = 6
 """A run of fewer lines is a short one."""
 _MOST_KEPT: Final = 6
@@ -65,7 +67,9 @@ class Repeats:
                 )
                 if used:
                     write = partial(self._write, entry.message.with_parts(*parts), used)
-                    yield Proposal((at,), "repeat", "a result in view shows the same", write)
+                    yield Proposal(
+                        (at,), "repeat", "it repeats what an earlier result showed", write
+                    )
             if at != fresh[-1]:
                 new.add(pending, at)
 

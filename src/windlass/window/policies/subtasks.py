@@ -59,7 +59,7 @@ class Subtasks:
         for at in pending.aged(self.name, self.after):
             span = self._steps(pending, at) if pending.original(at).role == "assistant" else ()
             if span and not pending.put_off(self.name, at, self.after, span):
-                reason = "steps of a finished sub-task; its conclusion stays"
+                reason = "steps of a finished sub-task"
                 write = partial(self._write, span=span)
                 yield Proposal(span, "fold", reason, write, folds=True)
 
