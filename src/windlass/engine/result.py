@@ -21,8 +21,9 @@ class Result:
     are the reported tokens of all calls; `cost` is in US dollars (None: a model without a price
     took part; 0.0 for a model on this machine). `saved` is the number of input tokens that a
     snowball would have sent more, negative where it would have sent less. `error` is what stopped
-    the run: it is in the record, too. `notes` are those of a task that failed: `partialResults`, and
-    `budget`: what the run might cost, was spent, and the next call could have cost, in US dollars.
+    the run: it is in the record, too. `notes` are those of a task that failed: `partialResults`,
+    and `budget`: what the run might cost, was spent, and the next call could have cost, in US
+    dollars.
     """
 
     status: Status
