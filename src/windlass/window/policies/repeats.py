@@ -67,9 +67,7 @@ class Repeats:
                 )
                 if used:
                     write = partial(self._write, entry.message.with_parts(*parts), used)
-                    yield Proposal(
-                        (at,), "repeat", "it repeats what an earlier result showed", write
-                    )
+                    yield Proposal((at,), "repeat", REASON, write)
             if at != fresh[-1]:
                 new.add(pending, at)
 
