@@ -248,6 +248,8 @@ class PhaseProgress:
     """What a snowball would have shown at its start (None: it does not choose)."""
     chose: bool = False
     """Whether it sees what it chose, and no snowball."""
+    choice_text: str = ""
+    """What it chose in a sentence, until its first call is planned: then its tokens are known."""
     turn: int = 0
     """Its calls so far, the one that is made included."""
     attempt: int = 1

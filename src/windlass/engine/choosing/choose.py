@@ -502,7 +502,7 @@ def record_choice(
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
-    text = _sentence(phase_run, choice, worth, why_kept)
+    text = _sentence(phase_run, choice, why_kept)
     strategy = choice.strategy
     if why_kept:
         strategy = "go_on" if progress.chose else "snowball"
@@ -563,7 +563,7 @@ def record_choice(
         **columns,
     )
     run.record.append([row])
-    run.emit(Noted(phase_run.phase.name, text))
+    progress.choice_text = text
     if choice.warning:
         run.emit(Noted(phase_run.phase.name, f"phase {phase_run.phase.name!r}: {choice.warning}"))
 
@@ -578,19 +578,15 @@ def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
     }
 
 
-def _sentence(phase_run: PhaseRun, choice: Choice, worth: Worth, why_kept: str) -> str:
+def _sentence(phase_run: PhaseRun, choice: Choice, why_kept: str) -> str:
     name = phase_run.phase.name
     if why_kept:
-        seen = (
-            f"goes on from {worth.go_on.tokens:,} tokens"
-            if phase_run.progress.chose
-            else "sees all that was said"
-        )
+        goes_on = "goes on from what the phase before saw"
+        seen = goes_on if phase_run.progress.chose else "sees all that was said"
         return f"phase {name!r} {seen}: {why_kept}"
     anchors = len(choice.anchors) + (choice.input is not None)
     text = (
         f"phase {name!r} sees {anchors} anchors and {len(choice.chosen)} of"
-        f" {choice.candidates:,} messages, chosen by {choice.strategy}:"
-        f" {worth.select.tokens:,} tokens where all would be {worth.whole.tokens:,}"
+        f" {choice.candidates:,} messages, chosen by {choice.strategy}"
     )
     return f"{text} ({choice.note})" if choice.note else text
