@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from windlass.history.base import NodeType, Reason, Row, ShownMessage, Status
@@ -324,6 +325,7 @@ def _digested(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 _SAME: Final = [name for name in LogRow._fields if name in Row.__dataclass_fields__]
+_SAME_OF: Final = itemgetter(*map(LogRow._fields.index, _SAME))
 _TEXTS: Final = ("trace_id", "parent_id", "phase", "model")
 _REALS: Final = ("timestamp", "cost", "duration_ms")
 
@@ -343,7 +345,7 @@ def log_columns(row: Row) -> dict[str, Any]:
 
 def row_of(stored: LogRow, message: Message | None) -> Row:
     """The row whose columns these are, without the bytes of its pictures."""
-    columns = {name: getattr(stored, name) for name in _SAME}
+    columns = dict(zip(_SAME, _SAME_OF(stored), strict=True))
     columns |= {
         "node_type": NodeType(stored.node_type),
         "message": message,
