@@ -141,7 +141,7 @@ class TestRun:
         assert "Do a." in said.out
         assert "Be." in said.out
         assert "tools: run_sql" in said.out
-        assert "at most 40 calls and $" in said.out
+        assert "at most 82 calls and $" in said.out
         shown = windlass("run", "c.json", "--dry-run", "--json").json
         assert shown["phase"] == "a"
         assert shown["models"] == ["local/smollm2"]
@@ -156,7 +156,7 @@ class TestRun:
         said = windlass("run", "c.json", "--dry-run", "--json")
         assert said.code == 0
         assert said.json["tools"] == []
-        assert said.json["most_calls"] == 41  # twenty turns for each, and one to choose
+        assert said.json["most_calls"] == 83  # 21 and 20, each reply cut once, and one to choose
         assert windlass.requests == []
 
     def test_tools_beside_the_cascade_are_found(self, windlass: CommandLine) -> None:

@@ -567,14 +567,14 @@ async def test_an_error_after_text_is_told_as_one() -> None:
         assert len(own.server.asked) == 1
 
 
-async def test_a_refusal_by_the_model_is_an_error_of_the_run() -> None:
+async def test_a_prompt_that_is_blocked_is_a_reply_that_was_held_back() -> None:
     blocked = {
         "promptFeedback": {"blockReason": "SAFETY"},
         "usageMetadata": {"promptTokenCount": 5, "totalTokenCount": 5},
     }
     async with hosted("gemini", streamed([event(blocked)])) as own:
-        with pytest.raises(WindlassError, match="gemini refused to answer: SAFETY"):
-            await own.ask()
+        reply = await own.ask()
+    assert (reply.message.text, reply.finish, reply.usage.tokens_in) == ("", "filter", 5)
 
 
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if EXCHANGES[wire].lie])

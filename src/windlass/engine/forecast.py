@@ -87,7 +87,8 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         judged = repairs or phase.rules.loop_until is not None
         attempts = phase.rules.max_attempts if judged else 1
         closing = bool(phase.tackle)
-        turns = attempts * (phase.rules.max_turns + closing + repairs)
+        # Each reply may be cut at its limit, and goes on once then.
+        turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
         turns += phase.tackle == "manifest"
         calls += turns
         room = input_room(info, generation.max_output_tokens)
