@@ -32,7 +32,7 @@ from tests.providers.exchanges import (
 )
 from tests.providers.server import Answer, Server, serving, streamed, whole
 from windlass.engine.events import Waiting
-from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited, WindlassError
+from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
 from windlass.messages import Message, Text, ToolSpec, system, user
 from windlass.pictures import picture
 from windlass.providers.base import RequestWait
