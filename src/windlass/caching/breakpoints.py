@@ -38,7 +38,8 @@ class MarkRules:
     `most` is how many a request may write; `lookback` how many blocks are looked at from a
     mark on, itself included (None: the mark's alone); `seen` how many marks are looked at
     where more may stand than are written; `minimum` the fewest tokens of an entry;
-    `replies`: whether blocks of an assistant can be marked. `ttl_s` and `ttl_long_s` are how
+    `replies`: whether blocks of an assistant can be marked; `only_marked`: whether nothing is
+    written to the cache but up to a mark. `ttl_s` and `ttl_long_s` are how
     many seconds an entry is kept, and can be (None: not told, or there is no such kind).
     """
 
@@ -47,6 +48,7 @@ class MarkRules:
     minimum: int = 0
     seen: int = 0
     replies: bool = True
+    only_marked: bool = False
     ttl_s: float | None = None
     ttl_long_s: float | None = None
 
@@ -69,6 +71,7 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
         rules.seen,
         # In chat form, a router's too, an assistant's calls take no keys of the provider's.
         replies=provider == "anthropic",
+        only_marked=not rules.automatic,
         ttl_s=rules.ttl_s,
         ttl_long_s=rules.ttl_long_s,
     )
@@ -118,6 +121,7 @@ def marks(
     long: bool = False,
     cut_point: int = 0,
     tail: bool = False,
+    until: int | None = None,
 ) -> Breakpoints:
     """The marks of a request.
 
@@ -131,22 +135,32 @@ def marks(
         long: Whether the head (tools and system prompt) is to be kept for the longer time.
         cut_point: How many messages the head and the user context are (0: there is none).
         tail: Whether the last part of the last message changes at each call and is not cached.
+        until: How many messages are worth writing (None: all). What was written before is read.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
     entries = before.entries[: bisect_left(before.entries, (shared, 0))]
     end = _end(messages, rules, tail=tail)
+    bound = (len(messages), 0)
+    if until is not None and until < len(messages):
+        end = max(filter(None, (_last(messages, until, rules), *entries[-1:])), default=None)
+        if end is None:
+            return Breakpoints((), entries, len(messages))
+        bound = end
     fresh = list(_before_what_is_shortened(messages, rules))
     later = [_last(messages, at, rules) for at in soon if at < len(messages)]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
     branch = _branch(messages, rules, entries, shared, end)
     head = _head(messages, rules, tools)
-    kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
+    kept_long = (
+        (head,) if long and head and head <= bound else ()
+    )  # each request must use it, or it is forgotten
     context = _last(messages, cut_point, rules) if cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
-    chosen = [place for place in dict.fromkeys(ranked) if place is not None][: rules.most]
-    chosen += _spread(messages, rules, range(shared, len(messages)), chosen)
+    chosen = [place for place in dict.fromkeys(ranked) if place is not None and place <= bound]
+    chosen = chosen[: rules.most]
+    chosen += _spread(messages, rules, range(shared, bound[0]), chosen)
     new = sorted(place for place in chosen if not _holds(entries, place))
     kept = bisect_left(entries, new[0]) if new else len(entries)
     held = (*entries[:kept], *sorted({*entries[kept:], *new}))

@@ -72,6 +72,11 @@ class CacheState:
         """Whether its requests are marked."""
         return self._rules is not None
 
+    @property
+    def writes_only_marked(self) -> bool:
+        """Whether nothing of a request is written to the cache but up to a mark."""
+        return self._rules is not None and self._rules.only_marked
+
     def lapsed(self, gap: float | None) -> bool:
         """Whether what was cached is forgotten `gap` seconds after the last answer (None: no)."""
         ttl = self.prices.ttl_s
@@ -119,6 +124,7 @@ class CacheState:
         long: bool = False,
         cut_point: int = 0,
         tail: bool = False,
+        until: int | None = None,
     ) -> Sent:
         """The next request with its marks; the arguments are those of `breakpoints.marks`."""
         sent, offered = tuple(messages), tuple(tools)
@@ -138,6 +144,7 @@ class CacheState:
                 long=long,
                 cut_point=cut_point,
                 tail=tail,
+                until=until,
             )
         goes_on = shared == len(before.messages)
         return Sent(sent, offered, placed, before.weight, shared, goes_on)
