@@ -44,8 +44,8 @@ class Outcome:
 
     Money is in fresh input tokens; `everything` and `clairvoyant` are what the two
     references cost on the same calls. `strict_own` is the bill where only what ends at the
-    contestant's own marks is cached, `strict_end` with marks at the end. `seconds` holds each call's time to
-    its window.
+    contestant's own marks is cached, `strict_end` with marks at the end.
+    `seconds` holds each call's time to its window.
     """
 
     recording: str

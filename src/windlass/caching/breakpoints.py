@@ -5,7 +5,8 @@ mark: Anthropic's looks back a number of blocks from each, OpenAI's looks at mar
 marks are set for two purposes: to read the longest entry that still holds (the last unchanged
 block, where an edit or many results at once put it out of reach of the end), and to leave
 entries where the next requests will branch off (the end; the block before what may be
-shortened next; the end of tools and system prompt, for other conversations).
+shortened next; the end of tools and system prompt, for other conversations). What stands behind
+the last mark is not written: so what the next request shows otherwise had better stand there.
 
 Pure: knows messages and what was marked before, no wire format, no tokens but by `size`.
 """
@@ -38,8 +39,7 @@ class MarkRules:
     `most` is how many a request may write; `lookback` how many blocks are looked at from a
     mark on, itself included (None: the mark's alone); `seen` how many marks are looked at
     where more may stand than are written; `minimum` the fewest tokens of an entry;
-    `replies`: whether blocks of an assistant can be marked; `only_marked`: whether nothing is
-    written to the cache but up to a mark. `ttl_s` and `ttl_long_s` are how
+    `replies`: whether blocks of an assistant can be marked. `ttl_s` and `ttl_long_s` are how
     many seconds an entry is kept, and can be (None: not told, or there is no such kind).
     """
 
@@ -48,7 +48,6 @@ class MarkRules:
     minimum: int = 0
     seen: int = 0
     replies: bool = True
-    only_marked: bool = False
     ttl_s: float | None = None
     ttl_long_s: float | None = None
 
@@ -71,7 +70,6 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
         rules.seen,
         # In chat form, a router's too, an assistant's calls take no keys of the provider's.
         replies=provider == "anthropic",
-        only_marked=not rules.automatic,
         ttl_s=rules.ttl_s,
         ttl_long_s=rules.ttl_long_s,
     )

@@ -69,13 +69,8 @@ class CacheState:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether its requests are marked."""
+        """Whether its requests are marked, so that nothing is written but up to a mark."""
         return self._rules is not None
-
-    @property
-    def writes_only_marked(self) -> bool:
-        """Whether nothing of a request is written to the cache but up to a mark."""
-        return self._rules is not None and self._rules.only_marked
 
     def lapsed(self, gap: float | None) -> bool:
         """Whether what was cached is forgotten `gap` seconds after the last answer (None: no)."""

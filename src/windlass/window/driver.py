@@ -165,7 +165,6 @@ class Driver:
                 blocks = with_own_block(older, block, lasting, size)
             because = why if blocks.gone else None
         marked = blocks.entries[:-unmarked] if unmarked else blocks.entries
-        until = self.conversation.worth_writing() if self.cache.writes_only_marked else None
         lifetime = self.cache.next_lifetime(gap, self._calls_to_come(self.cache.calls + 1))
         sent = self.cache.mark(
             tuple([entry.message for entry in marked]),
@@ -174,13 +173,13 @@ class Driver:
             long=lifetime.long,
             cut_point=cut_point,
             tail=bool(block) and blocks.own and not unmarked,
-            until=until,
+            until=self.conversation.worth_writing() if self.cache.takes_marks else None,
         )
         return NextCall(blocks, because, sent, lifetime)
 
     def call_made(self, call: NextCall) -> None:
         """The call was made: what it showed and marked is what the next goes on from."""
-        if self.cache.writes_only_marked:
+        if self.cache.takes_marks:
             places = call.sent.places
             self.conversation.write_until(places[-1][0] + 1 if places else 0)
         attached = dict(call.with_blocks.attached)
