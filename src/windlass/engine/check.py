@@ -79,3 +79,11 @@ def _near(phase_run: PhaseRun, tokens: int) -> str:
         f"phase {phase_run.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
         f" {phase_run.rule.budget.limit:,}"
     )
+
+
+def tell_choice(run: Run, phase_run: PhaseRun, sent: int, snowball: int) -> None:
+    """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
+    text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
+    if text:
+        text += f"; its first call sends {sent:,} tokens, a snowball would send {snowball:,}"
+        run.emit(Noted(phase_run.phase.name, text))

@@ -17,8 +17,8 @@ from typing import Any
 from windlass.engine.answer import answer_calls, refuse_calls
 from windlass.engine.cache import take_report
 from windlass.engine.callouts import mark_matches
-from windlass.engine.check import has_room, tell_budget
-from windlass.engine.events import CallEnded, CallStarted, Noted, TextArrived
+from windlass.engine.check import has_room, tell_budget, tell_choice
+from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
@@ -53,7 +53,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Plan: what is sent, and why. Never send what cannot be accepted.
     plan = plan_call(run, phase_run, run.record.clock())
-    _tell_choice(run, phase_run, plan)
+    tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
     # Send and record. What is refused as too long is planned anew, once.
     try:
@@ -172,15 +172,6 @@ async def _call(
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
     run.emit(CallEnded(name, phase_run.progress.turn, *totals))
     return reply, items[0]
-
-
-def _tell_choice(run: Run, phase_run: PhaseRun, plan: Plan) -> None:
-    """Say once what the phase chose, and what of that its first call sends: windows shorten it."""
-    text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
-    if text:
-        snowball = plan.sent + plan.saved
-        text += f"; its first call sends {plan.sent:,} tokens, a snowball would send {snowball:,}"
-        run.emit(Noted(phase_run.phase.name, text))
 
 
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
