@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.window.conversations import messages_for, policies, seeds
-from windlass.messages import Message, assistant, tool, user
-from windlass.messages import ToolCall as Call
+from windlass.messages import Message
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
 from windlass.window.originals import reference
-from windlass.window.policies.digest import Digest
-from windlass.window.policies.repeats import Repeats
 from windlass.window.references import REFERENCE, SAME
 from windlass.window.steps import steps
 
@@ -60,22 +57,6 @@ def test_what_is_referred_to_is_in_view_as_it_is_said(
             assert refs
             for ref in refs:
                 assert any(each.because in WHOLE for each in sources(window, entry, ref))
-
-
-def test_lines_of_a_digest_are_not_referred_to() -> None:
-    errors = [f"Error: part {n} of the machine is broken in a way of its own" for n in range(8)]
-    long = "\n".join(["Exit code: 1", *["a line of filler that nobody needs"] * 60, *errors])
-    said = [user("Go.")]
-    for number, text in enumerate((long, "ok", "ok", "\n".join(["new", *errors, "end"]))):
-        call = Call(f"c{number}", "run", f'{{"n": {number}}}')
-        said += [assistant("", calls=[call]), tool(call, text)]
-    conversation = Conversation((Repeats(), Digest(error_chars=4_000, see_crowded=1)))
-    for at, message in enumerate(said):
-        conversation.append(Item(f"m{at}", message, message.role))
-    shown = conversation.window().entries
-    assert shown[2].because == "digest"
-    assert errors[0] in shown[2].message.text
-    assert "lines: lines" not in shown[8].message.text
 
 
 def test_the_reason_of_a_repeat_is_true_when_its_source_is_a_digest() -> None:

@@ -37,8 +37,6 @@ _PLACES: Final = 4
 _KEPT_CHARS: Final = 50_000
 """Of texts of at most so many characters the lines are remembered: of one in view they are asked
 for call after call."""
-_WHOLE: Final = frozenset({None, "encode", "repeat", "compress"})
-"""Edits after which a result still shows its lines, and says which it does not show."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a position and a line."""
 
@@ -83,8 +81,6 @@ class LineIndex:
         entry = pending.entry(at)
         if entry is None or entry.item.message.role != "tool" or not entry.message.parts:
             return
-        if entry.because not in _WHOLE:
-            return  # what a digest or a mask holds is no result that could be referred to
         text = entry.message.text
         self._shown[at] = entry.message
         self._texts.setdefault(text, []).append(at)
