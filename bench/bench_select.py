@@ -7,9 +7,10 @@ Run: `python -m bench.bench_select [CONTESTANT ...] [--set NAME ...] [--every N]
 For each question with evidence labels: the share of the evidence messages, and of their
 tokens, among what is chosen within 500, 1,000, 2,000 and 4,000 tokens (characters / 4, and 4
 a message). Messages are `speaker: text`; only those before the question count. `irc far` are
-the questions whose evidence lies outside the newest 500 tokens. `--every N` takes each N-th
-question of a set. `--speed` measures selections over 1,000 to 100,000 cards instead, the
-index ready, and the making of cards and index.
+the questions whose evidence lies outside the newest 500 tokens. `irc-plain`, `agents` and
+`...-led` are made (`bench/choosing/sets.py`). `--every N` takes each N-th question of a set.
+`--speed` measures selections over 1,000 to 100,000 cards instead, the index ready, and the
+making of cards and index.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from statistics import median
 from typing import Any
 
 from bench.choosing.contestants import CONTESTANTS, make
-from bench.choosing.measure import BUDGETS, run, sampled
-from bench.choosing.talks import SETS, load
+from bench.choosing.measure import BUDGETS, run
+from bench.choosing.sets import SETS, sampled
 from bench.windows.recordings import data_folder
 
 from windlass.errors import UsageError
@@ -42,14 +43,13 @@ from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.tokens import size_up
 from windlass.window.entries import Item
 
-NAMES = {("qmsum", "all"): "qmsum", ("irc", "far"): "irc far", ("irc", "all"): "irc all"}
 SIZES = (1_000, 10_000, 100_000)
 
 
 def shares(names: Sequence[str], sets: Sequence[str], every: int) -> list[dict[str, Any]]:
     """The rows of the table: contestant by set."""
     rows: list[dict[str, Any]] = []
-    samples = {name: list(sampled(load(data_folder(), name), every)) for name in sets}
+    samples = {name: list(sampled(SETS[name](data_folder()), every)) for name in sets}
     for name in names:
         try:
             contestant = make(name)
@@ -62,17 +62,19 @@ def shares(names: Sequence[str], sets: Sequence[str], every: int) -> list[dict[s
             except UsageError as error:
                 print(f"{name}: skipped, {error}", file=sys.stderr)
                 break
-            for part, score in scores.items():
-                if (set_name, part) in NAMES:
-                    told = {"contestant": name, "set": NAMES[set_name, part]}
-                    rows.append({**told, **score.row()})
+            parts = ("far", "all") if set_name == "irc" else ("all",)
+            for part in parts:
+                if part in scores:
+                    title = f"irc {part}" if set_name == "irc" else set_name
+                    told = {"contestant": name, "set": title}
+                    rows.append({**told, **scores[part].row()})
                     print(line(rows[-1]), flush=True)
     return rows
 
 
 def line(row: dict[str, Any]) -> str:
     """One row of the table."""
-    told = f"{row['contestant']:16} {row['set']:8} {row['questions']:6}  "
+    told = f"{row['contestant']:16} {row['set']:10} {row['questions']:6}  "
     told += "  ".join(f"{share:.3f}" for share in row["messages"]) + "   "
     told += "  ".join(f"{share:.3f}" for share in row["tokens"])
     told += f"  {row['ms']:7.2f}"
@@ -127,7 +129,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("contestants", nargs="*", default=list(CONTESTANTS))
-    parser.add_argument("--set", action="append", choices=SETS, help="default: both")
+    parser.add_argument("--set", action="append", choices=SETS, help="default: all")
     parser.add_argument("--every", type=int, default=1, help="each N-th question of a set")
     parser.add_argument("--speed", action="store_true", help="time selections instead")
     parser.add_argument("--json", type=Path, help="write the rows to this file as JSON")
@@ -141,8 +143,8 @@ def main() -> int:
         return 0
     else:
         heads = "  ".join(f"{budget:5}" for budget in BUDGETS)
-        print(f"{'':33}share of messages within      share of their tokens")
-        print(f"{'contestant':16} {'set':8} {'asked':>6}  {heads}   {heads}       ms")
+        print(f"{'':35}share of messages within      share of their tokens")
+        print(f"{'contestant':16} {'set':10} {'asked':>6}  {heads}   {heads}       ms")
         rows = shares(asked.contestants, asked.set or SETS, asked.every)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")

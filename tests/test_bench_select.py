@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from bench.choosing.contestants import make, within
-from bench.choosing.measure import BUDGETS, Score, run, sampled
+from bench.choosing.measure import BUDGETS, Score, run
+from bench.choosing.runs import read_run
+from bench.choosing.sets import LEADS, led, plain, sampled
 from bench.choosing.talks import Question, Talk, read, tokens_of
+from bench.windows.recordings import Recording
 
 TOLD: dict[str, Any] = {
     "id": "t/1",
@@ -56,6 +59,48 @@ class TestReading:
         kept = list(sampled(iter([pair] * 5), 4))
         assert [len(questions) for _, questions in kept] == [1, 1, 1]
 
+    def test_puts_the_same_questions_behind_what_leads_up_to_them(self) -> None:
+        (_, questions), *_ = led(iter([read(TOLD)] * len(LEADS)))
+        assert [one.text for one in questions] == [
+            "Look through the notes. <ann> which crane cable?",
+            "Here is a question about the conversation above. What broke?",
+        ]
+        assert [one.evidence for one in questions] == [one.evidence for one in read(TOLD)[1]]
+
+    def test_reads_every_eighth_question_as_a_plain_one(self) -> None:
+        kept = [one for _, questions in plain(iter([read(TOLD)] * 8)) for one in questions]
+        assert [one.plain for one in kept] == [True, True]
+
+
+class TestQuestionsOfRuns:
+    def run(self, *lines: str) -> Recording:
+        """A run of long messages, one of which says a value in these words."""
+        chats = [
+            {"role": "user", "content": f"Remark {at} " + "on gardens and weather " * 40}
+            for at in range(40)
+        ]
+        for at, line in enumerate(lines, 7):
+            chats[at] = {"role": "user", "content": line}
+        return Recording("r/1", "r", ({"role": "system", "content": "Be kind."}, *chats))
+
+    def test_ask_for_a_value_in_the_words_of_its_neighbours(self) -> None:
+        line = "The harbour crane stands where pier-4711 was"
+        talk, questions = read_run(self.run("Look for cranes", line, "Understood"))
+        assert [one.text for one in questions] == [
+            "What was the stands crane harbour cranes understood?"
+        ]
+        assert [talk.messages[at]["content"] for at in questions[0].evidence] == [line]
+        assert (questions[0].at, questions[0].far) == (40, True)
+
+    def test_do_not_ask_for_what_two_messages_say(self) -> None:
+        line = "The harbour crane stands where pier-4711 was"
+        assert not read_run(self.run(line, "Which one is pier-4711 again"))[1]
+
+    def test_do_not_ask_on_a_run_that_any_budget_holds(self) -> None:
+        line = "The harbour crane stands where pier-4711 was"
+        short = Recording("r/1", "r", ({"role": "user", "content": line},) * 3)
+        assert not read_run(short)[1]
+
 
 class TestMeasuring:
     talk = Talk("t", tuple({"role": "user", "content": c} for c in "abc"), (10.0, 20.0, 30.0))
@@ -94,6 +139,16 @@ def test_each_contestant_finds_what_is_easy_to_find(name: str) -> None:
     assert scores["far"].row()["messages"] == [1.0] * len(BUDGETS)
     assert scores["all"].row()["over"] == 0
     assert ("menu" in scores["all"].row()) is name.startswith("llm")
+
+
+def test_a_question_read_as_a_plain_one_has_no_part_in_the_newest() -> None:
+    (talk, questions), *_ = plain(iter([read(TOLD)]))
+    contestant = make("heuristic")
+    contestant.begin(talk)
+    read_so, as_it_is = (
+        contestant.choose(one, [40])[0] for one in (questions[0], read(TOLD)[1][0])
+    )
+    assert read_so != as_it_is
 
 
 def test_the_perfect_selector_names_the_evidence_alone() -> None:

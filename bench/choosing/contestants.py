@@ -13,13 +13,18 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from itertools import islice
 from typing import Final, Protocol
+from unittest.mock import patch
 
 from bench.choosing.talks import Question, Talk
+from bench.windows.shown import searched
 
 import windlass
+from windlass.selection.rank import WIDE
+from windlass.selection.scoring import SelectionRequest
 from windlass.selection.words import STOP_WORDS
 from windlass.wire.openai import from_openai
 
@@ -85,7 +90,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def bm25(talk: Talk, question: Question) -> Iterable[int]:
     """BM25 (k1 1.2, b .75) over stems without stop words; ties to the newer message."""
-    said = [Counter(_words(str(one["content"]))) for one in talk.messages[: question.at]]
+    said = [Counter(_words(searched(one))) for one in talk.messages[: question.at]]
     mean = sum(map(Counter.total, said)) / max(len(said), 1) or 1.0
     scores = [0.0] * len(said)
     for term in set(_words(question.text)):
@@ -112,7 +117,7 @@ class FullText:
         self._talk = talk
         self._store.execute("DROP TABLE IF EXISTS said")
         self._store.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter')")
-        rows = enumerate(one["content"] for one in talk.messages)
+        rows = enumerate(searched(one) for one in talk.messages)
         self._store.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
@@ -150,7 +155,7 @@ def sketch(talk: Talk, question: Question) -> Iterable[int]:
     task = set(_SKETCH_TASK.findall(question.text.lower())) - _SKETCH_STOP_TASK
 
     def score(at: int) -> float:
-        overlap = len(task & _sketch_card(str(talk.messages[at]["content"])))
+        overlap = len(task & _sketch_card(searched(talk.messages[at])))
         recent = max(0, 100 - (question.at - 1 - at)) / 100
         return overlap * 0.4 * 10 + recent * 0.3 * 50
 
@@ -170,7 +175,7 @@ class Embedding:
         from windlass.selection.embeddings import embedded
 
         self._talk = talk
-        self._rows = embedded(self._model, [str(one["content"]) for one in talk.messages])
+        self._rows = embedded(self._model, [searched(one) for one in talk.messages])
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
@@ -207,6 +212,11 @@ class Windlass:
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
+        read = patch.object(SelectionRequest, "shape", WIDE) if question.plain else nullcontext()
+        with read:
+            return self._choose(question, budgets)
+
+    def _choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         said = self._talk.messages[: question.at]
         self.offered = []
         found: list[Places] = []

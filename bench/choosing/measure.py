@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -55,18 +55,6 @@ class Score:
             "ms": round(1000 * self.seconds / len(self.messages[0]) / len(BUDGETS), 3),
             "over": self.over,
         }
-
-
-def sampled(
-    talks: Iterator[tuple[Talk, list[Question]]], every: int
-) -> Iterator[tuple[Talk, list[Question]]]:
-    """Each `every`-th question, counted over the whole set."""
-    count = 0
-    for talk, questions in talks:
-        kept = [one for at, one in enumerate(questions, count) if at % every == 0]
-        count += len(questions)
-        if kept:
-            yield talk, kept
 
 
 def run(contestant: Contestant, talks: Sequence[tuple[Talk, list[Question]]]) -> dict[str, Score]:

@@ -10,11 +10,11 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
-SETS: Final = ("qmsum", "irc")
+LABELLED: Final = ("qmsum", "irc")
+"""The sets that are files."""
 NEWEST: Final = 500
 """Tokens of the newest messages outside of which evidence counts as far."""
 
@@ -39,6 +39,8 @@ class Question:
     evidence: frozenset[int]
     at: int
     far: bool
+    plain: bool = False
+    """Whether it is to be read as a plain question, whatever it says."""
 
 
 def tokens_of(text: str) -> float:
@@ -62,12 +64,16 @@ def read(told: dict[str, Any]) -> tuple[Talk, list[Question]]:
     )
     talk = Talk(told["id"], messages, tuple(map(tokens_of, texts)))
     place = {one["id"]: at for at, one in enumerate(told["messages"])}
-    before = [0.0, *accumulate(talk.tokens)]
     questions: list[Question] = []
     for asked in told["questions"]:
         at = place[asked["at"]] if asked.get("at") is not None else len(messages)
         evidence = frozenset(place[one] for one in asked["evidence"] if place[one] < at)
         if evidence:
-            newest = before[at] - before[max(evidence)]
-            questions.append(Question(asked["question"], evidence, at, newest > NEWEST))
+            far = is_far(talk, evidence, at)
+            questions.append(Question(asked["question"], evidence, at, far))
     return talk, sorted(questions, key=lambda one: one.at)
+
+
+def is_far(talk: Talk, evidence: frozenset[int], at: int) -> bool:
+    """Whether all evidence lies outside the newest 500 tokens of what was said by then."""
+    return sum(talk.tokens[max(evidence) : at]) > NEWEST
