@@ -145,7 +145,7 @@ def main() -> int:
         heads = "  ".join(f"{budget:5}" for budget in BUDGETS)
         print(f"{'':35}share of messages within      share of their tokens")
         print(f"{'contestant':16} {'set':10} {'asked':>6}  {heads}   {heads}       ms")
-        rows = shares(asked.contestants, asked.set or SETS, asked.every)
+        rows = shares(asked.contestants, asked.set or list(SETS), asked.every)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     return 0

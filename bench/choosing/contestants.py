@@ -23,7 +23,7 @@ from bench.choosing.talks import Question, Talk
 from bench.windows.shown import searched
 
 import windlass
-from windlass.selection.rank import WIDE
+from windlass.selection.rank import PLAIN
 from windlass.selection.scoring import SelectionRequest
 from windlass.selection.words import STOP_WORDS
 from windlass.wire.openai import from_openai
@@ -212,7 +212,7 @@ class Windlass:
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
-        read = patch.object(SelectionRequest, "shape", WIDE) if question.plain else nullcontext()
+        read = patch.object(SelectionRequest, "shape", PLAIN) if question.plain else nullcontext()
         with read:
             return self._choose(question, budgets)
 

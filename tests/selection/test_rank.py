@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from windlass.selection.rank import (
     NARROW,
+    PLAIN,
     REACH,
     WIDE,
     Mentions,
@@ -44,11 +45,14 @@ def short(count: int) -> Scores:
 
 
 class TestSpreading:
-    @given(scores, st.sampled_from([NARROW, WIDE]))
+    @given(scores, st.sampled_from([NARROW, PLAIN, WIDE]))
     def test_is_the_sum_over_all_neighbours(self, values: Scores, shape: SpreadShape) -> None:
         tokens = (np.arange(len(values), dtype=np.float32) * 37) % 900
+        short = np.minimum(tokens, 60)
+        rest = tokens - short
         found = Spreading(tokens, shape).of(values)
-        gaps = [0.0, *((tokens[1:] + tokens[:-1]) / 4_000).tolist()]
+        steps = [0.0, *((short[1:] + short[:-1]) / 2).tolist()]
+        rests = [0.0, *((rest[1:] + rest[:-1]) / 4_000).tolist()]
         for place in range(0, len(values), 17):
             wanted = float(values[place])
             for weight, length, step in ((1.0, shape.forward, -1), (shape.back, shape.backward, 1)):
@@ -56,7 +60,8 @@ class TestSpreading:
                 for _ in range(REACH):
                     if not 0 <= at + step < len(values):
                         break
-                    left *= math.exp(-gaps[max(at, at + step)] - 1 / length)
+                    later = max(at, at + step)
+                    left *= math.exp(-rests[later] - steps[later] / length)
                     at += step
                     wanted += left * float(values[at])
             assert found[place] == pytest.approx(wanted, rel=1e-3, abs=1e-5)
@@ -82,10 +87,14 @@ class TestRelevance:
     def test_of_a_task_about_the_talk_is_that_of_passages(self) -> None:
         hits = hit(200, 40, 120, 122, 124)
         hits[120:125:2] = 0.8
-        wide, narrow = (relevance(hits, short(200), shape) for shape in (WIDE, NARROW))
+        wide, plain, narrow = (
+            relevance(hits, short(200), shape) for shape in (WIDE, PLAIN, NARROW)
+        )
         assert 120 <= np.argmax(wide.own + wide.passage) <= 124
         assert not wide.own.any()
         assert np.argmax(narrow.own + narrow.passage) == 40
+        ends = [found.passage[110] / found.passage[122] for found in (narrow, plain, wide)]
+        assert ends == sorted(ends)
 
     @pytest.mark.req("AC-74")
     def test_counts_the_newest_where_the_task_goes_on_with_them(self) -> None:

@@ -9,9 +9,10 @@ from tests.strategies import rough_texts
 from windlass.selection.words import (
     MOST_KEYWORDS,
     STOP_WORDS,
-    asks_about,
+    Kind,
     counted,
     keywords,
+    kind_of,
     surfaces,
 )
 
@@ -68,7 +69,7 @@ class TestTerms:
         assert counted("tests test tested, and the file")["test"] == 3
 
     def test_of_a_task_know_the_word_they_came_from(self) -> None:
-        assert surfaces("Mixers of Mixer.c") == {
+        assert surfaces("Mixers of Mixer.c", Kind.REMARK) == {
             "mixer": "Mixers",
             "c": "c",
             "mixer.c": "Mixer.c",
@@ -86,24 +87,70 @@ class TestTerms:
         ],
     )
     def test_of_a_question_about_the_talk_say_its_matter(self, task: str, left: set[str]) -> None:
-        assert set(surfaces(task)) == left
+        assert set(surfaces(task, kind_of(task))) == left
+
+
+SURVEYS = (
+    "Summarize the discussion about the budget",
+    "Please summarize what Ann bought",
+    "What did Ann think of it?",
+    "Did Ann agree?",
+    "What did you say of it?",
+    "Compare the two proposals",
+    "What did the team buy?",
+    "Why did they disagree with Ann?",
+    "Give me an overview of the rivers. Keep it short.",
+)
+QUESTIONS = (
+    "When did the build fail?",
+    "Is the cache shared by all workers?",
+    "What did Dr. J. Smith buy?",
+    "In which town did Ann live?",
+    "With regard to the harbour crane, who broke it?",
+)
+REMARKS = (
+    "I think they said no",
+    "Ann: what did they buy?",
+    "When did you fix the build?",
+    "Could you mend the parser?",
+    "Why did it fail? Could you mend it?",
+    "bob: use sudo",
+    "Look through the notes.",
+    "",
+)
+KINDS = [
+    *((task, Kind.SURVEY) for task in SURVEYS),
+    *((task, Kind.QUESTION) for task in QUESTIONS),
+    *((task, Kind.REMARK) for task in REMARKS),
+]
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_a_task_is_a_survey_a_question_or_a_remark(task: str, kind: Kind) -> None:
+    assert kind_of(task) is kind
 
 
 @pytest.mark.parametrize(
-    ("task", "wide"),
+    "around",
     [
-        ("Summarize the discussion about the budget", True),
-        ("What did Ann think of it?", True),
-        ("Compare the two proposals", True),
-        ("I think they said no", False),
-        ("Ann: what did they say?", False),
-        ("When did the build fail?", True),
-        ("Is the cache shared by all workers?", True),
-        ("When did you fix the build?", False),
-        ("Could you mend the parser?", False),
-        ("bob: use sudo", False),
-        ("", False),
+        "Look through the notes. {}",
+        "You have our discussion above. Use it!\n\n{}",
+        "Hello! {} Thanks in advance.",
+        "{} Answer briefly.",
+        "{} Explain your answer in one sentence.",
+        "{} Can you help?",
+        "Question: {}",
+        "From what is noted above: {}",
+        "I am writing a report. I need your help.\n- {}\n- Answer in short sentences.",
     ],
 )
-def test_a_task_that_asks_about_the_talk_is_wide(task: str, wide: bool) -> None:
-    assert asks_about(task) is wide
+@pytest.mark.parametrize(
+    "task", ["Summarize the debate on the budget.", *SURVEYS[2:5], *SURVEYS[6:8], *QUESTIONS]
+)
+def test_a_task_is_of_its_kind_behind_whatever_leads_up_to_it(task: str, around: str) -> None:
+    assert kind_of(around.format(task)) is kind_of(task)
+
+
+@given(rough_texts())
+def test_any_text_is_of_some_kind(text: str) -> None:
+    assert kind_of(text) in Kind

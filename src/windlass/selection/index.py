@@ -27,7 +27,7 @@ from windlass.selection.card import BY_RULE, Card
 from windlass.selection.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
 from windlass.selection.making import card_of, chunks, indexed, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
-from windlass.selection.words import SHORTEST_KEYWORD, counted, surfaces
+from windlass.selection.words import SHORTEST_KEYWORD, Kind, counted, kind_of, surfaces
 from windlass.window.entries import Item
 
 _SATURATION: Final = 1.6
@@ -58,15 +58,20 @@ class _Postings:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is to be done, as an index compares it: its terms, each with the word it came from."""
+    """What is to be done, as an index compares it: its terms, each with the word it came from.
+
+    `kind` is what it asks of the talk.
+    """
 
     text: str
     terms: Mapping[str, str]
+    kind: Kind
 
     @classmethod
     def of(cls, text: str) -> Query:
         """The task that a text says."""
-        return cls(text, surfaces(text))
+        kind = kind_of(text)
+        return cls(text, surfaces(text, kind), kind)
 
 
 class Index:

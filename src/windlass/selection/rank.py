@@ -22,15 +22,15 @@ Scores: TypeAlias = NDArray[np.float32]
 """One number a message of the session, in its order."""
 
 REACH: Final = 64
-"""How many messages a score spreads at most: a power of two."""
+"""How many messages a score spreads at most, however short they are: a power of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadShape:
     """How far scores spread, and how much a message's own score weighs beside its passage.
 
-    `forward` and `backward` are distances, in messages, over which a score fades to 1/e;
-    `back` is the weight of spreading backward: an answer stands behind its question.
+    `forward` and `backward` are distances, in tokens, over which a score fades to 1/e; `back`
+    is the weight of spreading backward: an answer stands behind its question.
     `recent` is what recency counts beside the rest.
     """
 
@@ -41,10 +41,12 @@ class SpreadShape:
     recent: float
 
 
-NARROW: Final = SpreadShape(own=1.8, forward=9.0, backward=6.0, back=0.5, recent=1.0)
+NARROW: Final = SpreadShape(own=1.8, forward=130.0, backward=85.0, back=0.5, recent=1.0)
 """For a task that goes on with the talk: sharp hits first, and little around them."""
-WIDE: Final = SpreadShape(own=0.0, forward=22.0, backward=12.0, back=0.8, recent=0.05)
+WIDE: Final = SpreadShape(own=0.0, forward=400.0, backward=220.0, back=0.8, recent=0.05)
 """For a task that asks about the talk: whole passages, a hit only as the middle of one."""
+PLAIN: Final = SpreadShape(own=0.3, forward=200.0, backward=110.0, back=0.8, recent=0.05)
+"""For a question on a matter of the talk: the message that answers it, and a little around it."""
 
 _SQUARED: Final = 2.5
 """The power of scores before they spread, so that many weak hits do not drown a strong one."""
@@ -62,8 +64,11 @@ _PRIOR: Final = 300.0
 """Words of the whole session that count as said around each message, besides what is."""
 _SAID_AT_MOST: Final = 3.0
 """How often a word counts within one message for what is said around it."""
-_FAR_TOKENS: Final = 2_000
-"""Tokens that are as far as 1/e: a hit in a long document says little of what stands behind."""
+_SHORT: Final = 60.0
+"""Tokens of a message up to which all count as distance; of a longer one the rest counts less."""
+_FAR_TOKENS: Final = 2_000.0
+"""Tokens of that rest over which a score fades to 1/e, in any shape: a hit in a long document
+says little of what stands behind."""
 _SPREAD_HITS: Final = 0.25
 """How much own scores lose where many messages have high ones."""
 _NEWEST: Final = 40
@@ -195,14 +200,15 @@ def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: int) ->
 class Spreading:
     """How scores spread over the messages of one session, in one shape.
 
-    The distance of two messages is counted in messages, and in tokens where they are long.
+    The distance of two messages is counted in tokens, from the middle of one to that of the other.
     """
 
     def __init__(self, tokens: Scores, shape: SpreadShape) -> None:
-        gaps = np.zeros_like(tokens)
-        gaps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2 * _FAR_TOKENS)
-        ahead = np.exp(-gaps - np.float32(1 / shape.forward))
-        behind = np.exp(-gaps - np.float32(1 / shape.backward))
+        short = np.minimum(tokens, np.float32(_SHORT))
+        steps = _between(short)
+        far = _between(tokens - short) / np.float32(_FAR_TOKENS)
+        ahead = np.exp(-far - steps / np.float32(shape.forward))
+        behind = np.exp(-far - steps / np.float32(shape.backward))
         ahead[:1] = 0
         behind[:1] = 0
         self._ahead = _fadings(ahead)
@@ -213,6 +219,13 @@ class Spreading:
         """The scores, and those of neighbours, each fading with its distance."""
         behind = _carried(scores[::-1], self._behind)[::-1]
         return scores + _carried(scores, self._ahead) + self._back * behind
+
+
+def _between(tokens: Scores) -> Scores:
+    """Tokens from the middle of the message before each to its own; 0 for the first."""
+    steps = np.zeros_like(tokens)
+    steps[1:] = (tokens[1:] + tokens[:-1]) / np.float32(2)
+    return steps
 
 
 def _fadings(fading: Scores) -> list[Scores]:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from windlass.selection.rank import NARROW, Unit
+from windlass.selection.rank import Unit
 from windlass.selection.scoring import Picked
 
 _SAYS_IT: Final = 0.3
@@ -15,6 +15,8 @@ _PART: Final = 0.3
 """The share of a score that makes its part a reason."""
 _AROUND: Final = 24
 """Messages on either side among which the one is looked for that a passage is about."""
+_FADING: Final = 9.0
+"""Messages over which a hit counts 1/e as the one that it is about."""
 
 
 def reasons(picked: Picked) -> list[str]:
@@ -64,7 +66,7 @@ def _of_passage(picked: Picked, place: int) -> str:
     first = max(0, place - _AROUND)
     hits = found.hits[first : place + _AROUND + 1]
     away = np.abs(np.arange(first, first + len(hits)) - place)
-    near = first + int(np.argmax(np.square(hits) * np.exp(-away / NARROW.forward)))
+    near = first + int(np.argmax(np.square(hits) * np.exp(-away / _FADING)))
     if near == place or not found.hits[near]:
         return "fits what was left of the budget"
     return f"near {found.request.index.items[near].id}, which {_of_words(picked, near)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,13 @@ from windlass.selection.embeddings import Embedder
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores
-from windlass.selection.words import asks_about
+from windlass.selection.words import Kind
+
+_SHAPES: Final = {
+    Kind.SURVEY: rank.WIDE,
+    Kind.QUESTION: rank.PLAIN,
+    Kind.REMARK: rank.NARROW,
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class SelectionRequest:
     @property
     def shape(self) -> rank.SpreadShape:
         """How far scores spread for this task."""
-        return rank.WIDE if asks_about(self.task.text) else rank.NARROW
+        return _SHAPES[self.task.kind]
 
     @cached_property
     def marked(self) -> frozenset[int]:

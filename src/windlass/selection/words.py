@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
 from functools import cache, lru_cache
+from itertools import dropwhile, islice
 from typing import Any, Final
 
 from windlass.window.names import unescaped, whole_names
@@ -40,9 +43,9 @@ _ASKING: Final = (
 STOP_WORDS: Final = frozenset(_COMMON.split()) | frozenset(_ASKING.split())
 
 _SURVEYING: Final = (
-    "compare comparison debate describe description discuss discussed discussion discussions "
-    "explain explanation opinion opinions outline overview recap review summaries summarise "
-    "summarize summary"
+    "compare comparison debate describe description discuss discussed discussing discussion "
+    "discussions explain explanation opinion opinions outline overview recap review summaries "
+    "summarise summarize summary"
 )
 _SURVEYS: Final = frozenset(_SURVEYING.split())
 """Words of tasks that ask what was said of a matter."""
@@ -67,14 +70,54 @@ _STANCES: Final = (
     "recommended recommends suggest suggested suggestion suggestions suggests"
 )
 """What people do with a matter that a task asks about: said of the talk, and seldom in it."""
+_TALK_WORDS: Final = _SURVEYS | _SAYINGS | frozenset(_STANCES.split())
 _TALKERS: Final = re.compile(r"\bthe (conversation|group|meeting|team)\b", re.IGNORECASE)
 """All who talk, as a task that asks about the talk names them."""
+_SENTENCE: Final = re.compile(
+    r"[^\s][^\n]*?(?:[!?][.!?]*(?=[\s\"')\]]|$)"
+    r"|(?<!\b[A-Z])(?<!\b[DMS][rst])(?<!\bMrs)\.+(?=[\s\"')\]]|$)|(?=\n)|$)"
+)
+_POLITE: Final = "also and but hello hey hi now ok okay please so then well"
+_POLITENESS: Final = frozenset(_POLITE.split())
+"""What may stand before what a sentence begins with."""
+_BEFORE: Final = "about after at before by during for from in of on since to until with"
+_PREPOSITIONS: Final = frozenset(_BEFORE.split())
+"""What may stand before a question word: `in which city`."""
+_ADDRESS: Final = 2
+"""So many words before a comma or colon may say who is asked: `ann: what is it?`."""
+_LABELS: Final = frozenset(("q", "query", "question", "task"))
+"""Words before a colon that say who is asked of nobody."""
+_CLAUSE: Final = re.compile(
+    rf"(?:[,:;]|\s[-\u2013\u2014]+)\s+(?:(?:{'|'.join(_POLITENESS)})\b\W*)?"
+    rf"(?:(?:{'|'.join(_PREPOSITIONS)})\s+)?(?=(?:{'|'.join(_OPENINGS)})\b)",
+    re.IGNORECASE,
+)
+"""What stands in a sentence before a clause that asks."""
+_ANSWERING: Final = (
+    "answer answers bit brief briefly bullet check concise concisely depth detail details explain "
+    "find full give help helps know line list look need one order paragraph point points provide "
+    "read reason reasoning reply respond response sentence sentences short shortly show step "
+    "steps sum text thank thanks use words write"
+)
+_OF_THE_ANSWER: Final = STOP_WORDS | frozenset(_ANSWERING.split())
+"""A sentence of these alone says how to answer, and asks for nothing itself."""
 _WORD: Final = re.compile(r"\w+")
 _CAMEL: Final = re.compile(r"[a-z\d]+|[A-Z]+(?![a-z])|[A-Z][a-z\d]*")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 _JOINT: Final = re.compile(r"\w[^\w\s]+\w")
 _LONGEST: Final = 64
 """Runs of more characters are data, not words."""
+
+
+class Kind(Enum):
+    """What a task asks of a talk."""
+
+    SURVEY = "survey"
+    """What was said of a matter: `summarize the debate`, `what did Ann think of it?`."""
+    QUESTION = "question"
+    """A matter of the talk, without a word of the talk itself: `when did the build fail?`."""
+    REMARK = "remark"
+    """Nothing of it; it goes on with the talk: `could you fix it?`, `ann: what is it?`."""
 
 
 @lru_cache(maxsize=1 << 17)
@@ -122,11 +165,11 @@ def counted(text: str) -> dict[str, int]:
     return counts
 
 
-def surfaces(task: str) -> dict[str, str]:
+def surfaces(task: str, kind: Kind) -> dict[str, str]:
     """The terms of a task, each with the word it stands in, in order: for reasons people read.
 
-    Of a task that asks about the talk, words that say who talked and what was done with the
-    matter (`what did the team suggest about keys`) are none, where there are others.
+    Of a survey, words that say who talked and what was done with the matter (`what did the
+    team suggest about keys`) are none, where there are others.
     """
     found: dict[str, str] = {}
     for word in _WORD.findall(task):
@@ -134,7 +177,7 @@ def surfaces(task: str) -> dict[str, str]:
             found.setdefault(term, word)
     for name in _jointed(task):
         found.setdefault(name.casefold(), name)
-    if not asks_about(task):
+    if kind is not Kind.SURVEY:
         return found
     asking = _asking().union(*(_terms_of(word) for word in _TALKERS.findall(task)))
     return {term: word for term, word in found.items() if term not in asking} or found
@@ -151,19 +194,80 @@ def _jointed(text: str) -> list[str]:
     return [name for name in whole_names(text) if _JOINT.search(name)]
 
 
-def asks_about(task: str) -> bool:
-    """Whether a task asks about the talk, and does not go on with it.
+def kind_of(task: str) -> Kind:
+    """What a task asks, by the last of its sentences that asks.
 
-    It does where it asks to summarise or discuss a matter, what was said or thought of it, or
-    a question in which neither `I` nor `you` is. `What did Ann think of it?` and `Why did the
-    parser fail?` do; `I think Ann did it`, `Could you fix it?` and `ann: what is it?` do not.
+    What leads up to a question and what says how to answer it (`Look through the notes.`,
+    `Answer briefly.`) does not count.
     """
-    words = [word.casefold() for word in _WORD.findall(task)]
-    if not words or not _SURVEYS.isdisjoint(words):
-        return bool(words)
-    if words[0] in _QUESTIONS and not _SAYINGS.isdisjoint(words):
-        return True
-    return words[0] in _OPENINGS and _PARTIES.isdisjoint(words)
+    weaker = Kind.REMARK
+    for sentence in reversed(_SENTENCE.findall(task)):
+        kind = _kind_in(sentence)
+        if kind is None:
+            continue
+        words = _without_politeness(_folded(sentence))
+        if sentence.rstrip().endswith("?") or words[0] in _SURVEYS:
+            return kind
+        if weaker is Kind.REMARK:
+            weaker = kind
+    return weaker
+
+
+def _kind_in(sentence: str) -> Kind | None:
+    """What a sentence asks; None: nothing, or how to answer."""
+    words = _folded(sentence)
+    question = sentence.rstrip().endswith("?")
+    for clause in _clauses(sentence) if question else (words,):
+        asking = _asking_part(clause)
+        if not asking:
+            continue
+        if asking[0] in _QUESTIONS and not _SAYINGS.isdisjoint(asking):
+            return Kind.SURVEY
+        if _PARTIES.isdisjoint(asking):
+            return Kind.SURVEY if _of_the_talk(sentence, words) else Kind.QUESTION
+        return None if _OF_THE_ANSWER.issuperset(asking) else Kind.REMARK
+    if _OF_THE_ANSWER.issuperset(words):
+        return None
+    if not _SURVEYS.isdisjoint(words):
+        return Kind.SURVEY
+    return Kind.REMARK if question else None
+
+
+def _clauses(sentence: str) -> Iterator[list[str]]:
+    """The words of a sentence, and of it the clause that asks, behind a comma or colon."""
+    yield _folded(sentence)
+    mark = _CLAUSE.search(sentence, _end_of_address(sentence))
+    if mark:
+        yield _folded(sentence[mark.end() :])
+
+
+def _end_of_address(sentence: str) -> int:
+    """Where in a sentence a comma or colon no longer says who is asked."""
+    words = list(islice(_WORD.finditer(sentence), _ADDRESS + 1))
+    if words and words[0][0].casefold() in _LABELS:
+        return words[0].end()
+    return words[-1].end() if len(words) > _ADDRESS else len(sentence)
+
+
+def _asking_part(words: list[str]) -> list[str]:
+    """A clause from the word on that makes it a question; empty: it is none."""
+    words = _without_politeness(words)
+    if words[1:] and words[0] in _PREPOSITIONS and words[1] in _QUESTIONS:
+        words = words[1:]
+    return words if words and words[0] in _OPENINGS else []
+
+
+def _of_the_talk(sentence: str, words: list[str]) -> bool:
+    """Whether a question asks about the talk, by who talked or what was done with the matter."""
+    return not _TALK_WORDS.isdisjoint(words) or _TALKERS.search(sentence) is not None
+
+
+def _without_politeness(words: list[str]) -> list[str]:
+    return list(dropwhile(_POLITENESS.__contains__, words))
+
+
+def _folded(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]
 
 
 def keywords(text: str) -> tuple[str, ...]:
