@@ -38,6 +38,50 @@ def select(task: str = "the crane's cable", **options: Any) -> Any:
     return windlass.select(TALK, task, **{"strategy": "heuristic", "max_tokens": 60, **options})
 
 
+class TestKindsOfTasks:
+    """A question is read by the sentence that asks, and finds the one message that answers it."""
+
+    answer = "Ann bought the blue kayak on a Tuesday."
+    talk = tuple(
+        chats(
+            *FILLER,
+            answer,
+            *FILLER,
+            *(f"The kayak was out with somebody, and nobody knows where, {at}." for at in range(8)),
+            *FILLER,
+        )
+    )
+    around = (
+        "Look through the notes. {}",
+        "You are given a long conversation. Use it to answer the user.\n\n{}",
+        "From the conversation above, with whatever else was noted: {}",
+        "Hello! {} Answer briefly.",
+        "Question: {}",
+    )
+
+    def chosen(self, task: str, **options: Any) -> list[Any]:
+        found = windlass.select(self.talk, task, strategy="heuristic", **options)
+        return [message["content"] for message in found.messages]
+
+    def test_a_plain_question_finds_the_message_that_answers_it(self) -> None:
+        assert self.answer in self.chosen("When did Ann buy the kayak?", max_tokens=60)
+
+    @pytest.mark.parametrize("around", around)
+    @pytest.mark.parametrize("task", ["When did Ann buy the kayak?", "What did Ann say of kayaks?"])
+    def test_a_question_is_the_same_behind_a_lead_in(self, task: str, around: str) -> None:
+        plain, led = (self.chosen(one, max_tokens=120) for one in (task, around.format(task)))
+        assert len(set(plain) & set(led)) >= len(plain) - 1
+
+    def test_what_stands_behind_short_messages_is_nearer(self) -> None:
+        after = {}
+        for between in ("Yes.", "Nobody knew how far upstream the water would carry it then."):
+            talk = chats(*FILLER, "The kayak has a blue hull.", *[between] * 4, "So it came.")
+            found = windlass.select(talk, "What was said of the kayak?", "heuristic")
+            after[between] = {entry.position: entry.score for entry in found.entries}
+        near, far = (scores[len(FILLER) + 5] for scores in after.values())
+        assert near > 1.1 * far
+
+
 class TestChosen:
     @pytest.mark.req("AC-85")
     def test_are_the_callers_own_messages_in_session_order(self) -> None:

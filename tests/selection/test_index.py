@@ -25,7 +25,7 @@ class TestMentions:
     def test_say_where_the_words_of_a_task_stand_and_how_often(self) -> None:
         index = index_of([user("the parser"), user("no"), user("parser, mixer, parser")])
         found = index.mentions(Query.of("Which parser and which mixer?"))
-        told = [(places.tolist(), counts.tolist()) for places, counts in found.words]
+        told = [(places.tolist(), counts.tolist()) for places, counts, _ in found.words]
         assert told == [([2], [1]), ([0, 2], [1, 2])], "the rarest first"
         assert len(found.lengths) == 3
 
@@ -33,7 +33,7 @@ class TestMentions:
         long = "the parser fails again " * 400
         index = index_of([user("no words of it"), user(long), user("a parser")])
         found = index.mentions(Query.of("parser"))
-        assert [places.tolist() for places, _ in found.words] == [[1, 2]]
+        assert [places.tolist() for places, _, _ in found.words] == [[1, 2]]
         assert found.words[0][1].tolist() == [400, 1]
         assert found.lengths[1] == 800, "stop words are none"
 
@@ -42,7 +42,16 @@ class TestMentions:
         index = index_of([user(text) for text in texts])
         found = index.mentions(Query.of("harbour " + " ".join(f"cable{at}" for at in range(40))))
         assert len(found.words) == 24
-        assert all(len(places) == 1 for places, _ in found.words)
+        assert all(len(places) == 1 for places, _, _ in found.words)
+
+    def test_of_words_beside_the_question_count_less(self) -> None:
+        index = index_of([user("parser notes"), user("mixer")])
+        task = Query.of("Look through the notes. Why did the parser fail? Be short.")
+        assert task.aside == {"look", "note", "short"}
+        assert [weight < 1 for _, _, weight in index.mentions(task).words] == [False, True]
+        scores = index.by_keywords(task)
+        assert scores[0] < index.by_keywords(Query.of("Why did the parser notes fail?"))[0]
+        assert not Query.of("Look through the notes. Mend the parser.").aside
 
     def test_of_words_nobody_said_are_none(self) -> None:
         assert not index_of([user("the parser")]).mentions(Query.of("zebra")).words

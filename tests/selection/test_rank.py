@@ -120,7 +120,7 @@ class TestRelevance:
 
 def said(count: int, *words: tuple[int, ...]) -> Mentions:
     """Where each word is said, once a place, among messages of ten words."""
-    places = [(np.array(at), np.ones(len(at), dtype=np.float32)) for at in words]
+    places = [(np.array(at), np.ones(len(at), dtype=np.float32), 1.0) for at in words]
     return Mentions(places, np.full(count, 10, dtype=np.float32))
 
 

@@ -27,7 +27,7 @@ from windlass.selection.card import BY_RULE, Card
 from windlass.selection.embeddings import TASK_CHARS, Embedder, Vectors, embedded, is_remote
 from windlass.selection.making import card_of, chunks, indexed, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
-from windlass.selection.words import SHORTEST_KEYWORD, Kind, counted, kind_of, surfaces
+from windlass.selection.words import SHORTEST_KEYWORD, Kind, asked_in, counted, surfaces
 from windlass.window.entries import Item
 
 _SATURATION: Final = 1.6
@@ -42,6 +42,8 @@ _HEAD: Final = re.compile(r"\s*(?:<([^<>\s]{1,32})>|([^\s:][^:\n]{0,31}):)\s")
 _HEAD_WORDS: Final = 4
 _LONGEST_RUN: Final = 500
 """Characters without a blank from which on a run is data."""
+_ASIDE: Final = 0.25
+"""What a term counts that a task says beside its question."""
 _MENTIONED: Final = 24
 """Words of a task that are looked for around a message."""
 _REPEATED: Final = 200
@@ -60,18 +62,26 @@ class _Postings:
 class Query:
     """What is to be done, as an index compares it: its terms, each with the word it came from.
 
-    `kind` is what it asks of the talk.
+    `kind` is what it asks of the talk; `aside` are the terms of a survey or question that stand in
+    other sentences than the one that asks.
     """
 
     text: str
     terms: Mapping[str, str]
     kind: Kind
+    aside: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, text: str) -> Query:
         """The task that a text says."""
-        kind = kind_of(text)
-        return cls(text, surfaces(text, kind), kind)
+        kind, sentence = asked_in(text)
+        terms = surfaces(text, kind)
+        asking = surfaces(sentence, kind) if kind is not Kind.REMARK else {}
+        return cls(text, terms, kind, frozenset(terms.keys() - asking) if asking else frozenset())
+
+    def weight(self, term: str) -> float:
+        """How much a term counts."""
+        return _ASIDE if term in self.aside else 1.0
 
 
 class Index:
@@ -208,7 +218,8 @@ class Index:
                 continue
             rows = np.array(found.rows)
             counts = np.array(found.counts, dtype=np.float32)
-            weight = np.float32(self._rarity(len(found.rows)) * (_SATURATION + 1))
+            rarity = self._rarity(len(found.rows)) * task.weight(term)
+            weight = np.float32(rarity * (_SATURATION + 1))
             scores[rows] += weight * counts / (counts + least[rows])
         best = self._best_chunk(scores)
         for place, middle in self._middles.items():
@@ -220,25 +231,26 @@ class Index:
         score = 0.0
         for term in _said_in(middle, task):
             rarity = self._rarity(len(self._postings[term].rows) if term in self._postings else 0)
-            score += rarity * (_SATURATION + 1) / (1 + least)
+            score += task.weight(term) * rarity * (_SATURATION + 1) / (1 + least)
         return score
 
     def mentions(self, task: Query) -> Mentions:
         """Where the task's words are said; of a long task's the rarest."""
-        found = [self._postings[term] for term in task.terms if term in self._postings]
-        found.sort(key=lambda postings: len(postings.rows))
+        known = (term for term in task.terms if term in self._postings)
+        found = [(self._postings[term], task.weight(term)) for term in known]
+        found.sort(key=lambda pair: (-pair[1], len(pair[0].rows)))
         firsts = np.array(self._firsts)
         lengths = np.array(self._lengths, dtype=np.float32)
         chunked = len(lengths) > len(firsts)
-        words: list[tuple[NDArray[np.int64], Scores]] = []
-        for postings in found[:_MENTIONED]:
+        words: list[tuple[NDArray[np.int64], Scores, float]] = []
+        for postings, weight in found[:_MENTIONED]:
             rows = np.array(postings.rows)
             counts = np.array(postings.counts, dtype=np.float32)
             if chunked:
                 places = np.searchsorted(firsts, rows, "right") - 1
                 rows, starts = np.unique(places, return_index=True)
                 counts = np.add.reduceat(counts, starts)
-            words.append((rows, counts))
+            words.append((rows, counts, weight))
         if chunked:
             lengths = np.add.reduceat(lengths, firsts)
         return Mentions(words, lengths)

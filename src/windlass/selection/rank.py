@@ -43,9 +43,9 @@ class SpreadShape:
 
 NARROW: Final = SpreadShape(own=1.8, forward=130.0, backward=85.0, back=0.5, recent=1.0)
 """For a task that goes on with the talk: sharp hits first, and little around them."""
-WIDE: Final = SpreadShape(own=0.0, forward=400.0, backward=220.0, back=0.8, recent=0.05)
+WIDE: Final = SpreadShape(own=0.0, forward=450.0, backward=250.0, back=0.8, recent=0.05)
 """For a task that asks about the talk: whole passages, a hit only as the middle of one."""
-PLAIN: Final = SpreadShape(own=0.3, forward=200.0, backward=110.0, back=0.8, recent=0.05)
+PLAIN: Final = SpreadShape(own=0.3, forward=200.0, backward=110.0, back=0.5, recent=0.05)
 """For a question on a matter of the talk: the message that answers it, and a little around it."""
 
 _SQUARED: Final = 2.5
@@ -115,13 +115,18 @@ class Relevance:
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Where the words of a task are said: for each of them messages, and how often there.
+    """Where the words of a task are said: for each messages, how often there, what it counts.
 
     `lengths` are the words of every message.
     """
 
-    words: Sequence[tuple[NDArray[np.int64], Scores]]
+    words: Sequence[tuple[NDArray[np.int64], Scores, float]]
     lengths: Scores
+
+    @property
+    def count(self) -> float:
+        """How many words they are, by what they count."""
+        return sum(weight for _, _, weight in self.words)
 
 
 def relevance(
@@ -154,7 +159,7 @@ def relevance(
     if mentions is not None and mentions.words:
         passage *= likelihood(mentions, spreading)
     if near is not None and near.any():
-        words = len(mentions.words) if mentions is not None else 0
+        words = mentions.count if mentions is not None else 0.0
         passage *= closeness(near, tokens, spreading, words)
     if answers is not None:
         passage[:-1] += np.float32(_ASKED) * np.where(answers[1:], heat[1:], np.float32(0))
@@ -174,25 +179,25 @@ def likelihood(mentions: Mentions, spreading: Spreading) -> Scores:
     whole = float(lengths.sum()) or 1.0
     ratio = np.zeros_like(lengths)
     mentioned = np.empty_like(lengths)
-    for places, counts in mentions.words:
+    for places, counts, weight in mentions.words:
         mentioned[:] = 0
         mentioned[places] = np.minimum(counts, np.float32(_SAID_AT_MOST))
         expected = _PRIOR * float(mentioned.sum()) / whole
-        ratio += np.log(1 + spreading.of(mentioned) / np.float32(expected))
+        ratio += np.float32(weight) * np.log(1 + spreading.of(mentioned) / np.float32(expected))
     around = np.log(1 + spreading.of(lengths) / np.float32(_PRIOR))
-    ratio -= np.float32(len(mentions.words)) * around
-    power = _LIKELY * min(1.0, _FEW_WORDS / len(mentions.words))
+    ratio -= np.float32(mentions.count) * around
+    power = _LIKELY * min(1.0, _FEW_WORDS / mentions.count)
     fits: Scores = np.exp(np.float32(power) * (ratio - ratio.max()))
     return fits
 
 
-def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: int) -> Scores:
+def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: float) -> Scores:
     """How near in meaning to the task what is said around each message is; 1 at the nearest.
 
     `words` is how many of the task's words are said at all: many say better what is meant.
     """
     around = normal(spreading.of(near * tokens) / spreading.of(tokens))
-    power = _NEAR * min(1.0, (_TELLING / max(words, 1)) ** 2)
+    power = _NEAR * min(1.0, (_TELLING / max(words, 1.0)) ** 2)
     fits: Scores = np.exp(np.float32(power) * (around - 1))
     return fits
 

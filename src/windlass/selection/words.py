@@ -50,8 +50,10 @@ _SURVEYING: Final = (
 _SURVEYS: Final = frozenset(_SURVEYING.split())
 """Words of tasks that ask what was said of a matter."""
 _SAYING: Final = (
-    "agree agreed conclude concluded conclusion decide decided decision decisions mention "
-    "mentioned propose proposed proposes said say says talk talked talking tell think thinks "
+    "according agree agreed argue argued believe believed claim claimed comment commented "
+    "comments conclude concluded conclusion decide decided decision decisions elaborate "
+    "elaborated introduce introduced mention mentioned presentation presented propose proposed "
+    "proposes respond responded said say says stated talk talked talking tell think thinks "
     "thought told view views"
 )
 _SAYINGS: Final = frozenset(_SAYING.split())
@@ -195,21 +197,26 @@ def _jointed(text: str) -> list[str]:
 
 
 def kind_of(task: str) -> Kind:
-    """What a task asks, by the last of its sentences that asks.
+    """What a task asks, by the last of its sentences that asks."""
+    return asked_in(task)[0]
+
+
+def asked_in(task: str) -> tuple[Kind, str]:
+    """What a task asks, and the last of its sentences that asks (empty: none does).
 
     What leads up to a question and what says how to answer it (`Look through the notes.`,
-    `Answer briefly.`) does not count.
+    `Answer briefly.`) does not ask.
     """
-    weaker = Kind.REMARK
+    weaker = (Kind.REMARK, "")
     for sentence in reversed(_SENTENCE.findall(task)):
         kind = _kind_in(sentence)
         if kind is None:
             continue
         words = _without_politeness(_folded(sentence))
         if sentence.rstrip().endswith("?") or words[0] in _SURVEYS:
-            return kind
-        if weaker is Kind.REMARK:
-            weaker = kind
+            return kind, sentence
+        if weaker[0] is Kind.REMARK:
+            weaker = (kind, sentence)
     return weaker
 
 
