@@ -32,12 +32,11 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 
 class WindlassError(Exception):
@@ -73,11 +72,6 @@ class Mistake:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {self.text}"
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """The alternatives that `text` names as known; () where it names none."""
-        return alternatives(self.text)
 
 
 class FileError(UsageError):
@@ -276,18 +270,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=1)
     listed = "known: " + ", ".join(names)
     return f"did you mean {near[0]!r}? {listed}" if near else listed
-
-
-_LISTED: Final = re.compile(
-    r"known: (?P<known>[^;\n]+?)(?:$|[;\n]|\. )|one of (?P<choices>[^;\n]+?)(?:$|[;\n]|, not )"
-)
-
-
-def alternatives(text: str) -> tuple[str, ...]:
-    """The names that a message ends with, as `did_you_mean` lists them (or `one of a, b`).
-
-    >>> alternatives("there is no 'colour'; did you mean 'color'? known: color, size")
-    ('color', 'size')
-    """
-    listed = _LISTED.search(text)
-    return tuple((listed["known"] or listed["choices"]).split(", ")) if listed else ()

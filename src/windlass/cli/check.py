@@ -35,15 +35,7 @@ def check_file(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
 
 
 def _plain(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
-    return [
-        {
-            "message": each.text,
-            "file": each.file,
-            "line": each.line,
-            **({"known": each.known} if each.known else {}),
-        }
-        for each in mistakes
-    ]
+    return [{"message": each.text, "file": each.file, "line": each.line} for each in mistakes]
 
 
 def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
