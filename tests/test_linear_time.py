@@ -138,10 +138,8 @@ RESULTS = {
     "JSON": repeated("a" * 60 + '","', before='["', behind='"]'),
     "records": repeated('{"id":1,"a":"x y"},', before="[", behind='{"id":1}]'),
     "tuples": repeated("(1, 'a'), ", before="[", behind=")]"),
-    "beginnings of references": repeated(
-        "[1 lines: lines 1-2 of ", behind=" above, result_a1b2c3d4"
-    ),
-    "beginnings of the same": repeated("[Same as ", behind=" above, result_a1b2c3d4"),
+    "beginnings of references": repeated("[1 lines: lines 1-2 of ", behind=", result_a1b2c3d4"),
+    "beginnings of the same": repeated("[Same as ", behind=", result_a1b2c3d4"),
     "states of a progress line": lambda chars: (
         "a" * (chars // 4) + " " * (chars // 4) + "\r" + "b\r" * (chars // 4) + "b"
     ),

@@ -49,7 +49,7 @@ def test_compare_has_the_first_picture_before_its_snowball(refined: Played) -> N
     words, picture = result["content"]
     assert picture["type"] == "image_url"
     # The snowball would show the same picture again: there it is only mentioned.
-    mention = "[Image shown above: homes-on-offer.png, 800x500]"
+    mention = "[Image shown before: homes-on-offer.png, 800x500]"
     flowed[2] = {**result, "content": [words, {"type": "text", "text": mention}]}
     assert snowball == flowed
     assert snowball[8]["content"][1] == data_url(refined.picture("generate_v2"))

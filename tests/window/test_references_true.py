@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hypothesis import given
@@ -57,6 +58,25 @@ def test_what_is_referred_to_is_in_view_as_it_is_said(
             assert refs
             for ref in refs:
                 assert any(each.because in WHOLE for each in sources(window, entry, ref))
+
+
+@given(seeds(), policies(), st.booleans())
+def test_no_text_says_where_another_stands(
+    numbers: list[int], options: dict[str, Any], at_once: bool
+) -> None:
+    """What it refers to may be shortened, folded or gone at a later call, and the text stays."""
+    options = {**options, "commit": "at_once" if at_once else "priced"}
+    said = messages_for(numbers)
+    own = {line for message in said for line in lines_of(message)}
+    for window in windows_of(said, options):
+        for entry in window.entries:
+            for line in lines_of(entry.message) if entry.because else ():
+                assert line in own or not re.search(r"\[[^\]]*\b(above|below)\b", line), line
+
+
+def lines_of(message: Message) -> list[str]:
+    """The lines of a message's text and of the arguments of its calls."""
+    return "\n".join([message.text, *(call.arguments for call in message.tool_calls)]).split("\n")
 
 
 def test_the_reason_of_a_repeat_is_true_when_its_source_is_a_digest() -> None:

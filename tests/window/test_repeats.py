@@ -101,23 +101,21 @@ class TestRepeats:
                     edit.id for edit in window.edits if hasattr(edit, "id")
                 }:
                     for ref, because in shown.items():
-                        if f"above, {ref}]" in entry.message.text:
+                        if f", {ref}]" in entry.message.text:
                             assert because != "mask"
 
     def test_a_whole_result(self) -> None:
         window = run([["x" * 400], ["x" * 400]], [Repeats()])[-1]
         first = window.entries[2].item.message
         assert window.messages[2] == first
-        assert window.messages[4].text == (
-            f"[Same as peek 0 above, result_{first.content_hash[:8]}]"
-        )
+        assert window.messages[4].text == (f"[Same as peek 0, result_{first.content_hash[:8]}]")
 
     def test_a_run_of_lines(self) -> None:
         new = f"before\n{BLOCKS[2]}\nafter"
         window = run([[f"head\n{BLOCKS[2]}"], [new]], [Repeats()])[-1]
         ref = reference(window.entries[2].item.message)
         assert window.messages[4].text == (
-            f"before\n[11 lines: lines 2-12 of peek 0 above, {ref}]\nafter"
+            f"before\n[11 lines: lines 2-12 of peek 0, {ref}]\nafter"
         )
 
     @given(st.integers(0, 9), st.integers(0, 9), st.integers(6, 14), st.integers(0, 9))
@@ -179,7 +177,7 @@ class TestRepeats:
         assert window.entries[4].because == because
         if because:
             assert window.entries[4].message.text.startswith(
-                "done\n[4 lines: lines 2-5 of peek above, result_"
+                "done\n[4 lines: lines 2-5 of peek, result_"
             )
 
     def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
@@ -208,13 +206,13 @@ class TestRepeats:
         assert kept[:4] == [None] * 4  # the call of the reference, and three more
 
     def test_what_a_reference_names_is_no_name_of_the_text(self) -> None:
-        lines = "[12 lines: lines 15-44 of run_tests a_1 above, result_1a2b]"
+        lines = "[12 lines: lines 15-44 of run_tests a_1, result_1a2b]"
         assert list(names_said(f"one_name\n{lines}\nother_name")) == ["one_name", "other_name"]
-        assert not names_said("[Same as run_tests a_1 above, result_1a2b]")
+        assert not names_said("[Same as run_tests a_1, result_1a2b]")
         assert "result_1a2b" in names_said("see result_1a2b, the same as before")
 
     def test_a_text_that_looks_like_a_reference_gets_none(self) -> None:
-        told = f"[7 lines: lines 1-7 of x above, result_ab]\n{BLOCKS[3]}"
+        told = f"[7 lines: lines 1-7 of x, result_ab]\n{BLOCKS[3]}"
         window = run([[BLOCKS[3]], [told]], [Repeats()])[-1]
         assert window.messages[4].text == told
 
@@ -250,4 +248,4 @@ class TestRepeats:
 
     def test_an_unknown_source_is_an_error(self) -> None:
         with pytest.raises(KeyError):
-            resolve("[Same as x above, result_ab]", {})
+            resolve("[Same as x, result_ab]", {})

@@ -44,7 +44,7 @@ def last(made: Sequence[Made], *parts: Opaque) -> list[dict[str, Any]]:
 
 def line(made: Sequence[Made], turn: int, chars: int) -> str:
     ref = reference(talk(made)[1 + 2 * turn])
-    return f"[{chars} characters, written anew below; {ref}]"
+    return f"[{chars} characters, written anew later; {ref}]"
 
 
 def test_a_file_written_anew_leaves_a_line_of_what_was_written_before() -> None:

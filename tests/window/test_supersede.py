@@ -56,7 +56,7 @@ class TestSupersede:
         assert window.entries[2].because == "supersede"
         ref = window.entries[2].item.message.content_hash
         assert window.messages[2].text == (
-            f"[lines 5-20 of a.py, read again below; as it was then: result_{ref[:8]}]"
+            f"[lines 5-20 of a.py, read again later; as it was then: result_{ref[:8]}]"
         )
         assert window.entries[4].because is None
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 REFERENCE: Final = re.compile(
-    r"\[(\d{1,9}) lines: lines (\d{1,9})-(\d{1,9}) of .{0,300} above, (result_\w++)"
+    r"\[(\d{1,9}) lines: lines (\d{1,9})-(\d{1,9}) of .{0,300}, (result_\w++)"
     r"(?:, numbered (\d{1,18})-\d{1,18})?\]"
 )
 """A line that stands for lines of another result: how many, the first, the last, which.
@@ -18,7 +18,7 @@ REFERENCE: Final = re.compile(
 The fifth: the number before the first of them, where those before the lines are others here.
 What stands for the call has a bound: a text full of beginnings would be read anew from each.
 """
-SAME: Final = re.compile(r"\[Same as .{0,300} above, (result_\w++)\]")
+SAME: Final = re.compile(r"\[Same as .{0,300}, (result_\w++)\]")
 """A text that stands for another result's whole text."""
 
 _ORIGINAL: Final = re.compile(r"result_[0-9a-f]{8,16}\b")
@@ -50,7 +50,7 @@ def is_marked(text: str, *, words: bool) -> bool:
 
 def may_refer(text: str) -> bool:
     """Whether a text may hold references: asked first, for the expressions take longer."""
-    return " above, result_" in text
+    return ", result_" in text
 
 
 def referred_to(text: str) -> set[str]:

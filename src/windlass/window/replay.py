@@ -123,7 +123,7 @@ def _described(entry: Entry, seen: set[str]) -> Entry:
     for part in entry.message.parts:
         if isinstance(part, Picture) and part.sha256:
             if part.sha256 in seen:
-                parts.append(Text(f"[Image shown above: {part.describe()}]"))
+                parts.append(Text(f"[Image shown before: {part.describe()}]"))
                 continue
             seen.add(part.sha256)
         parts.append(part)

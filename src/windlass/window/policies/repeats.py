@@ -166,7 +166,7 @@ def _told(pending: PendingEdits, at: int, *, briefly: bool = False) -> str:
     message = pending.original(at)
     name = message.name or (call.name if call else "a tool")
     argument = _argument(call) if call and not briefly else ""
-    return f"{name}{argument} above, {reference(message)}"
+    return f"{name}{argument}, {reference(message)}"
 
 
 def _argument(call: ToolCall) -> str:

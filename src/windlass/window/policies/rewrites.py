@@ -19,7 +19,7 @@ from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.shell import with_body
 from windlass.window.survive import with_texts
 
-REWRITTEN: Final = "[{chars} characters, written anew below; {recall_hint}]"
+REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"
 """Stands for a text that was written, within the arguments of its call."""
 
 

@@ -71,7 +71,7 @@ class Supersede:
         if not _shows(pending.original(later).text, message.text):
             return None
         original = pending.recall_hint(at)
-        line = f"[{_span(lines)} {lines.path}, read again below; as it was then: {original}]"
+        line = f"[{_span(lines)} {lines.path}, read again later; as it was then: {original}]"
         return message.with_parts(Text(line))
 
     def _replaced(self, pending: PendingEdits, at: int, lines: Lines) -> Message | None:
