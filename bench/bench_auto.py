@@ -37,17 +37,20 @@ from windlass.cascade.check import checked
 from windlass.engine.cascade import run_cascade
 from windlass.engine.recall import recall
 from windlass.engine.setup import prepare
-from windlass.messages import ToolSpec
+from windlass.messages import Message, ToolSpec
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry, make_tool
+from windlass.wire.base import Request
 
 SOURCES: Final = ("swebench_mini", "claude_code_openagents", "swe_agent", "agentdojo", "intercode")
 """Sources of runs whose results are text."""
 
+CLOSED: Final = "Noted."
+"""The reply that closes a phase, which is no part of the recording."""
 BEFORE: Final = Variant("snowball")
 _OFF: Final = {"intra_phase": False}
 VARIANTS: Final = (
@@ -65,7 +68,11 @@ class Replayed(Ran):
         self.session = session
         self._counter = FamilyCounter(COUNTS_AS)
         replies = iter(session.replies)
-        provider = Scripted(lambda _: next(replies), counts_as=COUNTS_AS, window=1_000_000)
+
+        def reply(request: Request) -> Message | str:
+            return CLOSED if _closes(request) else next(replies)
+
+        provider = Scripted(reply, counts_as=COUNTS_AS, window=1_000_000)
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             Path("windlass.toml").write_text(
                 f'[prices."{MODEL}"]\ninput = 1.0\noutput = 5.0\n'
@@ -73,7 +80,7 @@ class Replayed(Ran):
                 encoding="utf-8",
             )
             asyncio.run(self._run(session, variant, provider))
-        self.requests = provider.requests
+        self.requests = [request for request in provider.requests if not _closes(request)]
         if len(self.requests) != len(session.replies):
             made = len(self.requests)
             raise RuntimeError(f"it made {made} calls in place of {len(session.replies)}")
@@ -107,6 +114,11 @@ class Replayed(Ran):
             store.close()
         if result.error is not None:
             raise RuntimeError(str(result.error))
+
+
+def _closes(request: Request) -> bool:
+    """Whether it closes a phase that ends with a call, as it may where it was cut out."""
+    return request.tool_choice == "none"
 
 
 def _replaying(name: str, left: dict[tuple[str, str], list[str]]) -> Any:

@@ -268,8 +268,14 @@ class TestOnATerminal:
         assert acting(shown) == set()
 
     def test_cursor_codes_of_our_own_go_through(self, screen: Screen) -> None:
-        screen.show_cursor(show=False)
-        assert self._shown(screen) == "\x1b[?25l"
+        from rich.control import Control
+
+        screen.control(Control.home())
+        assert self._shown(screen) == "\x1b[H"
+
+    def test_the_cursor_is_never_hidden(self, screen: Screen) -> None:
+        screen.show_cursor(show=False)  # a process that is killed could not show it again
+        assert not self._shown(screen)
 
 
 def test_print_json_needs_no_stream_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
