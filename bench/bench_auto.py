@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from bench.scenarios.measure import Ran, Report, Variant, needs_by_call, report
+from bench.scenarios.measure import CLOSED, Ran, Report, Variant, needs_by_call, report
 from bench.scenarios.recorded import COUNTS_AS, MODEL, Recorded, sessions_in
 from bench.windows.bill import VECTORS, Vector
 from bench.windows.recordings import Half, data_folder, load
@@ -49,8 +49,6 @@ from windlass.wire.base import Request
 SOURCES: Final = ("swebench_mini", "claude_code_openagents", "swe_agent", "agentdojo", "intercode")
 """Sources of runs whose results are text."""
 
-CLOSED: Final = "Noted."
-"""The reply that closes a phase, which is no part of the recording."""
 BEFORE: Final = Variant("snowball")
 _OFF: Final = {"intra_phase": False}
 VARIANTS: Final = (

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.scenarios.sessions import Session
 from bench.windows.bill import Vector, cost, sent
@@ -75,6 +75,10 @@ class Report:
     missed: list[str]
 
 
+CLOSED: Final = "Noted."
+"""The reply that closes a phase of a recording, in which it is no call."""
+
+
 class Ran:
     """A finished run: its requests, as chat messages with their tools in front.
 
@@ -131,7 +135,11 @@ def needs_by_call(untouched: Ran) -> list[list[Need]]:
     """What each call needed, by its number, read off the untouched run."""
     recording = untouched.recording()
     needs = needs_of(recording)
-    made = [at for at, chat in enumerate(recording.messages) if chat["role"] == "assistant"]
+    made = [
+        at
+        for at, chat in enumerate(recording.messages)
+        if chat["role"] == "assistant" and chat["content"] != CLOSED
+    ]
     return [needs.get(at, []) for at in made]
 
 

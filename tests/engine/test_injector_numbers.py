@@ -190,10 +190,11 @@ async def test_windows_cost_no_more_than_what_is_injected(
 async def test_the_local_model_reads_from_its_cache_what_stood_there(tmp_path: Path) -> None:
     made = await recorded(tmp_path, attempts=3, volatile="move")
     usage = usage_of(tmp_path, made)
-    for one in made:
+    for number, one in enumerate(made):
         tokens, cached = usage[one.trace_id]
         assert abs(tokens - one.sent_tokens) <= 0.03 * tokens  # by its own tokenizer
-        assert cached >= one.details["cache"]["expected"] - BLOCK
+        # The long arguments of the plan are written anew behind it, in their canonical form.
+        assert number == 1 or cached >= one.details["cache"]["expected"] - BLOCK
     told = measured("moved", tmp_path, made, 0.0)
     assert told.share > 0.85
     assert told.sent - told.cached <= told.blocks + told.calls * 120

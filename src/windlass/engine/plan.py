@@ -97,6 +97,12 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     messages = tuple(entry.message for entry in entries)
     check_sequence(messages, {spec.name for spec in plan.tools})
     weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
+    details: CallDetails = {
+        "tool_choice": plan.choice,
+        "prefix": prefix_report(run.progress.previous, weighed),
+    }
+    if "injectors" in plan.details:
+        details["injectors"] = plan.details["injectors"]
     return replace(
         plan,
         call=replace(
@@ -108,10 +114,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
         weighed=weighed,
         sent=sum(tokens for _, tokens in weighed),
         snowball=plan.snowball + len(tail),
-        details={
-            "tool_choice": plan.choice,
-            "prefix": prefix_report(run.progress.previous, weighed),
-        },
+        details=details,
         rest_of=cut,
     )
 
