@@ -114,7 +114,7 @@ def try_library() -> None:
         context.append(message)
     assert context.window().wire("anthropic")["messages"]
     selection = windlass.select(MESSAGES, "Mend the date parser", max_tokens=30)
-    assert selection.messages == MESSAGES[:2]
+    assert MESSAGES[0] in selection.messages
 
 
 def try_cascade() -> None:

@@ -9,7 +9,7 @@ not messages, and not when a text is shortened.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Container, Sequence
 from functools import lru_cache
 from typing import Final
@@ -56,6 +56,7 @@ LINE_CHARS: Final = 200
 _BEFORE: Final = 60
 _TELLING: Final = re.compile(r"error|exception|failed|traceback", re.IGNORECASE)
 """What a line of a failed result has that tells of the failure, in any case and inside words."""
+_END_CHARS: Final = 2_000
 _LEFT_OUT: Final = "[{count:,} error line{s} left out]"
 _WORD: Final = re.compile(r"[a-z]{4,}|\d{3,}")
 _RUN: Final = re.compile(r"[a-z]+|\d+")
@@ -81,12 +82,12 @@ def error_lines(text: str, room: int) -> str:
     kept: dict[str, None] = {}
     signs = [sign for sign in _SIGNS if sign in text]
     for whole in reversed(text.split("\n")) if signs else ():
-        matches = [*_ERROR.finditer(whole)] if any(map(whole.__contains__, signs)) else []
-        if not matches:
+        at = _last(whole, _ERROR) if any(map(whole.__contains__, signs)) else -1
+        if at < 0:
             continue
         line = whole.strip()
         if len(line) > LINE_CHARS:
-            line = _around(whole, matches[-1].start())
+            line = _around(whole, at)
         if line in kept:
             continue
         room -= len(line) + 1
@@ -113,14 +114,23 @@ def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
     for line in sorted(newest, key=lambda line: _ERROR.search(line) is None):
         shown = line
         if len(line) > LINE_CHARS:
-            matches = [*_ERROR.finditer(line)] or [*_TELLING.finditer(line)]
-            shown = f"{_around(line, matches[-1].start())}…"
+            at = _last(line, _ERROR)
+            shown = f"{_around(line, at if at >= 0 else _last(line, _TELLING))}…"
         if len(shown) < room:
             kept[line] = shown
             room -= len(shown) + 1
     left = len(lines) - len(kept)
     head = [_left_out(left)] if left else []
     return "\n".join([*head, *(kept[line] for line in lines if line in kept)])
+
+
+def _last(line: str, pattern: re.Pattern[str]) -> int:
+    """Where the pattern occurs last in a line; -1: nowhere. Its end is searched first."""
+    for start in (max(0, len(line) - _END_CHARS), 0):
+        found = deque(pattern.finditer(line, start), maxlen=1)
+        if found:
+            return found[0].start()
+    return -1
 
 
 def _tells(line: str) -> bool:
