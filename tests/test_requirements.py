@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from scripts.mutants import file_of, read_mutants
 
 from tests.requirements_plugin import (
     Row,
@@ -250,3 +251,8 @@ def test_no_setting_of_the_caller_reaches_a_test() -> None:
 
     assert not [name for name in os.environ if name.endswith("_API_KEY")]
     assert {name for name in os.environ if name.startswith("WINDLASS_")} <= {"WINDLASS_DATA"}
+
+
+def test_each_mutant_breaks_one_place() -> None:
+    for mutant in read_mutants():
+        assert file_of(mutant).suffix == ".py"
