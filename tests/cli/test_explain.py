@@ -25,7 +25,7 @@ def shortened(windlass: CommandLine) -> CommandLine:
         "one.json",
         cascade(
             phase("a", tackle=["notes:notes", "set_state"]),
-            auto_context={"intra_phase": {"images_after": 7}},
+            auto_context={"intra_phase": {"images_after": 7, "without_cache": {"see_reads": 6}}},
         ),
     )
     windlass.script = by_phase({"a": [listing, again, "done"]})  # type: ignore[assignment]
@@ -51,7 +51,8 @@ def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandL
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0] == "session s1, call 3: phase a, turn 3, attempt 1"
     assert "% less" in lines[1]
-    assert "profile default, with images_after 7" in lines[2]
+    assert "profile default, with without_cache (see_reads 6, see_shell_reads 12, " in lines[2]
+    assert lines[2].endswith("images_after 7")
     assert lines[3] == "observation_masking: 1 of the 5 messages sent stand shortened"
     (result,) = (line for line in lines if "shortened: digest" in line)
     assert result.startswith("2 tool a:1 shortened: digest 7,")
@@ -79,7 +80,7 @@ def test_json_holds_every_message_with_its_numbers(shortened: CommandLine) -> No
     wanted = {"reason", "chars_before", "chars_after", "tokens", "reference", "message_id"}
     assert all(wanted <= set(one) for one in told["decisions"])
     assert told["selection"]["semantic_actor"] == "auto_context"
-    assert told["differs"] == {"images_after": 7}
+    assert told["differs"]["images_after"] == 7
     assert told["call"]["sent_tokens"] < told["call"]["snowball_tokens"]
 
 

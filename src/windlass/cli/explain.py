@@ -71,7 +71,9 @@ def _policy(explained: Explanation) -> str:
     name = (
         f"profile {selection['policy']}" if config["enabled"] else "only what is kept and limited"
     )
-    differs = [f"{key} {value}" for key, value in explained.differs.items() if key != "enabled"]
+    differs = [
+        _option_text(key, value) for key, value in explained.differs.items() if key != "enabled"
+    ]
     with_what = f", with {', '.join(differs)}" if differs else ""
     strategy = str(selection["strategy"]).replace("+", ", ")
     shortened = f"{selection['masked_count']} of the {selection['context_size']} messages sent"
@@ -79,6 +81,14 @@ def _policy(explained: Explanation) -> str:
         f"policy {selection['policy_hash']}: {name}{with_what}\n"
         f"{strategy}: {shortened} stand shortened"
     )
+
+
+def _option_text(name: str, value: Any) -> str:
+    """An option and its value in words; one that has options of its own has them in brackets."""
+    if isinstance(value, Mapping):
+        return f"{name} ({', '.join(_option_text(key, each) for key, each in value.items())})"
+    words = {None: "off", True: "on", False: "off"}
+    return f"{name} {words[value] if value is None or isinstance(value, bool) else value}"
 
 
 def planner_text(plan: Mapping[str, Any]) -> str:
