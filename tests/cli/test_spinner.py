@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import read_terminal
 from tests.engine.harness import cascade, phase
 
 MAIN = """
@@ -69,23 +70,9 @@ def start(folder: Path, *options: str, **environment: str) -> tuple[subprocess.P
     return running, ours
 
 
-def read(ours: int, until: str = "") -> str:
-    """What is drawn on a terminal, to its end or to `until`."""
-    drawn = b""
-    while not until or until not in drawn.decode(errors="replace"):
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how a closed terminal ends on Linux
-            break
-        if not piece:
-            break
-        drawn += piece
-    return drawn.decode(errors="replace")
-
-
 def test_it_names_what_is_waited_for_and_leaves_nothing(folder: Path) -> None:
     running, ours = start(folder)
-    drawn = read(ours)
+    drawn = read_terminal(ours)
     assert running.wait(60) == 0
     os.close(ours)
     assert "\x1b[?25l" not in drawn
@@ -103,7 +90,7 @@ def test_it_names_what_is_waited_for_and_leaves_nothing(folder: Path) -> None:
 def test_where_nobody_looks_on_nothing_is_drawn(folder: Path, quiet: str) -> None:
     options = [quiet] if quiet.startswith("--") else []
     running, ours = start(folder, *options, **({} if options else {quiet: "true"}))
-    drawn = read(ours)
+    drawn = read_terminal(ours)
     assert running.wait(60) == 0
     os.close(ours)
     assert ("tool search" in drawn) is (not options)
@@ -125,10 +112,10 @@ def test_nor_in_a_pipe_that_wants_colours(folder: Path) -> None:
 
 def test_ctrl_c_ends_it(folder: Path) -> None:
     running, ours = start(folder)
-    before = read(ours, "model 1 s")
+    before = read_terminal(ours, "model 1 s")
     time.sleep(0.1)
     running.send_signal(signal.SIGINT)
-    after = read(ours)
+    after = read_terminal(ours)
     assert running.wait(60) == 130
     os.close(ours)
     assert "model 1 s" in before

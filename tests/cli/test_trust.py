@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
+from tests.cli.terminal import read_terminal
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from windlass.trust import trusted_folders
 
@@ -224,15 +225,7 @@ def ask(folder: Path, answer: str) -> str:
     )  # fmt: skip
     os.close(theirs)
     os.write(ours, answer.encode())
-    said = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how a closed terminal ends on Linux
-            break
-        if not piece:
-            break
-        said += piece
+    drawn = read_terminal(ours)
     running.wait(30)
     os.close(ours)
-    return said.decode()
+    return drawn

@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from tests.cli.terminal import read_terminal
 from tests.engine.harness import House, cascade, phase
 from windlass.history.sqlite import SqliteStore
 
@@ -30,19 +31,11 @@ def test_a_terminal_counts_and_a_pipe_is_quiet(tmp_path: Path) -> None:
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
     running = subprocess.Popen([*VERIFY, store], stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
-    printed = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # how a closed terminal ends on Linux
-            break
-        if not piece:
-            break
-        printed += piece
+    printed = read_terminal(ours)
     assert running.wait(60) == 0
     os.close(ours)
-    assert b"verifying" in printed
-    assert b"1 of 1 sessions" in printed
+    assert "verifying" in printed
+    assert "1 of 1 sessions" in printed
     done = subprocess.run([*VERIFY, store], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (f"the store {store!r} is sound\n", "")
 

@@ -53,7 +53,6 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
 
     misread = [Warned(mistake) for mistake in warnings_of(source)]
     warned = [*warnings(cascade, registry, counter), *misread]
-    told = [each.mistake for each in warned]
     left_out = unchecked(settings, registry)
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
         raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
@@ -65,7 +64,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     names = [phase.name for phase in cascade.phases]
     needs = input_needs(source)
     lists = {
-        "warnings": _plain(told),
+        "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
         "unchecked": left_out,
     }
@@ -75,8 +74,8 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
     if needs:
         out.print(f"needs: {flags(needs)}")
-    for warning in told:
-        out.print(f"warning: {warning}")
+    for each in warned:
+        out.print(f"warning: {each.mistake}")
     print_unchecked(left_out)
 
 

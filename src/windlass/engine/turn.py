@@ -57,21 +57,21 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Send and record. What is refused as too long is planned anew, once.
     try:
-        reply, said = await _call(run, phase_run, plan, edits)
+        reply, item = await _call(run, phase_run, plan, edits)
     except ContextTooLong as refused:
         plan = shorter_plan(run, phase_run, plan, refused)
-        reply, said = await _call(run, phase_run, plan, edits)
+        reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
     cut = reply.finish == "length" and not reply.message.tool_calls
-    if cut and reply.message.text.strip() and (rest := _ask_for_rest(run, phase_run, plan, said)):
+    if cut and reply.message.text.strip() and (rest := _ask_for_rest(run, phase_run, plan, item)):
         with suppress(ContextTooLong, BadRequest):  # then the part stands
-            reply, said = await _call(run, phase_run, rest)
+            reply, item = await _call(run, phase_run, rest)
 
     # Run what it asked for.
     if reply.message.tool_calls:
         answer = refuse_calls if phase_run.progress.closing else answer_calls
-        await answer(run, phase_run, reply.message, run.record.traces[said.id])
+        await answer(run, phase_run, reply.message, run.record.traces[item.id])
     return reply
 
 

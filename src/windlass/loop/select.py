@@ -86,8 +86,8 @@ class Chosen:
     @cached_property
     def entries(self) -> tuple[ChosenEntry, ...]:
         """Each chosen message with its score and the reason, in the order of `messages`."""
-        told = zip(self._places, self._reasons, strict=True)
-        return tuple(self._entry(place, why) for place, why in told)
+        pairs = zip(self._places, self._reasons, strict=True)
+        return tuple(self._entry(place, why) for place, why in pairs)
 
     @cached_property
     def left_out(self) -> tuple[ChosenEntry, ...]:

@@ -104,8 +104,8 @@ def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
     Else long ones are cut, those whose words report an error go before those that only have such
     a word in them, the last ones first, and a line before them says how many are left out.
     """
-    told = (line.strip() for line in text.split("\n") if _tells(line))
-    lines = dict.fromkeys(line for line in told if line not in there)
+    telling = (line.strip() for line in text.split("\n") if _tells(line))
+    lines = dict.fromkeys(line for line in telling if line not in there)
     if sum(map(len, lines)) + len(lines) <= room:
         return "\n".join(lines)
     room -= len(_left_out(len(lines))) + 1

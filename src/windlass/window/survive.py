@@ -203,9 +203,9 @@ def exchange_lines(pending: PendingEdits, at: int, error_chars: int) -> list[str
             lines.append(f"{line}no result")
             continue
         result = pending.original(place)
-        told = outcome(result)
-        line += f"{told}; {pending.recall_hint(place)}"
-        lines.append(with_failure(line, result, error_chars, told))
+        ending = outcome(result)
+        line += f"{ending}; {pending.recall_hint(place)}"
+        lines.append(with_failure(line, result, error_chars, ending))
     return lines
 
 

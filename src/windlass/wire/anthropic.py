@@ -547,10 +547,10 @@ class AnthropicList:
                     parts += _read_block(block, place, mended)
         while parts and isinstance(mark := parts[-1], Opaque) and mark.kind == CALL:
             parts.pop()  # calls stand at the end anyway
-        known = NOT_SENT | {"role", "content"}
-        parts += [opaque(_PROVIDER, _KEY + key, given[key]) for key in given if key not in known]
-        said = [] if results and not parts else [Message(role, tuple(parts), tuple(calls))]
-        return ListReading((*results, *said), tuple(dict.fromkeys(mended)))
+        own_keys = NOT_SENT | {"role", "content"}
+        parts += [opaque(_PROVIDER, _KEY + key, given[key]) for key in given if key not in own_keys]
+        words = [] if results and not parts else [Message(role, tuple(parts), tuple(calls))]
+        return ListReading((*results, *words), tuple(dict.fromkeys(mended)))
 
 
 list_reader = AnthropicList
@@ -617,15 +617,15 @@ def _read_result(block: Mapping[str, Any], where: str, mended: list[str]) -> Mes
         raise SequenceError(f"{where}: content is neither text nor a list of blocks")
     parts: list[Part] = []
     for at, given_block in enumerate(inner):
-        place, one = f"{where}, block {at} of its content", _as_block(given_block, mended)
-        kind = one.get("type") if isinstance(one, Mapping) else None
+        place, part_block = f"{where}, block {at} of its content", _as_block(given_block, mended)
+        kind = part_block.get("type") if isinstance(part_block, Mapping) else None
         if not isinstance(kind, str):
             raise SequenceError(f"{place}: a block is an object with a type")
         if kind in (*_OF_OTHERS, *_OF_ASSISTANT, "tool_result"):
             raise SequenceError(f"{place}: {kind!r} has no place in a tool_result")
-        parts += _read_block(one, place, mended)
-    known = ("type", "tool_use_id", "content", "is_error")
-    further = {key: value for key, value in block.items() if key not in known}
+        parts += _read_block(part_block, place, mended)
+    own_keys = ("type", "tool_use_id", "content", "is_error")
+    further = {key: value for key, value in block.items() if key not in own_keys}
     if further:
         parts.append(opaque(_PROVIDER, _OF_RESULT, further))
     return Message("tool", tuple(parts), tool_call_id=id_, failed=block.get("is_error") is True)

@@ -519,17 +519,17 @@ class GeminiList:
         if not isinstance(parts, list | tuple):
             raise SequenceError(f"{where}: parts is not a list")
         mended: list[str] = []
-        known: list[dict[str, Any]] = []
+        camel_parts: list[dict[str, Any]] = []
         for at, part in enumerate(parts):
             if not isinstance(part, Mapping) or not part:
                 raise SequenceError(f"{where}, part {at}: a part is an object that holds something")
             if part.keys() == {"text"} and not part["text"]:
                 mended.append("empty text is left out")
                 continue
-            known.append(_as_camel(part))
+            camel_parts.append(_as_camel(part))
         if role == "model":
-            return ListReading((self._model(known, where),), tuple(mended))
-        return self._user(known, where, mended)
+            return ListReading((self._model(camel_parts, where),), tuple(mended))
+        return self._user(camel_parts, where, mended)
 
     def _model(self, parts: list[dict[str, Any]], where: str) -> Message:
         self._open = []
@@ -554,21 +554,21 @@ class GeminiList:
 
     def _user(self, parts: list[dict[str, Any]], where: str, mended: list[str]) -> ListReading:
         results: list[Message] = []
-        said: list[Part] = []
+        words: list[Part] = []
         for at, part in enumerate(parts):
             place = f"{where}, part {at}"
             match part:
                 case {"functionCall": _}:
                     raise SequenceError(f"{place}: a functionCall in a user's content")
                 case {"functionResponse": {"name": str(name)} as response}:
-                    if said:
+                    if words:
                         mended.append("responses stand before all else")
                     results.append(self._result(name, response))
                 case {"functionResponse": _}:
                     raise SequenceError(f"{place}: a functionResponse has a name")
                 case _:
-                    said += _read_said(part, place)
-        messages = [*results, *([Message("user", tuple(said))] if said or not results else [])]
+                    words += _read_said(part, place)
+        messages = [*results, *([Message("user", tuple(words))] if words or not results else [])]
         return ListReading(tuple(messages), tuple(dict.fromkeys(mended)))
 
     def _result(self, name: str, given: Mapping[str, Any]) -> Message:

@@ -148,11 +148,11 @@ def _items(message: Message, names: Mapping[str, str], request: Request) -> list
         if content:
             plain = message.role == "assistant" and not keys
             texts = [part.get("text") for part in content]
-            told: Any = content
+            text_or_parts: Any = content
             if plain and all(part.keys() == {"type", "text"} for part in content):
-                told = "\n".join(map(str, texts))
+                text_or_parts = "\n".join(map(str, texts))
             kind = {} if plain else {"type": "message"}
-            items.append({**kind, "role": message.role, "content": told, **keys})
+            items.append({**kind, "role": message.role, "content": text_or_parts, **keys})
         content, keys = [], {}
 
     for part in message.parts:
@@ -204,8 +204,8 @@ def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _with_keys(item: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
     kind = keys.get("type", item["type"])
-    told = {key: value for key, value in item.items() if key not in ("type", "arguments")}
-    return {"type": kind, **told, _CALLS[kind]: item["arguments"], **keys}
+    fields = {key: value for key, value in item.items() if key not in ("type", "arguments")}
+    return {"type": kind, **fields, _CALLS[kind]: item["arguments"], **keys}
 
 
 def _file(file: FileData) -> dict[str, Any]:
@@ -236,11 +236,11 @@ def _output(message: Message, request: Request, type_: str) -> dict[str, Any]:
                 if file := file_for(part, _PROVIDER, "tool"):
                     output.append(_file(file))
     plain = len(output) < 2 and all(part.keys() == {"type", "text"} for part in output)  # noqa: PLR2004
-    told: Any = (output[0]["text"] if output else "") if plain else output
+    content: Any = (output[0]["text"] if output else "") if plain else output
     return {
         "type": type_,
         "call_id": message.tool_call_id,
-        "output": told,
+        "output": content,
         **keys,
     }
 
@@ -271,14 +271,14 @@ class ResponsesList:
                 text = Text(f"{ORPHAN}\n{json.dumps(dict(given), ensure_ascii=False)}")
                 why = f"answers call {ident!r}, which is not open"
                 return ListReading((Message("user", (text,)),), (why,))
-            self._open = {id_: one for id_, one in self._open.items() if id_ != ident}
+            self._open = {id_: call for id_, call in self._open.items() if id_ != ident}
         reading = self._read(given, where)
         if not self._open or kind != "message" or given.get("role") == "assistant":
             return reading
-        missing = [(id_, _missing(id_, one, where)) for id_, one in self._open.items()]
+        missing = [(id_, _missing(id_, call, where)) for id_, call in self._open.items()]
         self._open = {}
         outputs = (opaque(_PROVIDER, _ITEM + output["type"], output) for _, output in missing)
-        messages = (*(Message("user", (one,)) for one in outputs), *reading.messages)
+        messages = (*(Message("user", (output,)) for output in outputs), *reading.messages)
         why = ", ".join(f"call {id_!r} has no result" for id_, _ in missing)
         return ListReading(messages, (*reading.mended, why))
 
@@ -308,8 +308,8 @@ def _missing(ident: str, kind: str, where: str) -> dict[str, Any]:
     match kind:
         case "shell_call":
             outcome = {"type": "exit", "exit_code": 1}
-            said = {"stdout": "", "stderr": NO_RESULT, "outcome": outcome}
-            return {**output, "call_id": ident, "output": [said]}
+            result = {"stdout": "", "stderr": NO_RESULT, "outcome": outcome}
+            return {**output, "call_id": ident, "output": [result]}
         case "apply_patch_call":
             return {**output, "call_id": ident, "status": "failed", "output": NO_RESULT}
         case "local_shell_call":
@@ -344,8 +344,8 @@ def _read_message(given: Mapping[str, Any], where: str) -> ListReading:
         raise SequenceError(f"{where}: role {role!r} is none of {', '.join(_ROLES)}")
     mended: list[str] = []
     parts: list[Part] = []
-    known = ("type", "role", "content")
-    keys = {key: value for key, value in given.items() if key not in known}
+    own_keys = ("type", "role", "content")
+    keys = {key: value for key, value in given.items() if key not in own_keys}
     if keys:
         parts.append(opaque(_PROVIDER, _KEYS, keys))
     if isinstance(content, str):
@@ -411,24 +411,24 @@ def _read_image(url: str, detail: str, where: str) -> Picture:
 
 
 def _read_call(given: Mapping[str, Any], kind: str, where: str) -> Message:
-    id_, name, told = given.get("call_id"), given.get("name"), given.get(_CALLS[kind])
+    id_, name, arguments = given.get("call_id"), given.get("name"), given.get(_CALLS[kind])
     if not isinstance(name, str) or not name.strip():
         raise SequenceError(f"{where}: a {kind} has a name")
     if id_ is not None and not isinstance(id_, str):
         raise SequenceError(f"{where}: call_id {id_!r} is not text")
-    if not isinstance(told, str):
-        told = json.dumps({} if told is None else told, ensure_ascii=False)
-    known = (
+    if not isinstance(arguments, str):
+        arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+    own_keys = (
         "call_id",
         "name",
         "arguments",
         "input",
         *(["type"] if kind == "function_call" else []),
     )
-    keys = {key: value for key, value in given.items() if key not in known}
+    keys = {key: value for key, value in given.items() if key not in own_keys}
     parts: list[Part] = [opaque(_PROVIDER, f"{_OF_CALL}0", keys)] if keys else []
     return Message(
-        "assistant", (*parts, Opaque(_PROVIDER, CALL, "0")), (ToolCall(id_ or "", name, told),)
+        "assistant", (*parts, Opaque(_PROVIDER, CALL, "0")), (ToolCall(id_ or "", name, arguments),)
     )
 
 

@@ -68,9 +68,9 @@ class TokenBudget:
                 reason = f"above {self.limit:,} tokens: an old result"
                 message = pending.original(at)
                 size = f"{len(message.text)} characters"
-                told = outcome(message)
-                line = f"[{told}; {size}; {pending.recall_hint(at)}]"
-                line = with_failure(line, message, self.error_chars, told)
+                ending = outcome(message)
+                line = f"[{ending}; {size}; {pending.recall_hint(at)}]"
+                line = with_failure(line, message, self.error_chars, ending)
                 yield Proposal((at,), "prune", reason, message.with_parts(Text(line)), must=True)
 
     def _turns(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
