@@ -61,7 +61,7 @@ class Planned:
         self.given.append(chat)
 
     def window(self) -> SimpleNamespace:
-        return SimpleNamespace(messages=list(self.given))
+        return SimpleNamespace(messages=list(self.given), breakpoints=((-1, 0), (0, 0)))
 
 
 class TestWindlass:

@@ -10,7 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
+from bench.windows.bill import (
+    VECTORS,
+    Marked,
+    Sent,
+    Vector,
+    cost,
+    end_marks,
+    marked,
+    marked_cost,
+    sent,
+)
 from bench.windows.contestants import Everything
 from bench.windows.measure import Bench, fetched
 from bench.windows.needs import Need, needs_and_own, needs_of, values_in
@@ -107,6 +117,46 @@ class TestTheBill:
 
     def test_a_call_under_the_minimum_writes_nothing(self) -> None:
         assert cost(Sent(1_000, 0), ANTHROPIC) == 1_000
+
+
+class TestTheStrictBill:
+    def bill(self, *calls: tuple[list[Chat], Sequence[int]]) -> list[Marked]:
+        shown = Shown()
+        windows = [[shown.number(chat) for chat in window] for window, _ in calls]
+        return marked(windows, [marks for _, marks in calls], shown, ANTHROPIC.minimum)
+
+    def test_what_ends_at_a_mark_is_written_and_read_by_the_next(self) -> None:
+        a, b, c = (user(letter * 4_000) for letter in "abc")
+        said = self.bill(([a, b], [1]), ([a, b, c], [2]))
+        assert said == [Marked(2_008, 0, 2_008), Marked(3_012, 2_008, 1_004)]
+        assert marked_cost(said[1], ANTHROPIC) == 2_008 * 0.1 + 1_004 * 1.25
+
+    def test_what_stands_behind_the_last_mark_is_neither(self) -> None:
+        a, b, c = (user(letter * 5_000) for letter in "abc")
+        said = self.bill(([a, b], [0]), ([a, b, c], [1]))
+        assert said == [Marked(2_508, 0, 1_254), Marked(3_762, 1_254, 1_254)]
+        assert marked_cost(said[0], ANTHROPIC) == 1_254 * 1.25 + 1_254
+
+    @pytest.mark.parametrize(("count", "read"), [(20, 2_004), (21, 0)])
+    def test_a_prefix_is_found_twenty_blocks_before_a_mark(self, count: int, read: int) -> None:
+        a, more = user("a" * 8_000), [user(f"{number}" * 40) for number in range(count)]
+        assert self.bill(([a], [0]), ([a, *more], [count]))[1].read == read
+
+    def test_a_short_prefix_is_not_kept(self) -> None:
+        a, b = user("a" * 400), user("b" * 8_000)
+        assert self.bill(([a, b], [0]), ([a, b], [0])) == [Marked(2_108, 0, 0)] * 2
+
+    def test_of_more_than_four_marks_the_last_four_count(self) -> None:
+        window = [user(letter * 8_000) for letter in "abcdef"]
+        other = [*window[:2], user("x" * 4_000)]
+        assert self.bill((window, range(6)), (other, [1]))[1].read == 0
+        assert self.bill((window, range(1, 5)), (other, [1]))[1].read == 4_008
+
+    def test_who_sets_no_marks_has_them_on_the_last_message_and_three_before(self) -> None:
+        assert end_marks(range(6)) == (2, 5)
+        said = [user("go"), *(turn for n in "1234" for turn in (calls(n), result(n, n * 8_000)))]
+        outcome = Bench(recording(*said)).run(Everything())["anthropic"]
+        assert outcome.strict_own == outcome.strict_end == outcome.strict_everything > 0
 
 
 class TestNeeds:

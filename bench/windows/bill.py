@@ -1,4 +1,8 @@
-"""What the input tokens of a run's calls cost at a price vector, fresh input tokens = 1."""
+"""What the input tokens of a run's calls cost at a price vector, fresh input tokens = 1.
+
+Two bills. By *prefix*: what a call shares with one of the 8 before it is read, the rest is written.
+*Strict*, by Anthropic's rules: only what ends at a mark is kept, and found only near a mark.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,13 @@ from bench.windows.shown import Shown
 
 LOOK_BACK: Final = 8
 """A call may find its prefix cached by one of so many calls before it."""
+
+MARKS: Final = 4
+"""Messages that a request may mark, by the strict bill."""
+BLOCKS: Final = 20
+"""From a mark so many content blocks back a kept prefix is found."""
+BEHIND_MARKS: Final = 1.0
+"""What a token behind the last mark costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +93,63 @@ def cost(call: Sent, vector: Vector) -> float:
     cached = call.shared - call.shared % vector.step if call.shared >= vector.minimum else 0.0
     fresh = vector.write if call.tokens >= vector.minimum else 1.0
     return cached * vector.read + (call.tokens - cached) * fresh
+
+
+class Marked(NamedTuple):
+    """Neutral tokens of one call: all, those that are read, and those written behind them."""
+
+    tokens: float
+    read: float
+    written: float
+
+
+def marked(
+    windows: Iterable[Sequence[int]],
+    marks: Iterable[Sequence[int]],
+    shown: Shown,
+    minimum: int,
+) -> list[Marked]:
+    """What each call finds and leaves in a cache that keeps only what ends at a mark.
+
+    `marks` are the positions of each window's marked messages; of more than four the last four
+    count.
+    """
+    kept: set[int] = set()
+    calls: list[Marked] = []
+    for window, places in zip(windows, marks, strict=True):
+        heads = _heads(window)
+        sums = [0.0, *accumulate(shown.tokens[number] for number in window)]
+        blocks = [0, *accumulate(shown.blocks[number] for number in window)]
+        ends = sorted({at + 1 for at in places if 0 <= at < len(window)})[-MARKS:]
+        ends = [end for end in ends if sums[end] >= minimum]
+        read = 0
+        for mark in ends:
+            for end in range(mark, read, -1):
+                if blocks[mark] - blocks[end] > BLOCKS:
+                    break
+                if heads[end] in kept:
+                    read = end
+                    break
+        last = max(ends, default=0)
+        calls.append(Marked(sums[-1], sums[read], sums[max(last, read)] - sums[read]))
+        kept.update(heads[end] for end in ends)
+    return calls
+
+
+def _heads(window: Sequence[int]) -> list[int]:
+    """A number for each head of a window; equal heads have equal numbers."""
+    heads = [0]
+    for number in window:
+        heads.append(hash((heads[-1], number)))
+    return heads
+
+
+def marked_cost(call: Marked, vector: Vector) -> float:
+    """The price of one call by the strict bill."""
+    behind = call.tokens - call.read - call.written
+    return call.read * vector.read + call.written * vector.write + behind * BEHIND_MARKS
+
+
+def end_marks(window: Sequence[int]) -> tuple[int, int]:
+    """The marks of who sets none: the last message and the one three before it."""
+    return len(window) - 4, len(window) - 1

@@ -26,6 +26,11 @@ class Contestant(Protocol):
     by_price: bool
     """Whether its windows depend on the price vector, so that it is run once for each."""
 
+    @property
+    def marks(self) -> Sequence[int]:
+        """The positions in the last window of the messages that it marks for the cache."""
+        ...
+
     def begin(self, recording: Recording) -> None:
         """A new recording starts."""
         ...
@@ -46,6 +51,7 @@ class Everything:
     """Sends all that was said."""
 
     by_price = False
+    marks: Sequence[int] = ()
 
     def begin(self, recording: Recording) -> None:
         """Nothing to prepare."""
@@ -64,6 +70,9 @@ class MaskEveryTurn(Everything):
     A turn is an assistant message with all its results. Calls and results stay in
     pairs: only what a result says is replaced, where it is longer than `above` characters.
     """
+
+    by_price = False
+    marks: Sequence[int] = ()
 
     def __init__(self, turns: int, above: int = 100) -> None:
         self._turns = turns
@@ -100,6 +109,7 @@ class Windlass:
 
     def __init__(self, profile: str, options: dict[str, Any], vector: Vector) -> None:
         self.context: Any = None
+        self.marks: Sequence[int] = ()
         self._keywords: dict[str, Any] = {
             key: options.pop(key) for key in ("model", "max_input_tokens") if key in options
         }
@@ -135,7 +145,9 @@ class Windlass:
         """Append what is new; the window's messages."""
         for chat in messages[new_from:]:
             self.context.append(chat)
-        chats: list[Chat] = self.context.window().messages
+        made = self.context.window()
+        self.marks = [at for at, _ in made.breakpoints if at >= 0]
+        chats: list[Chat] = made.messages
         return chats
 
     def close(self) -> None:

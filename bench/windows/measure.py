@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from bench.windows.bill import VECTORS, Sent, Vector, cost, sent
+from bench.windows.bill import (
+    VECTORS,
+    Marked,
+    Sent,
+    Vector,
+    cost,
+    end_marks,
+    marked,
+    marked_cost,
+    sent,
+)
 from bench.windows.contestants import Contestant
 from bench.windows.needs import Need, needs_and_own
 from bench.windows.peer import Peer
@@ -22,6 +32,8 @@ those whose shape is not that of the messages handed over; none. The chat form i
 FETCH_OUTPUT_TOKENS: Final = 60
 OUTPUT_PRICE: Final = 5.0
 """A token of output costs so many fresh input tokens."""
+MARKED: Final = VECTORS[0]
+"""The prices by which only what ends at a mark is cached."""
 CALLS_CARRIED: Final = 3
 """Further calls that read a result which was fetched again."""
 
@@ -31,7 +43,9 @@ class Outcome:
     """Sums over the calls of one recording or more, at one price vector.
 
     Money is in fresh input tokens; `everything` and `clairvoyant` are what the two
-    references cost on the same calls; `seconds` holds each call's time to its window.
+    references cost on the same calls. `strict_own` is the bill where only what ends at the
+    contestant's own marks is cached, `strict_end` with marks at the end.
+    `seconds` holds each call's time to its window.
     """
 
     recording: str
@@ -40,6 +54,9 @@ class Outcome:
     again: float = 0.0
     everything: float = 0.0
     clairvoyant: float = 0.0
+    strict_own: float = 0.0
+    strict_end: float = 0.0
+    strict_everything: float = 0.0
     tokens: float = 0.0
     values: int = 0
     values_seen: int = 0
@@ -67,6 +84,7 @@ class Bench:
         self.originals = [self.shown.number(chat) for chat in recording.messages]
         self.needs, self.own = needs_and_own(recording)
         self.whole = sent((self.originals[:at] for at in recording.calls), self.shown)
+        self.whole_marked = self._marked([self.originals[:at] for at in recording.calls])
         self.ideal = clairvoyant(self)
 
     def run(
@@ -76,8 +94,10 @@ class Bench:
         checks: Checks = "changed",
     ) -> dict[str, Outcome]:
         """The contestant's outcome at each of the vectors, by the vector's name."""
-        windows, seconds = self._windows(contestant)
+        windows, marks, seconds = self._windows(contestant)
         calls = sent(windows, self.shown)
+        at_end = self._marked(windows)
+        own_marks = self._marked(windows, marks)
         missed = self._missed(windows, self.needs)
         own_missed = sum(map(len, self._missed(windows, self.own)))
         own = sum(map(len, self.own.values()))
@@ -90,6 +110,9 @@ class Bench:
                 bill=sum(cost(call, vector) for call in calls),
                 everything=sum(cost(call, vector) for call in self.whole),
                 clairvoyant=sum(cost(call, vector) for call in self.ideal),
+                strict_own=sum(marked_cost(call, vector) for call in own_marks),
+                strict_end=sum(marked_cost(call, vector) for call in at_end),
+                strict_everything=sum(marked_cost(call, vector) for call in self.whole_marked),
                 tokens=sum(call.tokens for call in calls),
                 own=own,
                 own_seen=own - own_missed,
@@ -101,10 +124,19 @@ class Bench:
             outcomes[vector.name] = outcome
         return outcomes
 
-    def _windows(self, contestant: Contestant) -> tuple[list[list[int]], list[float]]:
+    def _marked(
+        self, windows: Sequence[Sequence[int]], marks: Sequence[Sequence[int]] | None = None
+    ) -> list[Marked]:
+        """The calls with their marks, and where a contestant sets none with marks at the end."""
+        return marked(windows, marks or map(end_marks, windows), self.shown, MARKED.minimum)
+
+    def _windows(
+        self, contestant: Contestant
+    ) -> tuple[list[list[int]], list[Sequence[int]] | None, list[float]]:
         contestant.begin(self.recording)
         messages = list(self.recording.messages)
         windows: list[list[int]] = []
+        marks: list[Sequence[int]] = []
         seconds: list[float] = []
         new_from = 0
         for at in self.recording.calls:
@@ -114,8 +146,9 @@ class Bench:
             took = time.perf_counter() - began
             seconds.append(contestant.seconds if isinstance(contestant, Peer) else took)
             windows.append([self.shown.number(chat) for chat in window])
+            marks.append(contestant.marks)
             new_from = at
-        return windows, seconds
+        return windows, marks if any(marks) else None, seconds
 
     def _missed(
         self, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[Need]]

@@ -29,6 +29,7 @@ class Peer:
     """
 
     by_price = False
+    marks: Sequence[int] = ()
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         python = python_of(name)

@@ -55,6 +55,13 @@ def tokens(said: Sequence[str]) -> float:
     )
 
 
+def blocks(chat: Mapping[str, Any]) -> int:
+    """Content blocks of a message: its parts and its calls; a tool's message is one."""
+    content = chat.get("content")
+    parts = len(content) if isinstance(content, list) else int(bool(content))
+    return 1 if chat["role"] == "tool" else parts + len(chat.get("tool_calls") or ())
+
+
 def leaves(value: Any) -> Iterator[str]:
     """Every text and number inside a JSON value, keys left out."""
     if isinstance(value, dict):
@@ -108,6 +115,7 @@ class Shown:
     def __init__(self) -> None:
         self.chats: list[Chat] = []
         self.tokens: list[float] = []
+        self.blocks: list[int] = []
         self._numbers: dict[Any, int] = {}
         self._searched: dict[int, str] = {}
         self._heads: dict[tuple[int, int], float] = {}
@@ -137,6 +145,7 @@ class Shown:
             found = self._numbers[key] = len(self.chats)
             self.chats.append(chat)
             self.tokens.append(tokens(pieces(chat)))
+            self.blocks.append(blocks(chat))
         return found
 
     def head(self, one: int, other: int) -> float:

@@ -6,13 +6,15 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from bench.windows.measure import Outcome
+from bench.windows.measure import MARKED, Outcome
 
 
 @dataclass(frozen=True)
 class Row:
     """One contestant on one source at one price vector.
 
+    `strict` is the bill where only what ends at a mark is cached, with the better of its own
+    marks (`strict_own`) and marks at the end (`strict_end`).
     `bill`, `total` (bill + reacquisition), `worst` (total of the worst recording),
     `worst_bill` and `clairvoyant` are divided by sending everything. `values` and
     `lines` are the shares in view, `own` that of values and lines which only the assistant had
@@ -27,6 +29,9 @@ class Row:
     calls: int
     bill: float
     total: float
+    strict: float
+    strict_own: float
+    strict_end: float
     values: float
     lines: float
     own: float
@@ -44,6 +49,8 @@ def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) 
     everything = sum(one.everything for one in outcomes)
     bill = sum(one.bill for one in outcomes)
     calls = sum(one.calls for one in outcomes)
+    own, end = (sum(one.strict_own for one in outcomes), sum(one.strict_end for one in outcomes))
+    strictly = sum(one.strict_everything for one in outcomes)
     return Row(
         contestant=contestant,
         vector=vector,
@@ -52,6 +59,9 @@ def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) 
         calls=calls,
         bill=bill / everything,
         total=(bill + sum(one.again for one in outcomes)) / everything,
+        strict=min(own, end) / strictly,
+        strict_own=own / strictly,
+        strict_end=end / strictly,
         values=_share(sum(o.values_seen for o in outcomes), sum(o.values for o in outcomes)),
         lines=_share(sum(o.lines_seen for o in outcomes), sum(o.lines for o in outcomes)),
         own=_share(sum(o.own_seen for o in outcomes), sum(o.own for o in outcomes)),
@@ -74,7 +84,19 @@ def mean(rows: Sequence[Row]) -> Row:
     first = rows[0]
     figures = {
         name: statistics.mean(getattr(one, name) for one in rows)
-        for name in ("bill", "total", "values", "lines", "own", "misses", "clairvoyant", "ms")
+        for name in (
+            "bill",
+            "total",
+            "strict",
+            "strict_own",
+            "strict_end",
+            "values",
+            "lines",
+            "own",
+            "misses",
+            "clairvoyant",
+            "ms",
+        )
     }
     worst = {name: max(getattr(one, name) for one in rows) for name in ("worst", "worst_bill")}
     return Row(
@@ -91,16 +113,21 @@ def mean(rows: Sequence[Row]) -> Row:
 
 
 HEAD = (
-    f"{'source':24} {'bill':>7} {'+again':>7} {'values':>7} {'lines':>7} {'own':>6} {'miss/100':>8}"
+    f"{'source':24} {'bill':>7} {'+again':>7} {'strict':>7} {'marks':>7} {'at end':>7}"
+    f" {'values':>7} {'lines':>7} {'own':>6} {'miss/100':>8}"
     f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7} {'ms/call':>8}"
 )
 
 
 def line(one: Row) -> str:
-    """The row as it is printed."""
+    """The row as it is printed; the strict bill at the prices that it is defined by."""
+    figures = (one.strict, one.strict_own, one.strict_end)
+    strict = " ".join(
+        f"{each:7.3f}" if one.vector == MARKED.name else f"{'-':>7}" for each in figures
+    )
     return (
-        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.values:7.3f} {one.lines:7.3f}"
-        f" {one.own:6.3f} {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f}"
+        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {strict} {one.values:7.3f}"
+        f" {one.lines:7.3f} {one.own:6.3f} {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f}"
         f" {one.clairvoyant:7.3f} {one.invalid:7.0f} {one.ms:8.3f}"
     )
 

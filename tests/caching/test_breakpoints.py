@@ -201,6 +201,17 @@ class TestPlaces:
         other = mark(None, CLAUDE, said[:1], [ToolSpec("look", "", {})])
         assert mark(other, CLAUDE, said).marks.entries == mark(None, CLAUDE, said).marks.entries
 
+    def test_what_is_not_worth_writing_stands_behind_the_last_mark(self) -> None:
+        said = [system("You are careful. " * 400), user("Go.")]
+        calls = [ToolCall(f"c{number}", "look", "{}") for number in range(3)]
+        grown = [*said, assistant(calls=calls), *(tool(call, "long " * 400) for call in calls)]
+        before = place(said)
+        assert place(grown, before, shared=2, until=4).places[-1] == (3, 0)
+        # What was written before is read, though less than that is worth writing.
+        assert place(grown, before, shared=2, until=1).places[-1] == (1, 0)
+        assert place(grown, until=0) == Breakpoints((), (), len(grown))
+        assert place(grown, until=len(grown)) == place(grown)
+
     def test_openai_is_asked_at_every_mark_that_was_written(self) -> None:
         said, sent = [system("x " * 4_000), user("Go.")], None
         for number in range(120):
@@ -256,7 +267,7 @@ class TestWindows:
 
     def test_a_mark_follows_its_message_where_others_are_left_out(self) -> None:
         said = parallel(1, turns=12)
-        window = windlass.bound(said, CLAUDE, {"keep_recent_turns": 2})
+        window = windlass.bound(said, CLAUDE, {"keep_recent_turns": 2, "see_results": None})
         assert len(window.messages) < len(said) / 2
         assert window.breakpoints[0] == (0, 0)
         assert window.breakpoints[-1] == (len(window.messages) - 1, 0)
@@ -273,7 +284,10 @@ class TestWindows:
         assert window.breakpoints == ()
         assert blocks_of(window.wire("anthropic"))[1] == []
         cache = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
-        assert windlass.bound(said, prices=cache).breakpoints[-1] == (len(said) - 1, 0)
+        assert windlass.bound(said, policy={"see_results": None}, prices=cache).breakpoints[-1] == (
+            len(said) - 1,
+            0,
+        )
 
     def test_openais_own_form_has_marks_and_key(self) -> None:
         body = windlass.bound(parallel(1, turns=3), "openai/gpt-5.6").wire("openai")

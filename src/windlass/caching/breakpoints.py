@@ -5,7 +5,8 @@ mark: Anthropic's looks back a number of blocks from each, OpenAI's looks at mar
 marks are set for two purposes: to read the longest entry that still holds (the last unchanged
 block, where an edit or many results at once put it out of reach of the end), and to leave
 entries where the next requests will branch off (the end; the block before what may be
-shortened next; the end of tools and system prompt, for other conversations).
+shortened next; the end of tools and system prompt, for other conversations). What stands behind
+the last mark is not written: so what the next request shows otherwise had better stand there.
 
 Pure: knows messages and what was marked before, no wire format, no tokens but by `size`.
 """
@@ -118,6 +119,7 @@ def marks(
     long: bool = False,
     cut_point: int = 0,
     tail: bool = False,
+    until: int | None = None,
 ) -> Breakpoints:
     """The marks of a request.
 
@@ -131,22 +133,32 @@ def marks(
         long: Whether the head (tools and system prompt) is to be kept for the longer time.
         cut_point: How many messages the head and the user context are (0: there is none).
         tail: Whether the last part of the last message changes at each call and is not cached.
+        until: How many messages are worth writing (None: all). What was written before is read.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
     entries = before.entries[: bisect_left(before.entries, (shared, 0))]
     end = _end(messages, rules, tail=tail)
+    bound = (len(messages), 0)
+    if until is not None and until < len(messages):
+        end = max(filter(None, (_last(messages, until, rules), *entries[-1:])), default=None)
+        if end is None:
+            return Breakpoints((), entries, len(messages))
+        bound = end
     fresh = list(_before_what_is_shortened(messages, rules))
     later = [_last(messages, at, rules) for at in soon if at < len(messages)]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
     branch = _branch(messages, rules, entries, shared, end)
     head = _head(messages, rules, tools)
-    kept_long = (head,) if long and head else ()  # each request must use it, or it is forgotten
+    kept_long = (
+        (head,) if long and head and head <= bound else ()
+    )  # each request must use it, or it is forgotten
     context = _last(messages, cut_point, rules) if cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
-    chosen = [place for place in dict.fromkeys(ranked) if place is not None][: rules.most]
-    chosen += _spread(messages, rules, range(shared, len(messages)), chosen)
+    chosen = [place for place in dict.fromkeys(ranked) if place is not None and place <= bound]
+    chosen = chosen[: rules.most]
+    chosen += _spread(messages, rules, range(shared, bound[0]), chosen)
     new = sorted(place for place in chosen if not _holds(entries, place))
     kept = bisect_left(entries, new[0]) if new else len(entries)
     held = (*entries[:kept], *sorted({*entries[kept:], *new}))

@@ -69,7 +69,7 @@ class CacheState:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether its requests are marked."""
+        """Whether its requests are marked, so that nothing is written but up to a mark."""
         return self._rules is not None
 
     def lapsed(self, gap: float | None) -> bool:
@@ -119,6 +119,7 @@ class CacheState:
         long: bool = False,
         cut_point: int = 0,
         tail: bool = False,
+        until: int | None = None,
     ) -> Sent:
         """The next request with its marks; the arguments are those of `breakpoints.marks`."""
         sent, offered = tuple(messages), tuple(tools)
@@ -138,6 +139,7 @@ class CacheState:
                 long=long,
                 cut_point=cut_point,
                 tail=tail,
+                until=until,
             )
         goes_on = shared == len(before.messages)
         return Sent(sent, offered, placed, before.weight, shared, goes_on)

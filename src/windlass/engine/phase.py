@@ -172,10 +172,16 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
+        ends_run=phase is run.cascade.phases[-1] and not is_judged(run, phase),
     )
     if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
     return phase_run
+
+
+def is_judged(run: CascadeRun, phase: Phase) -> bool:
+    """Whether an output may be refused, so that another call follows."""
+    return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
 
 
 async def open_phase(
@@ -188,11 +194,13 @@ async def open_phase(
     injected: tuple[Entry, ...],
     injection: PhaseInjected | None,
     before: Callable[[PhaseRun], Awaitable[None]] | None = None,
+    ends_run: bool = False,
 ) -> PhaseRun:
     """The phase in hand: what it sees is fixed, and its instructions are said.
 
     `injected` are the messages that its sources brought, `injection` is what it has of injectors
     (None: it has none). `before` is done once its tools are known, before its windows are decided.
+    `ends_run`: the run is over with its last reply.
     """
     record, state, generation = run.record, StateCopy(run.progress.state), run.generation_of(phase)
     provider, info = run.resolve(generation.model)
@@ -229,6 +237,7 @@ async def open_phase(
             driver=Driver(Conversation(), run.cache_of(info)),
         ),
         injection=injection,
+        ends_run=ends_run,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
         refresh(run, phase_run)

@@ -164,6 +164,7 @@ def next_call(
         block=held.text if held else "",
         lasting=held.lasting if held else "",
         cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
+        last=phase_run.ends_run and (phase_run.progress.closing or not tools),
     )
 
 

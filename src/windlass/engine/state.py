@@ -288,6 +288,8 @@ class PhaseRun:
     """What it has come to so far."""
     injection: PhaseInjected | None = None
     """What it holds of injectors (None: it has none)."""
+    ends_run: bool = False
+    """Whether the run is over with its last reply: then its last call has nothing to cache."""
 
     @property
     def instructions(self) -> Item:

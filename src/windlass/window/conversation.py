@@ -18,6 +18,7 @@ from windlass.messages import Message
 from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
+from windlass.window.foresight import NextStep
 from windlass.window.identifiers import ShownNames
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning, carry_out
@@ -91,6 +92,8 @@ class Conversation(Transcript):
         self._now: float | None = None
         self._called: float | None = None
         self._resized = 0
+        self._writes: int | None = None
+        self._written: int | None = None
 
     @property
     def pending(self) -> Mapping[int, Edit]:
@@ -133,9 +136,32 @@ class Conversation(Transcript):
             turn = self.births[min(pending.entries)]
             later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
             soon += [results.start for results in later if results]
-        now_gone = {at for at, entry in pending.entries.items() if entry is None}
-        gone = sorted({*self.gone, *now_gone}) if now_gone else self.gone
+        gone = self._gone_by_now(pending)
         return [at - bisect_left(gone, at) for at in soon]
+
+    def worth_writing(self) -> int | None:
+        """How many of the next call's entries are worth writing to a cache (None: all).
+
+        Those behind them will be others at the call after it: the policies are going to shorten
+        the first of them, and the bill is lower if it was not written.
+        """
+        pending = self._step()
+        step = NextStep(pending)
+        proposals = (each for policy in self.policies for each in policy.propose(step))
+        new = [(each, each.message(step)) for each in proposals if min(each.span) in pending.fresh]
+        if self._plan is not None:
+            first = self._plan.unwritten_from(new)
+        else:
+            first = min((min(each.span) for each, message in new if message), default=None)
+        return None if first is None else first - bisect_left(self._gone_by_now(pending), first)
+
+    def write_until(self, entries: int | None) -> None:
+        """Say that the call to be made writes so many of its entries to a cache (None: all)."""
+        self._writes = entries
+        for gone in self._gone_by_now(self._step()):
+            if self._writes is None or gone > self._writes:
+                break
+            self._writes += 1
 
     def place(self, entry: Entry) -> None:
         """Add a message that is shown as `entry` says; the next call is planned anew."""
@@ -246,6 +272,11 @@ class Conversation(Transcript):
                 plan.decide()
         return self._pending
 
+    def _gone_by_now(self, pending: PendingEdits) -> Sequence[int]:
+        """The positions of what the next call does not show, in order."""
+        now = {at for at, entry in pending.entries.items() if entry is None}
+        return sorted({*self.gone, *now}) if now else self.gone
+
     def _planning(self, pending: PendingEdits) -> Planning | None:
         """The plan of one call, with the tokens of all that was sent, kept up to date."""
         if self.planner is None:
@@ -262,7 +293,13 @@ class Conversation(Transcript):
             gap = float("inf")
         whole = self.came_tokens()
         return self.planner.plan(
-            pending, self.ledger, self._sizes, whole, gap, block_tokens=self.block_tokens
+            pending,
+            self.ledger,
+            self._sizes,
+            whole,
+            gap,
+            block_tokens=self.block_tokens,
+            written=self._written,
         )
 
     def _call_made(self) -> None:
@@ -272,6 +309,7 @@ class Conversation(Transcript):
             self.ledger = self._plan.ledger
             self._cooled = False
         self.block_tokens = NOTHING
+        self._writes, self._written = None, self._writes
         for at, entry in pending.entries.items():
             self.change(at, entry, pending.edits[at])
         for at, until in pending.pins.items():

@@ -142,6 +142,7 @@ class Driver:
         lasting: str = "",
         cut_point: int = 0,
         unmarked: int = 0,
+        last: bool = False,
     ) -> NextCall:
         """What the next call shows with its blocks, and its cache marks. Changes nothing.
 
@@ -155,6 +156,7 @@ class Driver:
             lasting: What is said there for good.
             cut_point: How many messages the head and the user context are (0: there is none).
             unmarked: How many messages at the end take no mark, because they will be others.
+            last: Whether no call follows. Only its head is worth writing, for other runs.
         """
         blocks, because = WithBlocks(tuple(entries), self.attached, {}), None
         if entries and (self.attached or block or lasting):
@@ -173,11 +175,21 @@ class Driver:
             long=lifetime.long,
             cut_point=cut_point,
             tail=bool(block) and blocks.own and not unmarked,
+            until=self._worth_writing(marked, last=last) if self.cache.takes_marks else None,
         )
         return NextCall(blocks, because, sent, lifetime)
 
+    def _worth_writing(self, entries: Sequence[Entry], *, last: bool) -> int | None:
+        """How many of the next call's entries are worth writing to the cache (None: all)."""
+        if not last:
+            return self.conversation.worth_writing()
+        return next((at for at, entry in enumerate(entries) if not entry.message.is_system), 0)
+
     def call_made(self, call: NextCall) -> None:
         """The call was made: what it showed and marked is what the next goes on from."""
+        if self.cache.takes_marks:
+            places = call.sent.places
+            self.conversation.write_until(places[-1][0] + 1 if places else 0)
         attached = dict(call.with_blocks.attached)
         self.attached.clear()
         self.attached.update(attached)

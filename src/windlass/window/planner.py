@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -83,17 +83,28 @@ class Planner:
         gap: float | None = None,
         *,
         block_tokens: BlockTokens = NOTHING,
+        written: int | None = None,
     ) -> Planning:
         """The planning of one call.
 
         `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
         they came; `gap` the seconds since the last call was answered (None: not known;
         infinite: what was cached is of no use any more); `block_tokens` the blocks of injectors in
-        the last request.
+        the last request; `written` the position up to which that was written to the cache (None:
+        all of it was).
         """
         ttl = self.prices.ttl_s
         cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
-        return Planning(self, pending, ledger, sizes, whole, block_tokens=block_tokens, cold=cold)
+        return Planning(
+            self,
+            pending,
+            ledger,
+            sizes,
+            whole,
+            block_tokens=block_tokens,
+            cold=cold,
+            written=written,
+        )
 
     def without_cache(self) -> Planner:
         """The planner for a provider that caches nothing, at the same tiers."""
@@ -139,6 +150,7 @@ class Planning:
         *,
         block_tokens: BlockTokens,
         cold: bool,
+        written: int | None,
     ) -> None:
         self._planner = planner
         self._prices = planner.prices
@@ -150,11 +162,12 @@ class Planning:
         self._block_tokens = block_tokens
         self._window = ledger.window + block_tokens.total
         """Tokens of the last request."""
-        self._before = self._with_its_block(ledger)
         self._lapsed = cold
         self._cold = cold or self._window < planner.prices.minimum
         self._sent = pending.fresh.start
-        self._kept = self._sent
+        self._before = self._as_sent(ledger, written)
+        self._written_until = self._sent if written is None else min(written, self._sent)
+        self._kept = self._written_until
         """Where the prefix ends that a provider finds whatever is decided here."""
         self._stands = self._sent
         """Where the prefix ends that is found by what is decided here."""
@@ -206,7 +219,7 @@ class Planning:
 
     def _chosen(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         if not waiting:
-            if self._kept < self._sent and self._prices.caches:
+            if self._kept < self._written_until and self._prices.caches:
                 self.decision = self._said("forced", self._kept, 0)
             return ()
         first, number = waiting[0].first, len(waiting)
@@ -291,14 +304,17 @@ class Planning:
             setup = dearer * (again + put)
             yield _Set(at, again, put, worth, blocks, setup, saves * worth - setup, most)
 
-    def _with_its_block(self, ledger: Ledger) -> Ledger:
-        """The ledger with what the last request brought at its end, which was not known then."""
+    def _as_sent(self, ledger: Ledger, written: int | None) -> Ledger:
+        """The ledger with what was not known of the last request: its block, and what it wrote."""
         new, prices = self._block_tokens.new, self._prices
-        if not new:
-            return ledger
-        cost = prices.factor(self._window) * new
-        cost *= prices.write if self._window >= prices.minimum else 1.0
-        bill, everything = ledger.bill + cost, ledger.everything + cost
+        writes = self._window >= prices.minimum
+        factor = prices.factor(self._window)
+        bill, everything = ledger.bill, ledger.everything
+        if new:
+            cost = factor * new * (prices.write if writes else 1.0)
+            bill, everything = bill + cost, everything + cost
+        if written is not None and writes:
+            bill -= factor * (prices.write - 1) * sum(self._sizes[written : self._sent])
         return replace(ledger, bill=bill, everything=everything, told=ledger.told + new)
 
     def _standing(self, at: int) -> int:
@@ -372,6 +388,35 @@ class Planning:
             whole=self._whole,
             told=told,
         )
+
+    def unwritten_from(self, proposals: Iterable[tuple[Proposal, Message | None]]) -> int | None:
+        """The position from which on this call had better not be written to the cache.
+
+        The proposals, each with the message that it would write, are those of the next call for
+        what this call is the first to see. Where they remove D tokens behind a position, and
+        leave S + d there, leaving it unwritten costs a fresh token now and a write of S + d then,
+        and else a write now and N - 1 reads of all of it. So it gains
+
+            (w - 1 + (N - 1) * r) * D - (1 - r) * (S + d)
+
+        and more, where the edits would be made in the cached prefix too. None: it never does.
+        """
+        pending, prices = self._pending, self._prices
+        offers = {one.first: one for one in (self._offer(*each) for each in proposals) if one}
+        reads = prices.read * (self._planner.calls(pending.turn) - 1)
+        first, best, behind, removed = None, 0.0, 0, 0
+        for at in range(len(pending) - 1, pending.fresh.start - 1, -1) if offers else ():
+            entry = pending.entry(at)
+            behind += pending.size(entry.message) if entry else 0
+            if at not in offers:
+                continue
+            removed += offers[at].removed
+            if pending.tokens - behind < prices.minimum or not self._stays_cached(removed):
+                break  # what is left would not be cached at all
+            gain = (prices.write - 1 + reads) * removed - (1 - prices.read) * (behind - removed)
+            if gain > best:
+                first, best = at, gain
+        return first
 
     def _offer(self, proposal: Proposal, made: Message | None) -> Offer | None:
         """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
