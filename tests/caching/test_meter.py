@@ -106,6 +106,23 @@ def test_only_the_last_eight_requests_are_looked_at() -> None:
     assert bill_stream(ROUND, [shared, *others, shared])[-1].cached == 0
 
 
+def test_what_stands_behind_the_last_mark_is_fresh_and_found_by_no_later_request() -> None:
+    meter = Meter(ROUND)
+    head, result, reply = ("head", 2_000), ("result", 3_000), ("reply", 100)
+    first = meter.bill([head, result], written=1)
+    assert (first.cached, first.units) == (0, 2_000 * 1.25 + 3_000)
+    second = meter.bill([head, result, reply], written=3)
+    assert (second.cached, second.units) == (2_000, 2_000 * 0.1 + 3_100 * 1.25)
+    assert second.goes_on
+    third = meter.bill([head, result, reply], written=1)
+    assert (third.cached, third.units) == (5_100, 5_100 * 0.1)
+
+
+def test_a_mark_before_the_shortest_prefix_writes_nothing() -> None:
+    meter = Meter(ROUND)
+    assert meter.bill([("head", 500), ("result", 3_000)], written=1).units == 3_500
+
+
 def test_an_empty_stream() -> None:
     assert bill_stream(ROUND, []) == []
     assert bill_stream(ROUND, [[]])[0].tokens == 0

@@ -19,6 +19,8 @@ from windlass.loop.bound import forget
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, contradiction, counted, possible
 
+PLAIN = "openai/gpt-4.1"
+"""A model whose provider caches all of a request, without marks."""
 DEAR = windlass.Prices(read=0.1, write=160, minimum=1_024, step=1, ttl_s=300)
 """Writing is so dear that no edit of what is cached ever pays."""
 
@@ -55,7 +57,7 @@ def shortened(window: Any) -> int:
 
 class TestCache:
     def test_what_was_not_cached_is_shortened_at_the_next_call(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for _ in range(5):
             assert shortened(talk.go_on(1.0)) == 0
         talk.go_on(0.0)
@@ -65,7 +67,7 @@ class TestCache:
         assert told.startswith("planned as cold: call 6 read 0 tokens from the cache where about ")
 
     def test_once_it_holds_again_it_is_counted_on(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for share in (1.0, 1.0, 0.0):
             talk.go_on(share)
         talk.go_on(1.0)  # an edit was made: that it was read all the same shows an entry
@@ -74,7 +76,7 @@ class TestCache:
         assert talk.context.window().assumed == ()
 
     def test_less_than_expected_after_an_edit_says_nothing(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for share in (1.0, 1.0, 1.0, 0.0):
             talk.go_on(share)
         assert not talk.context.window().planned.goes_on
@@ -84,7 +86,7 @@ class TestCache:
         assert talk.context.window().assumed == before
 
     def test_a_provider_that_caches_nothing_is_planned_so(self) -> None:
-        context = windlass.Context(prices=DEAR, policy={"see_results": None, "see_reads": 3})
+        context = windlass.Context(PLAIN, prices=DEAR, policy={"see_results": None, "see_reads": 3})
         talk = Talk(context)
         for _ in range(6):
             talk.go_on(0.0)
@@ -97,7 +99,7 @@ class TestCache:
         assert context.conversation.planner.prices == DEAR
 
     def test_what_expired_is_not_missed(self) -> None:
-        context = windlass.Context(prices=DEAR)
+        context = windlass.Context(PLAIN, prices=DEAR)
         context.append({"role": "user", "content": "x " * 4_000, "at": 0})
         context.append({**lookup(1)[0], "at": 5})
         context.append({**lookup(1)[1], "at": 400})
@@ -106,7 +108,7 @@ class TestCache:
         assert context.window().assumed == ()
 
     def test_a_usage_that_says_nothing_of_a_cache_changes_nothing(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         talk.go_on(1.0)
         for _ in range(4):
             talk.context.report({"prompt_tokens": talk.context.window().tokens})
@@ -115,7 +117,7 @@ class TestCache:
         assert talk.context.window().assumed == ()
 
     def test_one_call_told_twice_counts_once(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         talk.go_on(1.0)
         window = talk.context.window()
         for _ in range(5):
@@ -126,7 +128,7 @@ class TestCache:
         assert talk.context.window().assumed == ()
 
     def test_it_may_be_told_after_the_answer(self) -> None:
-        one, other = (windlass.Context(prices=DEAR) for _ in range(2))
+        one, other = (windlass.Context(PLAIN, prices=DEAR) for _ in range(2))
         for context in (one, other):
             talk = Talk(context)
             for _ in range(3):
@@ -158,7 +160,7 @@ class TestCache:
 
 class TestTimes:
     def test_the_time_of_the_answer_may_come_with_the_report(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for _ in range(4):
             talk.go_on(1.0)
         context = talk.context
@@ -174,7 +176,7 @@ class TestTimes:
 
     @pytest.mark.parametrize("first", [True, False])
     def test_in_either_order(self, first: bool) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for _ in range(4):
             talk.go_on(1.0)
         context, window = talk.context, talk.context.window()
@@ -191,7 +193,7 @@ class TestTimes:
         assert decision.verdict == "cold"
 
     def test_times_that_run_backwards_are_no_pause_and_told(self) -> None:
-        talk = Talk(windlass.Context(prices=DEAR))
+        talk = Talk(windlass.Context(PLAIN, prices=DEAR))
         for _ in range(3):
             talk.go_on(1.0)
         call, result = lookup(9)
@@ -231,7 +233,10 @@ SENSELESS: list[tuple[Any, str]] = [
 class TestSense:
     @pytest.mark.parametrize(("said", "why"), SENSELESS, ids=lambda one: str(one)[:40])
     def test_what_makes_none_is_left_aside_with_a_reason(self, said: Any, why: str) -> None:
-        context, untouched = windlass.Context(prices=DEAR), windlass.Context(prices=DEAR)
+        context, untouched = (
+            windlass.Context(PLAIN, prices=DEAR),
+            windlass.Context(PLAIN, prices=DEAR),
+        )
         for message in loop(3):
             context.append(message)
             untouched.append(message)
@@ -244,7 +249,7 @@ class TestSense:
         assert window.tokens == untouched.window().tokens
 
     def test_a_later_report_takes_the_note_away(self) -> None:
-        context = windlass.Context(prices=DEAR)
+        context = windlass.Context(PLAIN, prices=DEAR)
         context.append(loop(0)[0])
         context.report({})
         assert context.window().assumed

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -110,6 +110,18 @@ class Billed:
     goes_on: bool = False
 
 
+class _Kept(NamedTuple):
+    """A request that was sent `at`: its pieces, its tokens, and how many a cache holds (None: all).
+
+    The pieces of its reply follow, where a cache keeps replies.
+    """
+
+    pieces: Sequence[tuple[str, int]]
+    tokens: int
+    held: int | None
+    at: float | None
+
+
 class Meter:
     """Bills the requests of a session to one model with its cache, input side only.
 
@@ -119,33 +131,46 @@ class Meter:
     it shares with one of the requests before it within `ttl_s`, cut to a multiple of `step`,
     or 0 below `minimum`; a request shorter than `minimum` is not kept, so its w is 1. So the
     providers bill a prefix whose marks, where they want any, stand where they pay
-    (platform.claude.com, developers.openai.com: prompt caching).
+    (platform.claude.com, developers.openai.com: prompt caching). What stands behind the last mark
+    is not written: it costs 1, and no later request finds it.
     """
 
     def __init__(self, prices: Prices) -> None:
         self.prices = prices
-        self._before = deque[tuple[Sequence[tuple[str, int]], int, float | None]]([], _REMEMBERED)
+        self._before = deque[_Kept]([], _REMEMBERED)
 
-    def expect(self, request: Sequence[tuple[str, int]], at: float | None = None) -> Billed:
-        """What the request would be billed, sent at `at` seconds (None: nothing expires)."""
+    def expect(
+        self,
+        request: Sequence[tuple[str, int]],
+        at: float | None = None,
+        written: int | None = None,
+    ) -> Billed:
+        """What the request would be billed, sent at `at` seconds (None: nothing expires).
+
+        Its first `written` pieces are written to the cache (None: all).
+        """
         total = sum(tokens for _, tokens in request)
         shared, last = 0, -1
-        for before, _, sent in self._before:
-            last = shared_tokens(request, before)
-            if _lives(self.prices, sent, at):
-                shared = max(shared, last)
-        goes_on = bool(self._before) and last >= self._before[-1][1]
-        return _billed(self.prices, total, shared, goes_on=goes_on)
+        for before in self._before:
+            last = shared_tokens(request, before.pieces)
+            if _lives(self.prices, before.at, at):
+                shared = max(shared, last if before.held is None else min(last, before.held))
+        goes_on = bool(self._before) and last >= self._before[-1].tokens
+        behind = 0 if written is None else sum(tokens for _, tokens in request[written:])
+        return _billed(self.prices, total, shared, behind, goes_on=goes_on)
 
     def bill(
         self,
         request: Sequence[tuple[str, int]],
         at: float | None = None,
         reply: Sequence[tuple[str, int]] = (),
+        written: int | None = None,
     ) -> Billed:
         """The same, and it was sent; `reply` is kept behind it, where a cache keeps replies."""
-        billed = self.expect(request, at)
-        self._before.append(([*request, *reply] if reply else request, billed.tokens, at))
+        billed = self.expect(request, at, written)
+        held = None if written is None else sum(tokens for _, tokens in request[:written])
+        kept = [*request, *reply] if reply else request
+        self._before.append(_Kept(kept, billed.tokens, held, at))
         return billed
 
 
@@ -154,13 +179,20 @@ def _lives(prices: Prices, sent: float | None, at: float | None) -> bool:
     return at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s
 
 
-def _billed(prices: Prices, total: int, shared: int, *, goes_on: bool = False) -> Billed:
-    """A request of so many tokens, of which the cache holds so many at most."""
+def _billed(
+    prices: Prices, total: int, shared: int, behind: int = 0, *, goes_on: bool = False
+) -> Billed:
+    """A request of so many tokens, of which the cache holds `shared` at most.
+
+    The last `behind` are not written to it.
+    """
     cached = shared // prices.step * prices.step
     if cached < prices.minimum or not prices.caches:
         cached = 0
-    fresh = prices.write if total >= prices.minimum else 1.0
-    units = prices.factor(total) * (cached * prices.read + (total - cached) * fresh)
+    fresh = prices.write if total - behind >= prices.minimum else 1.0
+    fresh_tokens = min(behind, total - cached)
+    written = total - cached - fresh_tokens
+    units = prices.factor(total) * (cached * prices.read + written * fresh + fresh_tokens)
     return Billed(total, cached, units, goes_on)
 
 

@@ -23,7 +23,9 @@ class Sent:
     """A request with its marks: what the next shares with it.
 
     The first `shared` messages are those of the request before; `goes_on`: they are all it had.
-    `weight` is what marks need to know of its tools (None: it has none, or they are not marked).
+    Of these the first `held` were written to the cache then; now the first `written` are (None:
+    all, because it takes no marks). `weight` is what marks need to know of its tools (None: it has
+    none, or they are not marked).
     """
 
     messages: tuple[Message, ...]
@@ -31,6 +33,8 @@ class Sent:
     marks: Breakpoints = field(default_factory=Breakpoints)
     weight: Tools | None = None
     shared: int = 0
+    held: int = 0
+    written: int | None = None
     goes_on: bool = True
 
     @property
@@ -127,7 +131,7 @@ class CacheState:
         if before is None or before.tools != offered:  # nothing is shared with the request before
             before = Sent((), offered, weight=Tools.of(offered) if self._rules else None)
         shared = same_until(sent, before.messages)
-        placed = Breakpoints()
+        placed, written = Breakpoints(), None
         if self._rules is not None:
             placed = marks(
                 sent,
@@ -141,8 +145,10 @@ class CacheState:
                 tail=tail,
                 until=until,
             )
+            written = placed.places[-1][0] + 1 if placed.places else 0
         goes_on = shared == len(before.messages)
-        return Sent(sent, offered, placed, before.weight, shared, goes_on)
+        held = shared if before.written is None else min(shared, before.written)
+        return Sent(sent, offered, placed, before.weight, shared, held, written, goes_on)
 
 
 def same_until(messages: tuple[Message, ...], before: tuple[Message, ...]) -> int:

@@ -51,7 +51,13 @@ def take_report(
     counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
     answer = counter.reply(reply.message) if isinstance(counter, Reading) else ()
-    billed = cache.meter.bill(sent, at, [(str(token), 1) for token in answer])
+    written = plan.call.sent.written
+    billed = cache.meter.bill(
+        sent,
+        at,
+        [(str(token), 1) for token in answer],
+        None if written is None else written + 1,  # its tools stand in front of them
+    )
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
     if not wrong:

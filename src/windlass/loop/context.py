@@ -396,7 +396,7 @@ class Context:
             (*self.taken, *late),
             {**conversation.edits, **conversation.pending},
             tuple(conversation.pending_wants),
-            cached=0 if lapsed else call.sent.shared,
+            cached=0 if lapsed else call.sent.held,
             number=conversation.calls + 1,
             assumed=self._assumed(),
         )

@@ -188,8 +188,7 @@ class Driver:
     def call_made(self, call: NextCall) -> None:
         """The call was made: what it showed and marked is what the next goes on from."""
         if self.cache.takes_marks:
-            places = call.sent.places
-            self.conversation.write_until(places[-1][0] + 1 if places else 0)
+            self.conversation.write_until(call.sent.written)
         attached = dict(call.with_blocks.attached)
         self.attached.clear()
         self.attached.update(attached)
