@@ -236,8 +236,8 @@ class TestDigest:
 
     def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(read, *idle(12)), Digest()) == 8
-        assert seen_whole(turns(read, *idle(12)), Digest(see_reads=4)) == 4
+        assert seen_whole(turns(read, *idle(16)), Digest()) == 12
+        assert seen_whole(turns(read, *idle(16)), Digest(see_reads=4)) == 4
 
     def test_a_file_read_in_a_shell_stays_a_shorter_while(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
@@ -247,8 +247,8 @@ class TestDigest:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, *idle(6), edit, *idle(8))
-        assert seen_whole(said, Digest(see_named=3)) == 10
-        assert seen_whole(said, Digest(see_named=0)) == 8
+        assert seen_whole(said, Digest(see_reads=8, see_named=3)) == 10
+        assert seen_whole(said, Digest(see_reads=8, see_named=0)) == 8
 
     def test_one_read_in_a_shell_waits_for_as_many_turns_as_it_would_by_itself(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
@@ -295,11 +295,11 @@ class TestDigest:
 
     def test_a_view_by_an_editor_is_a_read(self) -> None:
         view = ("str_replace_editor", {"command": "view", "path": "src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(view, *idle(12)), Digest()) == 8
+        assert seen_whole(turns(view, *idle(16)), Digest()) == 12
 
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
-        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 2
+        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 4
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(see_crowded=1)) == 1
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_waiting=900)) == 1
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_crowded=900)) == 1

@@ -76,16 +76,16 @@ class DigestOptions(SharedOptions):
 
     A digest has the identifiers of the result, its error lines and a reference.
     """
-    see_reads: Count = 8
+    see_reads: Count = 12
     """The same for files read with a tool: edits quote whole lines of them.
 
     It is not for what an edit shows of its file, because the call says what it changed.
     """
     see_shell_reads: Count = 2
     """The same for files read in a shell (cat, sed -n)."""
-    see_crowded: Count = 2
+    see_crowded: Count = 4
     """The same for a result whose digest would not hold all its identifiers."""
-    see_named: CountOrZero = 8
+    see_named: CountOrZero = 12
     """A read also stays while the model named it in the last so many turns; 0: no.
 
     It names a file in a call or in words. For a file read in a shell at most the last
