@@ -1,8 +1,9 @@
 """Windows on recorded agent runs: their bill, what they keep in view, whether they are valid.
 
 Run: `python -m bench.bench_windows [CONTESTANT ...] [--source NAME ...] [--half even|odd|all]
-[--every N] [--prices NAME ...] [--check all|changed|chat] [--frontier] [--json FILE]`, with
-WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` (default `../shared/data`).
+[--every N] [--prices NAME ...] [--check all|changed|chat] [--frontier] [--choose]
+[--json FILE]`, with WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` (default
+`../shared/data`).
 
 A contestant is `everything`, `mask:TURNS`, `windlass:PROFILE[,OPTION=VALUE...]`, or
 `langchain`, `agents`, `headroom` (`make peers` makes their environments). Bills are
@@ -25,7 +26,7 @@ from bench.windows.bill import VECTORS, Vector
 from bench.windows.contestants import Contestant, make
 from bench.windows.measure import Bench, Checks, Outcome
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
-from bench.windows.table import Row, as_json, frontier, row, tables
+from bench.windows.table import Row, as_json, choices, frontier, row, tables
 
 CONTESTANTS = ("everything", "mask:5", "mask:10", "windlass:default")
 PEERS = ("langchain", "agents", "headroom")
@@ -126,6 +127,9 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--problems", type=int, default=3, help="invalid windows to tell about")
     parser.add_argument("--frontier", action="store_true", help="one line a contestant, compared")
+    parser.add_argument(
+        "--choose", action="store_true", help="for each source, what the others would choose"
+    )
     parser.add_argument("--json", type=Path, help="write the table to this file as JSON")
     asked = parser.parse_args()
     if not (data_folder() / "trajectories").is_dir():
@@ -144,6 +148,8 @@ def main() -> int:
     )
     rows = rows_of(found)
     print(frontier(rows) if asked.frontier else tables(rows))
+    if asked.choose:
+        print(choices(rows))
     for name in contestants:
         told = [wrong for one in found for wrong in one.outcomes[name, vectors[0].name].problems]
         for wrong in told[: asked.problems]:

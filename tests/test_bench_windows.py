@@ -26,7 +26,7 @@ from bench.windows.measure import Bench, fetched
 from bench.windows.needs import Need, needs_and_own, needs_of, values_in
 from bench.windows.recordings import Chat, Recording
 from bench.windows.shown import Shown, pieces, searched, tokens
-from bench.windows.table import frontier, mean, row
+from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
 ANTHROPIC, AUTOMATIC, NONE = VECTORS
@@ -338,6 +338,23 @@ class TestAContestantOnARecording:
         ]
         lines = frontier(rows).splitlines()[2:]
         assert [line[:7].rstrip() for line in lines] == ["  whole", "* half", "* none"]
+
+    def test_of_each_source_the_others_choose(self) -> None:
+        """On `b` only the dear one keeps enough in view; `a` has no need of it."""
+        one = row("", "none", "", [Bench(self.run).run(Everything())["none"]])
+        rows = [
+            replace(one, contestant=name, source=source, lines=lines, strict=strict)
+            for name, source, lines, strict in (
+                ("dear", "a", 1.0, 0.9),
+                ("dear", "b", 0.99, 0.9),
+                ("cheap", "a", 1.0, 0.5),
+                ("cheap", "b", 0.97, 0.5),
+            )
+        ]
+        _, of_a, of_b, *_ = choices(rows).splitlines()
+        assert (of_a.split()[0], of_a.split()[-1]) == ("a", "dear")
+        assert of_b.split()[:2] == ["b", "0.9700"]
+        assert of_b.split()[-1] == "cheap"
 
 
 class TestValidity:

@@ -167,6 +167,38 @@ def frontier(rows: Sequence[Row]) -> str:
     return "\n".join(said)
 
 
+LINES, VALUES = 0.985, 0.996
+"""The shares in view that every source should have at every price."""
+
+
+def choices(rows: Sequence[Row]) -> str:
+    """For each source the contestant that the others choose, and how it does on the one left out.
+
+    They choose by what falls short of `LINES` and `VALUES`, then by the bill: strict, where it is.
+    """
+    sources = list(dict.fromkeys(one.source for one in rows))
+    vectors = list(dict.fromkeys(one.vector for one in rows))
+    said = [f"{'left out':24} {'lines':20} {'values':20} {'bill + again':20} the others choose"]
+    for left in sources:
+        groups: dict[str, list[Row]] = {}
+        for one in rows:
+            if one.source != left or len(sources) == 1:
+                groups.setdefault(one.contestant, []).append(one)
+        chosen = min(groups, key=lambda name: _falls_short(groups[name]))
+        there = [one for one in rows if (one.contestant, one.source) == (chosen, left)]
+        figures = (
+            " ".join(f"{figure:6.4f}" for figure in column)
+            for column in zip(*((one.lines, one.values, one.total) for one in there), strict=True)
+        )
+        said.append(" ".join([f"{left:24}", *figures, chosen]))
+    return "\n".join([*said, f"prices: {', '.join(vectors)}", ""])
+
+
+def _falls_short(rows: Sequence[Row]) -> tuple[float, float]:
+    short = sum(max(0.0, LINES - one.lines) + max(0.0, VALUES - one.values) for one in rows)
+    return round(short, 4), sum(one.strict for one in rows)
+
+
 def _better(one: Row, other: Row) -> bool:
     mine, theirs = ((-it.total, it.values, it.lines) for it in (one, other))
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
