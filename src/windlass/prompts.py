@@ -108,6 +108,50 @@ def selector_text(task: str, menu: Sequence[str], budget: int) -> str:
     )
 
 
+VARIATIONS: Final = (
+    "Approach it step by step, and check each step before the next.",
+    "Begin from first principles and take nothing for granted.",
+    "Take the view of somebody who will have to use the result.",
+    "Look for the simplest answer that is right.",
+    "Consider what is likely to go wrong, and prevent it.",
+    "Weigh at least two ways against each other before you choose one.",
+    "Work back from what a perfect result would look like.",
+    "Be concrete: prefer facts, numbers and examples to general words.",
+)
+"""What stands behind the instructions of soundings that vary, in turn."""
+
+EVALUATOR_SYSTEM: Final = (
+    "You judge several attempts at one task. They stand in no particular order. Answer with a"
+    ' JSON object {"winner": number} that holds the number of the best attempt, or null where no'
+    " attempt is better than the others."
+)
+
+JOIN_SYSTEM: Final = (
+    "You are given several attempts at one task. Do with them what is asked, and answer with the"
+    " result alone."
+)
+
+
+def task_text(task: str, asked: str) -> str:
+    """The task of several attempts, and what is asked about them."""
+    return f"[Task]\n{task}" + (f"\n\n[What Is Asked]\n{asked}" if asked else "")
+
+
+def attempt_header(number: int) -> str:
+    """Stands before an attempt that is judged."""
+    return f"[Attempt {number}]"
+
+
+def pick_again_text(problem: str) -> str:
+    """What an evaluator is told when its answer names no attempt; `problem` says what it did."""
+    return f"[Answer Invalid]\nYou {problem}. Answer again with the JSON object alone, corrected."
+
+
+def refine_text(best: str, honing: str) -> str:
+    """What stands behind the instructions of an attempt that refines the best one so far."""
+    return f"[Best Answer So Far]\n{best}\n\n[How To Improve It]\n{honing}"
+
+
 def cut_text(text: str, chars: int) -> str:
     """The head and the tail of a text that has more than `chars` characters."""
     if len(text) <= chars:

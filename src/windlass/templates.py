@@ -24,6 +24,8 @@ NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
 MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
+SOUNDING: Final = ("sounding_factor", "sounding_index")
+"""What `instructions` see of soundings: how many there are, and which it is, from 0."""
 
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
@@ -80,9 +82,10 @@ class PhaseOutput:
         images: gives the names of the phase's pictures.
         result: gives the original text of a stored tool result; raises KeyError.
         known_results: gives the references and tool names `result` knows.
+        soundings: gives the output of each sounding, by its index.
     """
 
-    NAMES: Final = ("text", "state", "images", "tool_results")
+    NAMES: Final = ("text", "state", "images", "tool_results", "soundings")
 
     def __init__(
         self,
@@ -91,11 +94,14 @@ class PhaseOutput:
         images: Callable[[], Sequence[str]] = tuple,
         result: Callable[[str], str] = _no_result,
         known_results: Callable[[], Sequence[str]] = tuple,
+        *,
+        soundings: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
             "state": state,
             "images": lambda: list(images()),
+            "soundings": lambda: list(soundings()),
             "tool_results": lambda: ToolResults(result, known_results),
         }
 
@@ -248,7 +254,7 @@ def render(
     state: Mapping[str, Any],
     outputs: Mapping[str, Any],
     where: str,
-    moments: Mapping[str, str] | None = None,
+    moments: Mapping[str, object] | None = None,
     missing_state_is_false: bool = False,
 ) -> str:
     """The text of a template. `where` names the template's place in messages.

@@ -268,12 +268,62 @@ class TestTools:
         )
 
 
+class TestSoundings:
+    @pytest.mark.parametrize(
+        ("soundings", "place", "told"),
+        [
+            ({"factor": 0}, "factor", "must be at least 1, not 0"),
+            ({"factor": 1000}, "factor", "must be at most 32, not 1000"),
+            ({"factor": 2.5}, "factor", "expected a whole number, not 2.5"),
+            ({"max_parallel": 0}, "max_parallel", "must be at least 1, not 0"),
+            ({"factor": 3, "evaluator_instructions": None}, "", "nothing says which attempt wins"),
+            ({"pareto_frontier": {}}, "", "'pareto_frontier' is not part of Windlass: soundings"),
+            ({"cost_aware_evaluation": {}}, "", "'cost_aware_evaluation' is not part of Windlass"),
+            ({"evaluator": "human"}, "evaluator", "'human': no person picks among soundings"),
+            ({"evaluator": {}}, "evaluator", "an evaluator is one of 'model', 'function' and"),
+            ({"evaluator": {"model": "a/b", "function": "f"}}, "evaluator", "an evaluator is one"),
+            ({"evaluator": "my:"}, "evaluator", "'my:' is no dotted path; "),
+            ({"evaluator": {"validator": "v:"}}, "evaluator.validator", "'v:' is no dotted path"),
+            ({"validator": "v:"}, "validator", "'v:' is no dotted path; "),
+            ({"aggregate": True}, "", "'evaluator_instructions' cannot stand beside 'aggregate'"),
+            ({"models": ["a/b", "c/d"]}, "", "'models' lists 2, but 'factor' makes 1 of them run"),
+            (
+                {"evaluator_instructions": "{{ x }}"},
+                "evaluator_instructions",
+                "a template knows no",
+            ),
+            ({"reforge": {}}, "reforge", "'honing_prompt' is missing"),
+            (
+                {"reforge": {"honing_prompt": "h", "steps": 0}},
+                "reforge.steps",
+                "must be at least 1",
+            ),
+            (
+                {"reforge": {"honing_prompt": "h", "threshold": "v:"}},
+                "reforge.threshold",
+                "'v:' is no",
+            ),
+            ({"mutate": "x"}, "mutate", "expected a list, not 'x'"),
+        ],
+    )
+    def test_a_mistake_is_one_sentence(
+        self, soundings: dict[str, Any], place: str, told: str
+    ) -> None:
+        sentence = only({**A, "soundings": {"evaluator_instructions": "Best.", **soundings}})
+        where = f"phase 'a', soundings{'.' if place else ''}{place}: "
+        assert sentence.startswith(where + told)
+        assert "\n" not in sentence
+
+    def test_keys_have_one_home(self) -> None:
+        told = "'soundings' does not belong here but in a phase"
+        assert only(A, **dict[str, Any]({"soundings": {}})) == told
+        assert "does not belong here but in 'soundings'" in only({**A, "reforge": {}})
+
+
 class TestLater:
     @pytest.mark.parametrize(
         "key",
         [
-            "soundings",
-            "reforge",
             "sub_cascades",
             "context_in",
             "context_out",
@@ -339,7 +389,7 @@ class TestWhateverComes:
             holder = holder[step]
         holder[path[-1]] = object
         told = [mistake.text for mistake in check(of(data), tools=Toolbox())]
-        known = "call, input, now, outputs, session_id, state"
+        known = "call, input, now, outputs, session_id, sounding_factor, sounding_index, state"
         said = f"phase 'zz', instructions: a template knows no 'nobody'; known: {known}"
         assert said in told
 

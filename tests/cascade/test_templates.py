@@ -136,7 +136,10 @@ class TestOutputs:
 
     def test_an_unknown_part_names_the_known(self) -> None:
         told = fault("{{ outputs.load.sate }}")
-        assert "there is no 'sate' here; did you mean 'state'? known: images, state, text" in told
+        assert (
+            "there is no 'sate' here; did you mean 'state'? known: images, soundings, state, text"
+            in told
+        )
 
 
 class TestFaults:

@@ -34,7 +34,7 @@ from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.modules import UntrustedError
 from windlass.needs import needs_of
 from windlass.rules import ContextSource
-from windlass.templates import MOMENTS, NAMES, TemplateError, find_names, is_constant
+from windlass.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
@@ -136,6 +136,9 @@ class _Checker(Spots):
         yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for key, text in (phase.soundings.templates if phase.soundings else {}).items():
+            path = (*base, "soundings", *key.split("."))
+            yield from self.template(path, text, index)
         if phase.context is not None:
             only_pythons = self.written((*base, "context", "from")) is None
             key = "from_" if only_pythons else "from"
@@ -270,6 +273,8 @@ class _Checker(Spots):
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
         names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
+        if len(path) == len(("phases", 0, "instructions")) and path[-1] == "instructions":
+            names = (*names, *SOUNDING)
         for name in used:
             if name.of != "outputs":
                 if name.name not in names:
@@ -358,6 +363,14 @@ class _Checker(Spots):
         text = self.unknown_tool(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
+        for key, name in (phase.soundings.judges if phase.soundings else {}).items():
+            if text := self.unknown_tool(name):
+                yield self.mistake(self.sounding_path(base, key), text)
+
+    def sounding_path(self, base: Path, key: str) -> Path:
+        """Where `key` of a phase's soundings stands, also where its holder is written as a word."""
+        path: Path = (*base, "soundings", *key.split("."))
+        return path if self.written(path) is not None else path[: len(base) + 2]
 
 
 def _no_choice(phase: Phase, choice: str) -> str:
@@ -532,6 +545,8 @@ def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
         yield (*base, "instructions"), phase.instructions
         if phase.system is not None:
             yield (*base, "system"), phase.system
+        for key, text in (phase.soundings.templates if phase.soundings else {}).items():
+            yield (*base, "soundings", *key.split(".")), text
 
 
 def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, ContextSource, frozenset[str]]]:

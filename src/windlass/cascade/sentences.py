@@ -38,13 +38,17 @@ def _parts_under(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
 
 
 LATER: Final[Mapping[str, str]] = {
-    "soundings": "a phase runs once for each attempt",
-    "reforge": "a phase runs once for each attempt",
     "sub_cascades": "write the phases into this file",
     "context_in": "it belongs to sub-cascades; write the phases into this file",
     "context_out": "it belongs to sub-cascades; write the phases into this file",
 }
 """Keys of later versions, and what helps until then."""
+
+REFUSED: Final[Mapping[str, str]] = {
+    "pareto_frontier": "soundings are judged by their outputs alone, whatever they cost",
+    "cost_aware_evaluation": "soundings are judged by their outputs alone, whatever they cost",
+}
+"""Keys of other runners that Windlass does not take, and why."""
 
 _TWINS: Final = {
     "if": "condition",
@@ -75,6 +79,10 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "output_extraction": "an object with 'pattern' and 'store_as'",
     "injectors": "true, false, or an object such as {'skills': {'active': ['pdf']}}",
     "memory": "the name of a bank, a list of them, or an object such as {'read': ['notes']}",
+    "soundings": "an object such as {'factor': 3, 'evaluator_instructions': 'The clearest one.'}",
+    "reforge": "an object such as {'honing_prompt': 'Cut a third.'}",
+    "evaluator": "a model, a function, or an object such as {'validator': 'my_checks:short'}",
+    "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
 }
 
@@ -182,6 +190,8 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
         return f"{twin!r} and {key!r} are two spellings of one thing; keep one of them"
     if key in LATER:
         return later(key, LATER[key])
+    if key in REFUSED:
+        return f"{key!r} is not part of Windlass: {REFUSED[key]}"
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}
     if homes:
         return f"{key!r} does not belong here but in {' or '.join(sorted(homes))}"

@@ -59,7 +59,7 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
 
     Somebody outside may have marked more since the last phase began.
     """
-    rows = run.record.store.rows(run.record.session_id)
+    rows = run.record.rows()
     run.progress.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
     for entry in assemble(phase_run.progress.blocks, ()):
         if entry.item.id in run.progress.callouts:
@@ -76,7 +76,7 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
         item = own[reply if word == THIS else reply - 1]
         message_id, message = item.id, item.message
     else:
-        stored = find_message(list(run.record.store.rows(run.record.session_id)), ref)
+        stored = find_message(run.record.rows(), ref)
         assert stored.id is not None
         assert stored.row.message is not None
         message_id, message = stored.id, stored.row.message

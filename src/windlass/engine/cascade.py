@@ -16,6 +16,7 @@ from windlass.engine.events import PhaseStarted, SessionStarted
 from windlass.engine.phase import run_phase
 from windlass.engine.record import Recorder
 from windlass.engine.result import Result
+from windlass.engine.soundings import run_sounded
 from windlass.engine.sources import last_said
 from windlass.errors import OutOfMoney, StoreError, TaskError, WindlassError, out_of_money
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
@@ -47,7 +48,8 @@ async def run_cascade(run: CascadeRun) -> Result:
                 context = in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
-                    endings.append(await run_phase(run, phase))
+                    attempt = run_phase if phase.soundings is None else run_sounded
+                    endings.append(await attempt(run, phase))
                 except OutOfMoney:  # what the phase said by then is the run's output
                     run.progress.outputs[phase.name] = phase_output(record, phase.name)
                     raise
@@ -146,6 +148,9 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
     models = [run.generation_of(phase).model for phase in run.cascade.phases]
+    models += [
+        name for phase in run.cascade.phases if phase.soundings for name in phase.soundings.helpers
+    ]
     models += [run.search.model] if run.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
@@ -199,6 +204,11 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
                     named[item.message.name] = item.message
         return named
 
+    def soundings() -> list[str]:
+        return [
+            last.message.text if last else "" for last in map(last_said, record.soundings(phase))
+        ]
+
     def result(name: str) -> str:
         named = results()
         if name in named:
@@ -211,5 +221,6 @@ def phase_output(record: Recorder, phase: str) -> PhaseOutput:
         state=state,
         images=images,
         result=result,
+        soundings=soundings,
         known_results=lambda: list(results()),
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
-from windlass.memory.banks import Banks, Memory, expiry_of, time_text
+from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
 from windlass.memory.matching import match_texts
 from windlass.tools.base import MemoryCallbacks, ToolContext
 
@@ -32,6 +33,11 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
         by = f"session {run.record.session_id}, phase {phase.name}"
         try:
             until = expiry_of(expires, banks.clock())
+            if run.record.sounding is not None:
+                check_memory(text, key)
+                write = partial(banks.remember, bank, text, key=key, expires=until, by=by)
+                run.progress.remembered.append(write)
+                return f"to be remembered in bank {bank!r} if this attempt is the one taken"
             kept = banks.remember(bank, text, key=key, expires=until, by=by)
         except (UsageError, StoreError) as error:
             raise ToolError(str(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -41,7 +41,7 @@ from windlass.errors import (
 )
 from windlass.fair import fair
 from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Reason, StateChange
-from windlass.messages import Message, ToolCall, user
+from windlass.messages import Message, Part, ToolCall, user
 from windlass.prompts import UNFINISHED, repair_text, retry_text
 from windlass.providers.base import ModelInfo
 from windlass.rules import SLIDING_SHARE, Rule
@@ -71,6 +71,23 @@ async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
     return (await carry_out(run, phase, begin(run, phase)))[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A phase that was carried out, and is in the record but for its outcome."""
+
+    phase_run: PhaseRun
+    ending: Ending
+    output: Item | None
+    changes: Sequence[StateChange] = ()
+
+
+async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun]) -> Tried:
+    """Attempts at a phase until one is accepted, and what is taken from its output."""
+    phase_run = await beginning
+    ending, output = await _attempts(run, phase, phase_run)
+    return Tried(phase_run, ending, output, await extracted(run, phase, output))
+
+
 async def carry_out(
     run: CascadeRun,
     phase: Phase,
@@ -81,11 +98,19 @@ async def carry_out(
 
     `details` gives what its outcome says beside, from its output.
     """
+    return await settle(run, phase, try_phase(run, phase, beginning), details)
+
+
+async def settle(
+    run: CascadeRun,
+    phase: Phase,
+    trying: Awaitable[Tried],
+    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
+) -> tuple[Ending, Item | None]:
+    """Have a phase carried out, and record its outcome."""
     name = phase.name
     try:
-        phase_run = await beginning
-        ending, output = await _attempts(run, phase, phase_run)
-        changes = await _extracted(run, phase, output)
+        tried = await trying
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except OutOfMoney as limit:
@@ -98,6 +123,7 @@ async def carry_out(
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])
         raise
+    phase_run, ending, output = tried.phase_run, tried.ending, tried.output
     run.progress.state.update(phase_run.progress.state)
     run.progress.edits.update(phase_run.progress.edits)
     run.progress.last = phase_run
@@ -110,15 +136,20 @@ async def carry_out(
         details=details(output),
         reason=ending.reason,
     )
-    run.record.append(outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *changes])
-    run.progress.state.update({change.key: change.value for change in changes})
+    run.record.append(
+        outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *tried.changes]
+    )
+    run.progress.state.update({change.key: change.value for change in tried.changes})
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output
 
 
-async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
-    """Fix what the phase sees: its rule, its sources, its tools, its instructions."""
+async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> PhaseRun:
+    """Fix what the phase sees: its rule, its sources, its tools, its instructions.
+
+    What stands `behind` the instructions is a sounding's own.
+    """
     rule = compile_rule(run.cascade, phase, run.settings)
     _, info = run.resolve(run.generation_of(phase).model)
     values = run.template_values()
@@ -130,7 +161,7 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         for source in rule.sources
     ]
     at = where(f"{place}.instructions")
-    instructions = render(phase.instructions, **values, where=at, moments=moments_of(run))
+    instructions = render(phase.instructions, **values, where=at, moments=_moments(run, phase))
     if not instructions.strip():
         raise ContextError(f"{at}: the template renders to nothing, so nothing would be asked")
     at = where(f"{place}.system" if phase.system else "system")
@@ -168,7 +199,7 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
         phase,
         rule,
         blocks,
-        user(instructions),
+        user(instructions, *behind),
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
@@ -177,6 +208,13 @@ async def begin(run: CascadeRun, phase: Phase) -> PhaseRun:
     if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
     return phase_run
+
+
+def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
+    """What instructions see beside the input, the state and outputs."""
+    index = run.record.sounding[1] if run.record.sounding else 0
+    factor = phase.soundings.factor if phase.soundings else 1
+    return {**moments_of(run), "sounding_index": index, "sounding_factor": factor}
 
 
 def is_judged(run: CascadeRun, phase: Phase) -> bool:
@@ -367,7 +405,8 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     return reason
 
 
-async def _extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
+async def extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[StateChange]:
+    """The state that `output_extraction` takes from an output. Raises PhaseFailed."""
     extraction = phase.output_extraction
     if extraction is None:
         return []
@@ -534,7 +573,7 @@ async def judge(
         return None if schema is None else Verdict(valid=True)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
     given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
-    arguments = _arguments(tool, given, phase_run.phase.name)
+    arguments = arguments_of(tool, given, phase_run.phase.name)
     call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
     answer = await run_tool(tool, call, phase_run.progress.context)
     if answer.error:
@@ -544,23 +583,25 @@ async def judge(
     return read_verdict(answer.text, validator, phase_run.phase.name)
 
 
-def _arguments(tool: Tool, given: dict[str, Any], phase: str) -> dict[str, Any]:
+def arguments_of(
+    tool: Tool, given: dict[str, Any], phase: str, judged: str = "output"
+) -> dict[str, Any]:
     """What a validator is called with: what it names of output, state and input.
 
-    A validator with one parameter of another name receives the output in it.
+    A validator with one parameter of another name receives in it what is `judged`.
     """
     parameters = list(tool.spec.parameters.get("properties", {}))
     named = {name: given[name] for name in parameters if name in given}
-    if "output" in named or not parameters:
+    if judged in named or not parameters:
         return named
     required = tool.spec.parameters.get("required", parameters)
     others = [name for name in required if name not in given]
     if len(others) != 1:
         raise PhaseFailed(
-            f"phase {phase!r}: the validator {tool.spec.name!r} must take the output in a"
-            f" parameter 'output'; it takes {', '.join(parameters)}"
+            f"phase {phase!r}: the validator {tool.spec.name!r} must take what it judges in a"
+            f" parameter {judged!r}; it takes {', '.join(parameters)}"
         )
-    return {**named, others[0]: given["output"]}
+    return {**named, others[0]: given[judged]}
 
 
 def matches_schema(output: str, schema: Any) -> Verdict:

@@ -38,7 +38,7 @@ def recall_original(record: Recorder, ref: str) -> str:
     Raises KeyError with a sentence that names the known references.
     """
     # Sources that a phase was given may be shortened too, so every row counts.
-    rows = record.store.rows(record.session_id)
+    rows = record.rows()
     messages = [stored.row.message for stored in rows if stored.row.message is not None]
     by_hash = {message.content_hash: message for message in messages}
     try:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.history.base import BORN, Batch, NodeType, Row, Store, continued
+from windlass.history.base import BORN, Batch, NodeType, Row, Store, StoredRow, continued, standing
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
@@ -21,8 +21,9 @@ class Recorder:
     """Appends one session's rows, and remembers what was born in it.
 
     `born` are those occurrences in order, `traces` the trace id of each occurrence,
-    `times` when it was recorded (seconds since 1970), `edits`
-    how many edits were recorded. `said` is called after each append of messages.
+    `times` when it was recorded (seconds since 1970). `said` is called after each append of
+    messages. `sounding` is the phase and the index of the sounding whose rows it makes (None: it
+    makes those of none).
     `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
     so that a test can hold them still.
     """
@@ -41,12 +42,33 @@ class Recorder:
         self.born: list[Item] = []
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
-        self.edits = 0
         self.said: Callable[[], object] = lambda: None
+        self.sounding: tuple[str, int] | None = None
+        self._edits = [0]  # shared by all hands on one session
+
+    @property
+    def edits(self) -> int:
+        """How many edits were recorded in the session."""
+        return self._edits[0]
+
+    def apart(self, phase: str, index: int) -> Recorder:
+        """A hand on the same history for a sounding: it knows nothing of those beside it."""
+        own = Recorder(self.store, self.session_id, self.clock, self.new_id)
+        own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
+        own.said = self.said
+        own.sounding = phase, index
+        own._edits = self._edits
+        return own
+
+    def take_over(self, own: Recorder) -> None:
+        """Count what was said in a sounding as said; others must have said nothing since."""
+        self.born, self.traces, self.times = own.born, own.traces, own.times
 
     def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
         """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
         columns.setdefault("trace_id", self.new_id())
+        if self.sounding is not None:
+            columns.setdefault("sounding_index", self.sounding[1])
         if message is not None:
             bytes_of = {p.sha256: p.data for p in message.pictures if p.data is not None}
             columns.setdefault("pictures", bytes_of)
@@ -55,7 +77,7 @@ class Recorder:
     def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
         """Append a batch and return the occurrences of its rows that have a message."""
         ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
-        self.edits += len(others.get("edits", ()))
+        self._edits[0] += len(others.get("edits", ()))
         items: list[Item] = []
         for row, id_ in zip(rows, ids, strict=True):
             if row.message is None or id_ is None:
@@ -88,18 +110,33 @@ class Recorder:
         metadata = {"error": type(error).__name__, "text": str(error)}
         return self.row(NodeType.ERROR, phase=phase, metadata=metadata)
 
+    def rows(self, phase: str | None = None) -> list[StoredRow]:
+        """The rows of a phase, or of the whole session, without soundings that did not win."""
+        return list(standing(self.store.rows(self.session_id, phase=phase), self.sounding))
+
+    def soundings(self, phase: str) -> list[list[Item]]:
+        """What was said in each sounding of a phase, by its index, read from the record."""
+        found: dict[int, list[StoredRow]] = {}
+        for stored in self.store.rows(self.session_id, phase=phase):
+            if stored.row.sounding_index is not None:
+                found.setdefault(stored.row.sounding_index, []).append(stored)
+        return [_said(found.get(index, [])) for index in range(max(found, default=-1) + 1)]
+
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""
-        rows = list(self.store.rows(self.session_id, phase=phase))
-        replaced = continued(rows)
-        return [
-            _item(stored.id, stored.row, stored.row.message)
-            for stored in rows
-            if stored.row.node_type in BORN
-            and stored.row.message is not None
-            and stored.id is not None
-            and stored.id not in replaced
-        ]
+        return _said(self.rows(phase))
+
+
+def _said(rows: Sequence[StoredRow]) -> list[Item]:
+    replaced = continued(rows)
+    return [
+        _item(stored.id, stored.row, stored.row.message)
+        for stored in rows
+        if stored.row.node_type in BORN
+        and stored.row.message is not None
+        and stored.id is not None
+        and stored.id not in replaced
+    ]
 
 
 def _item(id_: str, row: Row, message: Message) -> Item:

@@ -92,6 +92,8 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
     for phase in cascade.phases:
         resolve(settings.model_for(cascade.settings_for(phase).model))
+        for helper in phase.soundings.helpers if phase.soundings else ():
+            resolve(helper)
     for helper in selectors(cascade, settings):
         resolve(helper)
     web_search_of(cascade, settings, resolve)

@@ -117,6 +117,8 @@ class RunProgress:
     """Models of whose cache something is assumed, and the user was told."""
     choosing: object | None = None
     """What choosing keeps of the session; `choosing/session.py` makes it and knows its type."""
+    remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    """What a sounding asked to keep in memory banks: it is kept if the sounding wins."""
     last: PhaseRun | None = None
     """The phase before the one that runs (None: there was none)."""
     calls: int = 0

@@ -57,6 +57,7 @@ class Row:
     sent, and those sent. `tokens_saved` is the difference in tokens, and may be negative.
     `pictures` are the bytes of pictures in `message`, by SHA-256; a picture that this
     phase made (`keep_pictures`) also gets a visible name `images/{session}/{phase}/`.
+    `sounding_index` counts a phase's soundings from 0 (None: it has none).
     """
 
     node_type: NodeType
@@ -236,6 +237,28 @@ class StoredRow:
     id: str | None
     key: str | None
     row: Row
+
+
+SOUNDINGS: Final = "soundings"
+"""The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
+
+
+def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
+    """The rows that count for what comes later: those of soundings only where they won.
+
+    `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
+    Rows are those of a session, or of a phase, in order.
+    """
+    listed = list(rows)
+    taken = {own} if own is not None else set()
+    for stored in listed:
+        row = stored.row
+        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
+            taken.add((row.phase or "", row.metadata.get("winner", -1)))
+    for stored in listed:
+        index = stored.row.sounding_index
+        if index is None or (stored.row.phase or "", index) in taken:
+            yield stored
 
 
 def continued(rows: Iterable[StoredRow]) -> frozenset[str]:

@@ -110,7 +110,7 @@ def _checked(sha256: str, data: bytes) -> bytes:
 
 def visible_files(folder: Path) -> list[Path]:
     """The files in the places where a store keeps visible names."""
-    return [*folder.glob("images/*/*/image_*"), *folder.glob("storage/tool_results/*.json")]
+    return [*folder.glob("images/*/*/*image_*"), *folder.glob("storage/tool_results/*.json")]
 
 
 def remove_visible(folder: Path, names: Collection[str]) -> None:

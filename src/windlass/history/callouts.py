@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import NodeType, StoredRow
+from windlass.history.base import NodeType, StoredRow, standing
 from windlass.window.originals import REF, matching
 
 KIND: Final = "callout"
@@ -73,7 +73,7 @@ def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
     """
     messages: dict[str, StoredRow] = {}
     callouts: dict[str, Callout] = {}
-    for stored in rows:
+    for stored in standing(rows):
         if stored.id is not None:
             messages[stored.id] = stored
         elif mark := CalloutMark.read(stored):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from windlass.history.base import NodeType, Store, StoredRow
+from windlass.history.base import NodeType, Store, StoredRow, standing
 from windlass.history.callouts import CalloutMark
 from windlass.history.lost import Lost
 from windlass.selection.card import Card
@@ -83,7 +83,7 @@ class CardMarks:
     def of(cls, rows: Iterable[StoredRow]) -> CardMarks:
         """The marks among a session's rows, the newest of each message."""
         marks = cls({}, {})
-        for stored in rows:
+        for stored in standing(rows):
             marks.take(stored)
         return marks
 

@@ -285,14 +285,18 @@ class Numbered:
         self.ids.append(message_id)
         self._add(LogRow, occurrence=occurrence, **columns)
         if row.keep_pictures and row.message is not None:
-            self._add_images(packing.text(row.phase or ""), row.message)
+            self._add_images(packing.text(row.phase or ""), row.message, row.sounding_index)
 
-    def _add_images(self, phase: str, message: Message) -> None:
+    def _add_images(self, phase: str, message: Message, sounding: int | None) -> None:
         session = self.head.session
         images = [*session.table(ImageRow), *self.rows[ImageRow]]
-        count = sum(image.phase == phase for image in images)
+        images = [image for image in images if image.phase == phase]
+        # A file's number counts the pictures of its own sounding.
+        first = packing.image_name(self.prepared.session_id, phase, 0, "", sounding)
+        beginning = first.removesuffix("0.bin")
+        before = sum(image.name.startswith(beginning) for image in images)
         shown = [picture for picture in message.pictures if picture.sha256]
-        for number, picture in enumerate(shown, count):
+        for number, picture in enumerate(shown, len(images)):
             self.rows[ImageRow].append(
                 ImageRow(
                     session.number,
@@ -300,7 +304,13 @@ class Numbered:
                     number,
                     self.head.numbers[LogRow],
                     picture.sha256,
-                    packing.image_name(self.prepared.session_id, phase, number, picture.media_type),
+                    packing.image_name(
+                        self.prepared.session_id,
+                        phase,
+                        number - len(images) + before,
+                        picture.media_type,
+                        sounding,
+                    ),
                 )
             )
 

@@ -95,10 +95,17 @@ _EXTENSIONS: Final = {
 }
 
 
-def image_name(session_id: str, phase: str, number: int, media_type: str) -> str:
-    """The visible name of a picture that a phase made, under the store's folder."""
+def image_name(
+    session_id: str, phase: str, number: int, media_type: str, sounding: int | None = None
+) -> str:
+    """The visible name of a picture that a phase made, or its sounding, under the store's folder.
+
+    >>> image_name("s", "draw", 1, "image/png", 2)
+    'images/s/draw/sounding_2_image_1.png'
+    """
     extension = _EXTENSIONS.get(media_type, "bin")
-    return f"images/{path_part(session_id)}/{path_part(phase)}/image_{number}.{extension}"
+    before = "" if sounding is None else f"sounding_{sounding}_"
+    return f"images/{path_part(session_id)}/{path_part(phase)}/{before}image_{number}.{extension}"
 
 
 def tool_result_name(ref: str) -> str:

@@ -190,6 +190,12 @@ def _versions(bank: str, rows: Iterable[StoredRow]) -> Sequence[tuple[Memory, st
     ]
 
 
+def check_memory(text: str, key: str) -> None:
+    """Raise UsageError for a text or a key that no bank takes."""
+    _checked_text(text)
+    _checked_key(key)
+
+
 def _checked_text(text: str) -> str:
     if not text.strip():
         raise UsageError("there is nothing to remember: the text is empty")

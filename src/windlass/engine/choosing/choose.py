@@ -163,7 +163,7 @@ def _ground(run: CascadeRun, phase_run: PhaseRun, rule: Choosing, gathered: Gath
         session=session,
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
-        rows=list(record.store.rows(record.session_id)),
+        rows=record.rows(),
         callouts=run.progress.callouts,
         held={entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,

@@ -1,0 +1,328 @@
+"""Soundings: several attempts at a phase side by side, of which the best is the phase's.
+
+Each has a run of its own on the same history: it builds its own context, works on a copy of the
+state, and its rows carry its index. They differ only behind their instructions, and the first is
+sent alone until its first token is back, so that the others read from the cache what it wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import cycle, islice
+from typing import Any, Final
+
+from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
+from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
+from windlass.engine.injecting.injected import Injected
+from windlass.engine.phase import Tried, begin, extracted, settle, try_phase
+from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
+from windlass.fair import fair
+from windlass.history.base import COMPLETED, SOUNDINGS, Ending, NodeType, in_words
+from windlass.messages import Part, Text, assistant
+from windlass.prompts import VARIATIONS, refine_text
+from windlass.templates import render
+from windlass.wire.base import Usage
+
+
+async def run_sounded(run: CascadeRun, phase: Phase) -> Ending:
+    """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
+    await fair()
+    assert phase.soundings is not None
+    work = _Work(run, phase, phase.soundings)
+    ending, _ = await settle(run, phase, work.carry_out(), lambda _: {"soundings": work.summary})
+    return ending
+
+
+class _Work:
+    """The soundings of one phase in hand; `all` are those that ended, by their index."""
+
+    def __init__(self, run: CascadeRun, phase: Phase, wanted: Soundings) -> None:
+        self.run = run
+        self.phase = phase
+        self.wanted = wanted
+        self.all: dict[int, Sounding] = {}
+        self.summary: dict[str, Any] = {}
+
+    # ---- the story -------------------------------------------------------------------
+
+    async def carry_out(self) -> Tried:
+        """All rounds, and what they came to. Raises PhaseFailed where nothing stands."""
+        run, wanted = self.run, self.wanted
+        self._warn_of_writes()
+        first = await self._round(0, wanted.factor, wanted.mutate)
+        self._must_stand(first)
+        if wanted.joins is not None:
+            return await self._joined(wanted.joins)
+        best = await self._best(first, wanted.evaluator_instructions)
+        if wanted.reforge is not None:
+            best = await self._refined(best, wanted.reforge)
+        self.summary = {
+            "winner": best.index,
+            "factor": wanted.factor,
+            "refinements": len(self.all) - wanted.factor,
+            "failed": [each.index for each in self.all.values() if each.tried is None],
+        }
+        text = f"sounding {best.index} of {len(self.all)} is taken"
+        run.tell(self.phase.name, text, kind=SOUNDINGS, **self.summary)
+        self._take_over(best)
+        assert best.tried is not None
+        return best.tried
+
+    async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
+        """The best after the rounds of reforge; in each the best so far competes."""
+        place = f"{self._place}.reforge.honing_prompt"
+        for number in range(1, reforge.steps + 1):
+            if await self._is_good_enough(best, reforge.threshold):
+                break
+            where = self.run.cascade.where(place)
+            honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
+            behind: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
+            found = await self._round(number, reforge.factor_per_step, reforge.mutate, behind)
+            standing = [each for each in found if each.stands]
+            if not standing:
+                text = f"all refinements of round {number} failed; sounding {best.index} stands"
+                self.run.tell(self.phase.name, text, kind="evaluation")
+                break
+            looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
+            key = "reforge.evaluator_override" if reforge.evaluator_override else ""
+            best = await self._best([best, *standing], looked_for, key)
+        return best
+
+    async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
+        if threshold is None:
+            return False
+        good = await accepted(self.run, self.phase, best, threshold)
+        if good:
+            text = f"sounding {best.index} passes {threshold!r}: no further round"
+            self.run.tell(self.phase.name, text, kind="evaluation")
+        return good
+
+    async def _best(
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+    ) -> Sounding:
+        """The one that the evaluator picks among those that stand."""
+        standing = [each for each in found if each.stands] or [each for each in found if each.tried]
+        if self.wanted.validator is not None:
+            standing = await self._not_refused(standing, self.wanted.validator)
+        where = self.run.cascade.where(f"{self._place}.{key or 'evaluator_instructions'}")
+        if looked_for is not None:
+            looked_for = render(looked_for, **self.run.template_values(), where=where)
+        return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
+
+    async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
+        """Those that the validator accepts; all of them where it accepts none."""
+        good = [each for each in found if await accepted(self.run, self.phase, each, validator)]
+        return good or found
+
+    async def _joined(self, joins: Any) -> Tried:
+        """The outputs of all made one, which is said in the phase in their place."""
+        standing = [each for each in self.all.values() if each.stands]
+        first = standing[0]
+        assert first.tried is not None
+        phase_run = first.tried.phase_run
+        run, name = self.run, self.phase.name
+        where = run.cascade.where(f"{self._place}.aggregate.instructions")
+        asked = joins.instructions
+        if asked is not None:
+            asked = render(asked, **run.template_values(), where=where)
+        text = await join_outputs(run, self.phase, joins.model, standing, asked)
+        self.summary = {"joined": [each.index for each in standing], "factor": self.wanted.factor}
+        run.tell(name, f"{len(standing)} soundings are joined", kind=SOUNDINGS, **self.summary)
+        question = phase_run.instructions.message
+        question = question.with_parts(*question.parts[:1])
+        rows = [
+            run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
+            run.record.row(NodeType.AGENT, assistant(text), phase=name, turn=1, attempt=1),
+        ]
+        _, output = run.record.append(rows)
+        self._remember(standing)
+        return Tried(phase_run, COMPLETED, output, await extracted(run, self.phase, output))
+
+    # ---- one round -------------------------------------------------------------------
+
+    async def _round(
+        self, number: int, factor: int, mutate: Variations, behind: Sequence[Part] = ()
+    ) -> list[Sounding]:
+        """So many attempts side by side, each to its end; the first of each model goes ahead."""
+        begun, models = len(self.all), self._models(factor)
+        varied = variations(mutate, factor)
+        slots, sent = asyncio.Semaphore(self.wanted.max_parallel), dict[str, asyncio.Event]()
+
+        async def one(index: int, model: str | None, variation: str | None) -> None:
+            leads = (model or "") not in sent
+            gate = sent.setdefault(model or "", asyncio.Event())
+            parts = [*behind, *([Text(variation)] if variation else [])]
+            if not leads:
+                await gate.wait()
+            async with slots:
+                try:
+                    told = self._quiet(gate)
+                    ended = await self._sound(index, number, model, parts, told)
+                finally:
+                    gate.set()
+            self.all[index] = ended
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, (model, variation) in enumerate(zip(models, varied, strict=True)):
+                    group.create_task(one(begun + place, model, variation))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+        self.all = dict(sorted(self.all.items()))
+        return [self.all[index] for index in range(begun, begun + factor)]
+
+    async def _sound(
+        self,
+        index: int,
+        number: int,
+        model: str | None,
+        behind: Sequence[Part],
+        emit: Callable[[Event], None],
+    ) -> Sounding:
+        """One attempt with a run of its own; what it used is added to the whole."""
+        name, calls = self.phase.name, self.run.progress.calls
+        changes: dict[str, Any] = {} if model is None else {"model": model}
+        if self.wanted.joins is not None:
+            changes["output_extraction"] = None  # it is of what is made of all
+        phase, whole = self.phase.model_copy(update=changes), self.run.cascade
+        phases = tuple(phase if each is self.phase else each for each in whole.phases)
+        own = own_run(self.run, name, index, emit)
+        own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
+        tried: Tried | None = None
+        error: WindlassError | None = None
+        try:
+            tried = await try_phase(own, phase, begin(own, phase, behind))
+        except StoreError:
+            raise
+        except WindlassError as failure:
+            error = failure
+            own.record.append([own.record.failure(name, failure)])
+        finally:
+            progress, total = own.progress, self.run.progress
+            self.run.add_up(progress.usage, progress.cost)
+            total.saved_tokens += progress.saved_tokens
+            total.calls += progress.calls - calls
+        how = in_words(*tried.ending) if tried else f"failed: {error}"
+        what = "sounding" if not number else f"refinement {number}, sounding"
+        told: dict[str, Any] = {"kind": "sounding", "round": number, "index": index}
+        told["model"] = own.generation_of(phase).model
+        own.tell(name, f"{what} {index}: {how}", **told)
+        return Sounding(index, own, tried, error)
+
+    def _models(self, factor: int) -> list[str | None]:
+        return list(islice(cycle(self.wanted.models or (None,)), factor))
+
+    def _quiet(self, gate: asyncio.Event) -> Callable[[Event], None]:
+        """Of attempts side by side only what is out of the ordinary is told.
+
+        The first token of the one that goes ahead lets the others go.
+        """
+
+        def emit(event: Event) -> None:
+            if isinstance(event, TextArrived | CallEnded):
+                gate.set()
+            if isinstance(event, Noted | Waiting):
+                self.run.emit(event)
+
+        return emit
+
+    # ---- what is left behind ---------------------------------------------------------
+
+    def _must_stand(self, found: Sequence[Sounding]) -> None:
+        """Raise PhaseFailed where all failed, or what ended the budget."""
+        if any(each.tried is not None for each in found):
+            return
+        error = found[0].error
+        for each in found:
+            if (limit := out_of_money(each.error)) is not None:
+                raise limit
+        sentence = f"phase {self.phase.name!r}: all {len(found)} soundings failed"
+        raise PhaseFailed(f"{sentence}; the first: {error}") from error
+
+    def _take_over(self, won: Sounding) -> None:
+        """What the winner said, and what it holds, is the phase's."""
+        run, own = self.run, won.run
+        run.record.take_over(own.record)
+        for each in fields(Injected):
+            setattr(run.injected, each.name, getattr(own.injected, each.name))
+        progress = own.progress
+        run.progress.callouts, run.progress.previous = progress.callouts, progress.previous
+        run.progress.readable = progress.readable
+        self._remember([won])
+
+    def _remember(self, soundings: Sequence[Sounding]) -> None:
+        for write in [write for each in soundings for write in each.run.progress.remembered]:
+            try:
+                write()
+            except UsageError as refused:
+                self.run.tell(self.phase.name, f"not remembered: {refused}", kind="memory")
+
+    def _warn_of_writes(self) -> None:
+        """Tell that what tools write is written by every attempt."""
+        tackle, name, times = self.phase.tackle, self.phase.name, self.wanted.factor
+        if tackle == "manifest" or times == 1:
+            return
+        writers = [tool.spec.name for tool in self.run.registry.of_tackle(tackle) if tool.writes]
+        if writers:
+            text = f"phase {name!r}: each of {times} soundings may write with {', '.join(writers)}"
+            self.run.tell(name, text, kind="soundings write", tools=writers)
+
+    @property
+    def _picks(self) -> Evaluator:
+        return self.wanted.picks
+
+    @property
+    def _place(self) -> str:
+        names = [phase.name for phase in self.run.cascade.phases]
+        return f"phases[{names.index(self.phase.name)}].soundings"
+
+
+_OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
+
+
+def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
+    """A run for one sounding: what it says, sets and marks is no burden to the others.
+
+    Models' caches are the provider's and therefore shared.
+    """
+    whole, injected = run.progress, run.injected
+    progress = replace(
+        whole,
+        state=dict(whole.state),
+        outputs=dict(whole.outputs),
+        edits=dict(whole.edits),
+        callouts=dict(whole.callouts),
+        previous=list(whole.previous),
+        remembered=[],
+        choosing=None,
+        **_OWN,
+    )
+    own = replace(
+        injected,
+        attached=dict(injected.attached),
+        touched=dict(injected.touched),
+        context=copy.deepcopy(injected.context),
+        kept=copy.deepcopy(injected.kept),
+        dropped=copy.deepcopy(injected.dropped),
+        described=dict(injected.described),
+        files=list(injected.files),
+    )
+    record = run.record.apart(phase, index)
+    return replace(run, record=record, injected=own, progress=progress, emit=emit)
+
+
+def variations(mutate: Variations, factor: int) -> list[str | None]:
+    """What stands behind the instructions of each attempt; nothing behind those of the first.
+
+    >>> variations(["Be brief.", "Be bold."], 4)
+    [None, 'Be brief.', 'Be bold.', 'Be brief.']
+    """
+    if mutate is False or mutate == ():
+        return [None] * factor
+    texts = VARIATIONS if mutate is True else mutate
+    return [None, *islice(cycle(texts), factor - 1)]
