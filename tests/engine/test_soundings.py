@@ -18,6 +18,9 @@ from windlass.history.base import NodeType
 from windlass.history.callouts import called_out
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
+from windlass.report.costs import session_cost
+from windlass.report.explain import explain_call
+from windlass.report.show import view_session
 from windlass.tools.base import ToolContext
 from windlass.wire.base import Request
 
@@ -496,3 +499,43 @@ class TestSideBySide:
             seen = [message.text for message in ran.model.requests[-1].messages]
             assert len(seen) == 3
             assert all(name in text for text in seen)
+
+
+class TestReports:
+    @pytest.fixture
+    async def ran(self, house: House) -> Ran:
+        reforge = {"honing_prompt": "Better.", "factor_per_step": 2}
+        a = sounded(soundings={**PICK, "reforge": reforge})
+        return await house.run(cascade(phase("one"), a, phase("b")), picking(1))
+
+    async def test_report_counts_soundings_and_reforge_apart(self, ran: Ran) -> None:
+        costs = session_cost(ran.store, ran.session, "openai/gpt-4o")
+        lines = {line.phase: line for line in costs.phases}
+        counts = {name: line.calls for name, line in lines.items()}
+        assert counts == {"one": 1, "a, soundings": 3, "a, reforge": 2, "a, evaluator": 0, "b": 1}
+        assert lines["a, evaluator"].tokens_in > 0
+        assert costs.total.tokens_in == ran.result.usage.tokens_in
+        # A snowball would carry the winner to the next phase, and none of the others.
+        assert lines["b"].snowball == lines["b"].tokens_in
+        assert lines["b"].snowball_dollars == lines["b"].simulated_dollars
+
+    async def test_show_tells_the_sounding(self, ran: Ran) -> None:
+        views = view_session(ran.store, ran.session)
+        assert {view.sounding_index for view in views.calls if view.phase == "a"} == {*range(5)}
+        assert all(not view.hidden for view in views.calls)
+        places = [view.place for view in views.calls if view.sounding_index == 2]
+        assert places == ["phase a, sounding 2, turn 1, attempt 1"]
+        notes = [note.text for note in views.notes if note.phase == "a"]
+        assert "sounding 1: completed" in notes
+        assert "refinement 1, sounding 3: completed" in notes
+        assert "sounding 1 of 5 is taken" in notes
+
+    async def test_explain_knows_what_a_sounding_could_see(self, ran: Ran) -> None:
+        views = view_session(ran.store, ran.session)
+        (number,) = [view.number for view in views.calls if view.sounding_index == 2]
+        explained = explain_call(ran.store, ran.session, number)
+        assert "sounding 1 of 5 is taken" in explained.notes
+        assert {each.phase for each in explained.decisions} == {"one", "a"}
+        assert len(explained.decisions) == 3
+        last = explain_call(ran.store, ran.session, len(views.calls))
+        assert len(last.decisions) == len(last.call.seen) == 5

@@ -31,10 +31,7 @@ def show_explanation(session: str, number: int, store: str | None) -> None:
 
 def _print(explained: Explanation) -> None:
     call = explained.call
-    out.print(
-        f"session {explained.session_id}, call {call.number}:"
-        f" phase {call.phase}, turn {call.turn}, attempt {call.attempt}"
-    )
+    out.print(f"session {explained.session_id}, call {call.number}: {call.place}")
     if explained.status != "completed":
         out.print(f"phase {call.phase}: {in_words(explained.status, explained.reason)}")
     sent, whole = call.sent_tokens, call.snowball_tokens

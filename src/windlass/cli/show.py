@@ -94,12 +94,14 @@ def _print_session(view: SessionView) -> None:
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")
+    sounded = any(call.sounding_index is not None for call in view.calls)
     print_table(
         [
             "call",
             "phase",
             "turn",
             "try",
+            *(["sounding"] if sounded else []),
             "kind",
             "tokens in",
             "cached",
@@ -114,6 +116,7 @@ def _print_session(view: SessionView) -> None:
                 call.phase or "-",
                 str(call.turn),
                 str(call.attempt),
+                *([_sounding(call)] if sounded else []),
                 call.node_type,
                 f"{call.tokens_in:,}",
                 f"{call.tokens_cached:,}",
@@ -124,7 +127,7 @@ def _print_session(view: SessionView) -> None:
             ]
             for call in view.calls
         ],
-        right=[0, 2, 3, 5, 6, 7, 8, 9, 10],
+        right=[0, 2, 3, *range(5 + sounded, 11 + sounded)],
     )
     if view.callouts:
         print_table(
@@ -139,6 +142,10 @@ def _print_session(view: SessionView) -> None:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
 
 
+def _sounding(call: CallView) -> str:
+    return "-" if call.sounding_index is None else str(call.sounding_index)
+
+
 def callout_row(callout: Callout) -> list[str]:
     """A callout as a row: its name, the message's id, role, place, who marked it, its beginning."""
     row, message = callout.stored.row, callout.stored.row.message
@@ -151,7 +158,7 @@ def callout_row(callout: Callout) -> list[str]:
 def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     out.print(
         f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
-        f" phase {call.phase}, turn {call.turn}, attempt {call.attempt} ({call.node_type})"
+        f" {call.place} ({call.node_type})"
     )
     out.print(
         f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"

@@ -19,7 +19,7 @@ from windlass.engine.phase import Tried, arguments_of, judge
 from windlass.engine.record import usage_columns
 from windlass.engine.send import send_to
 from windlass.errors import StoreError, WindlassError
-from windlass.history.base import NodeType
+from windlass.history.base import EVALUATION, NodeType
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.prompts import (
     EVALUATOR_SYSTEM,
@@ -77,13 +77,13 @@ async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator:
     except StoreError:
         raise
     except WindlassError as error:
-        run.tell(phase.name, str(error), kind="evaluation", sounding=sounding.index)
+        run.tell(phase.name, str(error), kind=EVALUATION, sounding=sounding.index)
         return True
     assert verdict is not None
     text = f"{validator} {'accepts' if verdict.valid else 'refuses'} sounding {sounding.index}"
     text += f": {verdict.reason}" if verdict.reason else ""
     details = {"sounding": sounding.index, "valid": verdict.valid}
-    run.record.decide(phase.name, text, kind="evaluation", **details)
+    run.record.decide(phase.name, text, kind=EVALUATION, **details)
     return verdict.valid
 
 
@@ -97,7 +97,7 @@ async def evaluate(
     """The best of those that stand; one alone wins unasked, the first where nobody picks."""
     first = standing[0]
     if len(standing) == 1:
-        run.tell(phase.name, f"sounding {first.index} is the only one left", kind="evaluation")
+        run.tell(phase.name, f"sounding {first.index} is the only one left", kind=EVALUATION)
         return first
     if picks.validator is not None:
         for each in standing:
@@ -118,7 +118,7 @@ async def evaluate(
             return next(each for each in standing if each.index == answer)
         why = answer or "the evaluator picks none"
     text = f"{why}; sounding {first.index}, the first that stands, is taken"
-    run.tell(phase.name, text, kind="evaluation", fallback=first.index)
+    run.tell(phase.name, text, kind=EVALUATION, fallback=first.index)
     return first
 
 
@@ -141,7 +141,7 @@ async def _picked_by_function(
         return place if place is None else f"the evaluator {name!r} {place}"
     winner = standing[place].index
     text = f"{name} picks sounding {winner}"
-    run.record.decide(phase.name, text, kind="evaluation", picked=winner)
+    run.record.decide(phase.name, text, kind=EVALUATION, picked=winner)
     return winner
 
 
@@ -211,7 +211,7 @@ async def join_outputs(
     except StoreError:
         raise
     except WindlassError as error:
-        run.tell(phase.name, f"outputs are joined under headings: {error}", kind="evaluation")
+        run.tell(phase.name, f"outputs are joined under headings: {error}", kind=EVALUATION)
         return joined
     return answer if answer.strip() else joined
 
@@ -282,7 +282,7 @@ async def _ask(
     answer = reply.message.text
     what = "evaluator" if schema is not None else "aggregator"
     metadata = {
-        "kind": "evaluation",
+        "kind": EVALUATION,
         "text": f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}",
         "asked": [message.text for message in question],
         "answer": answer,

@@ -22,7 +22,15 @@ from windlass.engine.injecting.injected import Injected
 from windlass.engine.phase import Tried, begin, extracted, settle, try_phase
 from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
 from windlass.fair import fair
-from windlass.history.base import COMPLETED, SOUNDINGS, Ending, NodeType, in_words
+from windlass.history.base import (
+    COMPLETED,
+    EVALUATION,
+    SOUNDING,
+    SOUNDINGS,
+    Ending,
+    NodeType,
+    in_words,
+)
 from windlass.messages import Part, Text, assistant
 from windlass.prompts import VARIATIONS, refine_text
 from windlass.templates import render
@@ -86,7 +94,7 @@ class _Work:
             standing = [each for each in found if each.stands]
             if not standing:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
-                self.run.tell(self.phase.name, text, kind="evaluation")
+                self.run.tell(self.phase.name, text, kind=EVALUATION)
                 break
             looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
             key = "reforge.evaluator_override" if reforge.evaluator_override else ""
@@ -99,7 +107,7 @@ class _Work:
         good = await accepted(self.run, self.phase, best, threshold)
         if good:
             text = f"sounding {best.index} passes {threshold!r}: no further round"
-            self.run.tell(self.phase.name, text, kind="evaluation")
+            self.run.tell(self.phase.name, text, kind=EVALUATION)
         return good
 
     async def _best(
@@ -209,7 +217,7 @@ class _Work:
             total.calls += progress.calls - calls
         how = in_words(*tried.ending) if tried else f"failed: {error}"
         what = "sounding" if not number else f"refinement {number}, sounding"
-        told: dict[str, Any] = {"kind": "sounding", "round": number, "index": index}
+        told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": index}
         told["model"] = own.generation_of(phase).model
         own.tell(name, f"{what} {index}: {how}", **told)
         return Sounding(index, own, tried, error)

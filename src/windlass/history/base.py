@@ -243,6 +243,13 @@ SOUNDINGS: Final = "soundings"
 """The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
 
 
+SOUNDING: Final = "sounding"
+"""The kind of the decision that tells how one of them ended, and its `round` (0: no reforge)."""
+
+EVALUATION: Final = "evaluation"
+"""The kind of the decisions on which of them is taken; with tokens where a model was asked."""
+
+
 def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
     """The rows that count for what comes later: those of soundings only where they won.
 

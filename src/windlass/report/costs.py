@@ -28,7 +28,10 @@ from windlass.caching.rates import (
 from windlass.history.base import (
     BORN,
     CONTINUES,
+    EVALUATION,
     SAVINGS,
+    SOUNDING,
+    SOUNDINGS,
     NodeType,
     Row,
     ShownMessage,
@@ -122,7 +125,8 @@ class SessionCost:
 class _Call:
     """One call: its reply, what it sent, and what a snowball would have.
 
-    That is the system prompt, and the first `born` messages of those said in the session.
+    That is the system prompt, and the first `born` messages of those `said` in the session: to a
+    sounding nothing is said in the others.
     """
 
     row: Row
@@ -130,6 +134,7 @@ class _Call:
     tools: Sequence[Mapping[str, Any]]
     shown: Sequence[ShownMessage]
     prompt: Message | None
+    said: Sequence[Message]
     born: int
     full_tokens: int
 
@@ -160,7 +165,7 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
     for call in calls:
         simulated, snowball = next(bills[call.model])
         paid = simulated if free[call.model] else call.row.cost
-        name = call.row.phase or "-"
+        name = record.line(call.row)
         for line in (phases.setdefault(name, PhaseCost(name)), total):
             line.calls += 1
             line.tokens_in += call.row.tokens_in or 0
@@ -175,7 +180,8 @@ def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
         name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
         simulated = cost(name, *tokens)
         paid = simulated if free.get(model) else row.cost
-        for line in (phases.setdefault(row.phase or "-", PhaseCost(row.phase or "-")), total):
+        label = record.line(row)
+        for line in (phases.setdefault(label, PhaseCost(label)), total):
             line.tokens_in += tokens[0]
             line.tokens_out += tokens[1]
             line.dollars = _sum(line.dollars, paid)
@@ -294,26 +300,30 @@ class _Snowball(_Requests):
 
     _prompt: Message | None = None
     _born = 0
+    _said: Sequence[Message] = ()
 
     def new(self, call: _Call) -> tuple[int, Weighed]:
         """How many pieces of the last request stand, and the others."""
         goes_on = self._is_same_head(call.tools) and call.prompt == self._prompt
+        goes_on = goes_on and call.said is self._said
         prompt = [] if call.prompt is None else [call.prompt]
         begin = self._born if goes_on else 0
-        pieces = [
-            self._weighed(message.key, message) for message in self._record.born[begin : call.born]
-        ]
-        self._prompt, self._born = call.prompt, call.born
+        pieces = [self._weighed(message.key, message) for message in call.said[begin : call.born]]
+        self._prompt, self._born, self._said = call.prompt, call.born, call.said
         if goes_on:
             return 1 + len(prompt) + begin, pieces
         return 0, [self._head, *(self._weighed(each.key, each) for each in prompt), *pieces]
 
 
 def _summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
-    """What models were asked beside a phase's calls: texts for old turns, and what to choose."""
+    """What models were asked beside a phase's calls.
+
+    That are texts for old turns, what to choose, and which sounding is the best.
+    """
     for stored in rows:
         row = stored.row
-        summary = row.node_type == NodeType.DECISION and row.metadata.get("kind") == "summary"
+        kind = row.metadata.get("kind") if row.node_type == NodeType.DECISION else None
+        summary = kind == "summary" or (kind == EVALUATION and row.tokens_in is not None)
         chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
         if summary or chose:
             yield row
@@ -349,7 +359,11 @@ class _Record:
         self._store = store
         self._calls = {call.trace_id: call for call in store.calls(session_id)}
         self.rows = list(store.rows(session_id))
-        self.born: list[Message] = []
+        self._refined = {
+            (stored.row.phase, stored.row.sounding_index)
+            for stored in self.rows
+            if stored.row.metadata.get("kind") == SOUNDING and stored.row.metadata["round"]
+        }
         self._keys: dict[str, str] = {}
         self._messages = {body.key: body for call in self._calls.values() for body in call.bodies}
         for stored in self.rows:
@@ -361,19 +375,36 @@ class _Record:
     def calls(self) -> Iterator[_Call]:
         """The session's calls in order."""
         system: Row | None = None
+        said: list[Message] = []
+        apart: dict[tuple[str | None, int], list[Message]] = {}
         replaced = continued(self.rows)
         for stored in self.rows:
-            row = stored.row
+            row, index = stored.row, stored.row.sounding_index
             if row.node_type == NodeType.SYSTEM:
                 system = row
+            if index is not None and (row.phase, index) not in apart:
+                apart[row.phase, index] = said.copy()
             call = self._calls.get(row.trace_id)
             if call is not None and row.message is not None:
                 prompt = system.message if system and system.phase == row.phase else None
-                born = len(self.born)
-                yield _Call(row, call.model, call.tools, call.shown, prompt, born, call.full_tokens)
+                now = said if index is None else apart[row.phase, index]
+                shown = call.shown
+                yield _Call(
+                    row, call.model, call.tools, shown, prompt, now, len(now), call.full_tokens
+                )
             is_said = row.node_type in BORN and stored.id not in replaced
             if is_said and row.message is not None:
-                self.born.append(row.message)
+                (said if index is None else apart[row.phase, index]).append(row.message)
+            if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
+                said = apart.get((row.phase, row.metadata.get("winner", -1)), said)
+
+    def line(self, row: Row) -> str:
+        """The line that a row counts in: soundings, refinements and evaluations stand apart."""
+        name = row.phase or "-"
+        if row.sounding_index is not None:
+            refined = (row.phase, row.sounding_index) in self._refined
+            return f"{name}, {'reforge' if refined else 'soundings'}"
+        return f"{name}, evaluator" if row.metadata.get("kind") == EVALUATION else name
 
     def sent(self, shown: ShownMessage) -> tuple[str, Message]:
         """What was sent for an entry of a window, and its key."""

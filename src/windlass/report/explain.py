@@ -6,16 +6,32 @@ became of it, by which rule, and how its original is got back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.history.base import BORN, EditRecord, NodeType, Row, Store, StoredRow, continued
+from windlass.history.base import (
+    BORN,
+    SOUNDINGS,
+    EditRecord,
+    NodeType,
+    Row,
+    Store,
+    StoredRow,
+    continued,
+)
 from windlass.history.callouts import called_out
 from windlass.history.details import NotChosen
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
-from windlass.report.show import CallView, RecordedSession, Seen, view_call, view_recorded
+from windlass.report.show import (
+    CallView,
+    RecordedSession,
+    Seen,
+    rows_before,
+    view_call,
+    view_recorded,
+)
 from windlass.window.options import Policy
 from windlass.window.originals import reference
 
@@ -90,21 +106,23 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         if stored.row.parent_id == trace and stored.row.node_type == NodeType.CONTEXT_SELECTION
     )
     selection = next(selections, {})
+    before = rows_before(rows, rows[at])
     # Edits that were decided after the call did not shape it.
     edits = store.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
         str(stored.row.metadata["text"])
-        for stored in rows[:at]
+        for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
-    before = rows[:at]
+    if call.sounding_index is not None:
+        notes = (*notes, *_fates(rows, call.phase))
     callouts = {callout.message_id: callout.name for callout in called_out(before)}
     if OPERATORS in session.start.cascade:
         notes = (*notes, _OF_TASKS)
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
     by_message = {edit.message_id: edit for edit in edits}
-    left = _left_out(rows[:at], call)
+    left = _left_out(before, call)
     decisions = tuple(
         _with_score(decision, left.get(decision.message_id))
         for decision in _decisions(call, before, by_message, callouts)
@@ -156,6 +174,15 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
         rank=left["rank"],
         not_chosen=left["because"],
     )
+
+
+def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
+    """What became of the soundings of a phase."""
+    return [
+        str(stored.row.metadata["text"])
+        for stored in rows
+        if stored.row.phase == phase and stored.row.metadata.get("kind") == SOUNDINGS
+    ]
 
 
 _OF_TASKS: Final = (

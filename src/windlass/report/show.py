@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, Final, overload
 
 from windlass.errors import UsageError
-from windlass.history.base import BORN, CallRecord, SessionStart, Store, StoredRow, continued
+from windlass.history.base import (
+    BORN,
+    CallRecord,
+    SessionStart,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.messages import Message
@@ -78,6 +86,13 @@ class CallView:
     reply: Message
     hidden: Mapping[str, int]
     details: CallDetails
+    sounding_index: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words: its phase, turn and attempt, and its sounding."""
+        sounding = "" if self.sounding_index is None else f"sounding {self.sounding_index}, "
+        return f"phase {self.phase}, {sounding}turn {self.turn}, attempt {self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +205,7 @@ class _Said:
         """What these rows say."""
         born = defaultdict[str, list[int]](list)
         replaced = continued(rows)
-        for stored in rows:
+        for stored in standing(rows):
             if stored.row.node_type in BORN and stored.id not in replaced:
                 born[_phase(stored)].append(stored.seq)
         by_id = {stored.id: stored for stored in rows if stored.id is not None}
@@ -249,9 +264,10 @@ class _Window(Sequence[Seen]):
 class _Hidden(Mapping[str, int]):
     """How many messages of each phase stand before a call and were not shown to it."""
 
-    def __init__(self, call: CallRecord, before: int, said: _Said) -> None:
+    def __init__(self, call: CallRecord, stored: StoredRow, said: _Said) -> None:
         self._call = call
-        self._before = before
+        self._before = stored.seq
+        self._sounded = None if stored.row.sounding_index is None else stored.row.phase
         self._said = said
 
     def __getitem__(self, phase: str) -> int:
@@ -271,6 +287,8 @@ class _Hidden(Mapping[str, int]):
             stored = self._said.by_id[id_]
             if stored.row.node_type in BORN and stored.seq < self._before:
                 left[_phase(stored)] -= 1
+        if self._sounded is not None:  # other soundings are no part of its history
+            left.pop(self._sounded, None)
         return {phase: count for phase, count in left.items() if count > 0}
 
 
@@ -281,6 +299,18 @@ def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> 
         for sha256, path in store.picture_names(session_id, phase):
             files.setdefault(sha256, path)
     return files
+
+
+def rows_before(rows: Sequence[StoredRow], at: StoredRow) -> list[StoredRow]:
+    """The rows that stand before one of them, and of soundings those that count for it."""
+    phase, index = at.row.phase or "", at.row.sounding_index
+    own = None if index is None else (phase, index)
+    return [
+        stored
+        for stored in standing(rows, own)
+        if stored.seq < at.seq
+        and (own is None or stored.row.phase != phase or stored.row.sounding_index in (None, index))
+    ]
 
 
 def view_call(session: SessionView, number: int) -> CallView:
@@ -314,8 +344,9 @@ def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) ->
         tools=tuple(tool["function"]["name"] for tool in call.tools),
         seen=_Window(call, said),
         reply=row.message or Message("assistant"),
-        hidden=_Hidden(call, stored.seq, said),
+        hidden=_Hidden(call, stored, said),
         details=call.details,
+        sounding_index=row.sounding_index,
     )
 
 
