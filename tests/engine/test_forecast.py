@@ -112,3 +112,31 @@ async def test_asking_what_to_choose_is_in_the_bound(house: House) -> None:
     assert asking is not None
     assert told[0].most_dollars == pytest.approx((told[1].most_dollars or 0) + asking)
     assert "openai/gpt-4o-mini" in told[0].priced_as
+
+
+@pytest.mark.req("CA-31")
+async def test_soundings_and_refinements_are_all_counted(house: House) -> None:
+    soundings = {
+        "factor": 3,
+        "models": ["a/x", "b/x"],
+        "evaluator_instructions": "The best.",
+        "reforge": {"honing_prompt": "Better.", "steps": 2, "factor_per_step": 2},
+    }
+    one = phase("one", rules={"max_turns": 1}, max_output_tokens=100, soundings=soundings)
+    told = await forecast(
+        house.folder,
+        cascade(one),
+        a=Hosted("openai/gpt-4o", lambda _: ""),
+        b=Scripted(lambda _: "", window=10_000),
+    )
+    first = cost("openai/gpt-4o", 200_000 - 100, 100)
+    second = cost(PRICED, 10_000 - 100, 100)
+    asked = cost("openai/gpt-4o", 200_000 - 1_024, 1_024)
+    assert first is not None
+    assert second is not None
+    assert asked is not None
+    # Each reply may be cut and go on, each answer of the evaluator may be mended.
+    assert told.most_calls == 2 * (3 + 2 * 2) + 2 * 3
+    dollars = 2 * (4 * first + 3 * second) + 6 * asked
+    assert told.most_dollars == pytest.approx(dollars, rel=0.02)
+    assert told.models == ("a/x", "b/x")

@@ -445,6 +445,12 @@ class Soundings(Part):
         return Aggregate() if self.aggregate else None
 
     @property
+    def rounds(self) -> tuple[int, ...]:
+        """How many attempts each round makes, those of reforge behind the first."""
+        refining = self.reforge
+        return (self.factor, *(refining.steps * (refining.factor_per_step,) if refining else ()))
+
+    @property
     def judges(self) -> dict[str, str]:
         """The tools and functions that judge, by their keys."""
         picks = self.picks

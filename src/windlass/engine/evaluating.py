@@ -37,7 +37,8 @@ from windlass.wire.base import Request
 _LEAST: Final = 200
 """Characters to which an output is cut at most where a model could not take all of them."""
 
-_ANSWER_TOKENS: Final = 1_024
+ANSWER_TOKENS: Final = 1_024
+"""The most tokens of an evaluator's answer."""
 _NO_ANSWER: Final = frozenset({"empty", "refusal", "filter"})
 
 
@@ -235,7 +236,7 @@ def _question(
     assert first is not None
     task = next(part for part in first.phase_run.instructions.message.parts)
     asks = task_text(task.text if isinstance(task, Text) else "", asked or "")
-    room = input_room(info, _ANSWER_TOKENS)
+    room = input_room(info, ANSWER_TOKENS)
     longest = max((len(each.text) for each in shown), default=0)
     while True:
         parts: list[Part] = [Text(asks)]
@@ -270,7 +271,7 @@ async def _ask(
         model=info.name.partition("/")[2],
         messages=question,
         tool_choice="none",
-        max_output_tokens=_ANSWER_TOKENS,
+        max_output_tokens=ANSWER_TOKENS,
         temperature=0.0,
         output_schema=schema,
         load=run.record.store.picture,

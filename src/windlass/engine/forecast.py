@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, cycle, islice
+from typing import Any
 
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
+from windlass.cascade.model import Phase
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
+from windlass.engine.evaluating import ANSWER_TOKENS
 from windlass.engine.injecting.blocks import prepare_blocks
 from windlass.engine.phase import begin
 from windlass.engine.plan import next_call
@@ -45,6 +50,26 @@ class Forecast:
     search: str | None = None
 
 
+def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
+    """Each model that a phase may run with (None: its own), and how often it may."""
+    if phase.soundings is None:
+        return [(None, 1)]
+    models, rounds = phase.soundings.models or (None,), phase.soundings.rounds
+    return Counter(chain.from_iterable(islice(cycle(models), n) for n in rounds)).items()
+
+
+def _asked_beside(phase: Phase) -> tuple[str | None, int]:
+    """The model that picks or joins soundings (None: the phase's), and how often it is asked."""
+    soundings = phase.soundings
+    if soundings is None:
+        return None, 0
+    if soundings.joins is not None:
+        return soundings.joins.model, int(soundings.joins.instructions is not None)
+    picks = soundings.picks
+    asks = picks.function is None and picks.validator is None
+    return picks.model, 2 * asks * len(soundings.rounds)  # it may mend each answer
+
+
 async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     """Prepare the first phase as a run would, send nothing, and bound the whole.
 
@@ -59,10 +84,13 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     """
     whole, phases = run.cascade, tuple(run.cascade.phases)
     first = phases[0]
-    if first.tackle == "manifest":
-        first = first.model_copy(update={"tackle": ()})
+    models = first.soundings.models if first.soundings else ()
+    if first.tackle == "manifest" or models:
+        changes: dict[str, Any] = {"model": models[0]} if models else {}
+        changes |= {"tackle": ()} if first.tackle == "manifest" else {}
+        first = first.model_copy(update=changes)
         run = replace(run, cascade=whole.model_copy(update={"phases": (first, *phases[1:])}))
-    models = start_session(run)
+    seeing = start_session(run)
     servers = needed_servers(run)
     try:
         await add_server_tools(run, servers)
@@ -79,8 +107,10 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     names: dict[str, str] = {}
     calls = 0
     most: float | None = 0.0
-    for phase in phases:
-        generation = run.generation_of(phase)
+    tries = [(phase, *each) for phase in phases for each in _tries(phase)]
+    for phase, model, times in tries:
+        tried = phase if model is None else phase.model_copy(update={"model": model})
+        generation = run.generation_of(tried)
         _, info = run.resolve(generation.model)
         name = names[info.name] = priced_as(info.name, price_as, free=info.free)
         repairs = generation.output_schema is not None
@@ -89,7 +119,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         closing = bool(phase.tackle)
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
-        turns += phase.tackle == "manifest"
+        turns = times * (turns + (phase.tackle == "manifest"))
         calls += turns
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
@@ -99,12 +129,21 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
             _, info = run.resolve(selector)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
             asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
-            calls += 1
-            most = None if most is None or asking is None else most + asking
+            calls += times
+            most = None if most is None or asking is None else most + times * asking
+    for phase in phases:
+        asker, times = _asked_beside(phase)
+        if times:
+            _, info = run.resolve(asker or run.generation_of(phase).model)
+            name = names[info.name] = priced_as(info.name, price_as, free=info.free)
+            answer = max(ANSWER_TOKENS, run.generation_of(phase).max_output_tokens)
+            asking = cost(name, input_room(info, ANSWER_TOKENS), answer)
+            calls += times
+            most = None if most is None or asking is None else most + times * asking
     name = names[phase_run.info.name]
     hosted = request_tokens(FamilyCounter(name), messages, phase_run.allowed)
     return Forecast(
-        models=models,
+        models=seeing,
         phase=first.name,
         messages=messages,
         tools=tuple(phase_run.progress.tools),
