@@ -199,7 +199,9 @@ class _Work:
             changes["output_extraction"] = None  # it is of what is made of all
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
+        self.run.cache_of(self.run.resolve(self.run.generation_of(phase).model)[1])
         own = own_run(self.run, name, index, emit)
+        spent = {each: (c.spent, c.spent_whole) for each, c in own.caches.items()}
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
@@ -215,6 +217,12 @@ class _Work:
             self.run.add_up(progress.usage, progress.cost)
             total.saved_tokens += progress.saved_tokens
             total.calls += progress.calls - calls
+            for used, cache in own.caches.items():
+                before = spent.get(used, (0.0, 0.0))
+                counted = self.run.caches.setdefault(used, cache)
+                if counted is not cache:
+                    counted.spent += cache.spent - before[0]
+                    counted.spent_whole += cache.spent_whole - before[1]
         how = in_words(*tried.ending) if tried else f"failed: {error}"
         what = "sounding" if not number else f"refinement {number}, sounding"
         told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": index}
@@ -258,6 +266,10 @@ class _Work:
         run.record.take_over(own.record)
         for each in fields(Injected):
             setattr(run.injected, each.name, getattr(own.injected, each.name))
+        for model, cache in own.caches.items():  # the next call goes on from what it was sent
+            total = run.caches[model]
+            cache.spent, cache.spent_whole = total.spent, total.spent_whole
+            run.caches[model] = cache
         progress = own.progress
         run.progress.callouts, run.progress.previous = progress.callouts, progress.previous
         run.progress.readable = progress.readable
@@ -296,7 +308,8 @@ _OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_toke
 def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
     """A run for one sounding: what it says, sets and marks is no burden to the others.
 
-    Models' caches are the provider's and therefore shared.
+    What a provider caches is shared: the meters of models' caches are. What the last call was sent
+    is its own.
     """
     whole, injected = run.progress, run.injected
     progress = replace(
@@ -320,8 +333,14 @@ def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], Non
         described=dict(injected.described),
         files=list(injected.files),
     )
-    record = run.record.apart(phase, index)
-    return replace(run, record=record, injected=own, progress=progress, emit=emit)
+    return replace(
+        run,
+        record=run.record.apart(phase, index),
+        injected=own,
+        progress=progress,
+        emit=emit,
+        caches={name: copy.copy(cache) for name, cache in run.caches.items()},
+    )
 
 
 def variations(mutate: Variations, factor: int) -> list[str | None]:
