@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import House, Ran, call, calls, cascade, phase
+import windlass
+from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, phase
+from tests.report.test_costs import Hosted
 from tests.strategies import png
+from tests.window.cache import Cache, Read
 from windlass.engine.evaluating import read_winner
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import NodeType
@@ -22,6 +25,7 @@ from windlass.report.costs import session_cost
 from windlass.report.explain import explain_call
 from windlass.report.show import view_session
 from windlass.tools.base import ToolContext
+from windlass.wire import anthropic
 from windlass.wire.base import Request
 
 PICK = {"evaluator_instructions": "The best."}
@@ -539,3 +543,44 @@ class TestReports:
         assert len(explained.decisions) == 3
         last = explain_call(ran.store, ran.session, len(views.calls))
         assert len(last.decisions) == len(last.call.seen) == 5
+
+
+class TestOnePaidPrefix:
+    @pytest.mark.parametrize("mutate", [False, True])
+    async def test_all_read_what_the_first_wrote(self, house: House, mutate: bool) -> None:
+        """The marks of real requests, at a cache that keeps entries where a mark stood."""
+        cache, reads = Cache(minimum=1_024), list[tuple[str, Read]]()
+
+        def script(request: Request) -> Message | str:
+            sent = json.loads(json.dumps(anthropic.body(request)))
+            if judges(request):
+                return '{"winner": 3}'
+            reads.append((request.messages[-1].role, cache.send(sent, 1.0)))
+            looks = asked_by(request) == "one" or mutate
+            if request.messages[-1].role == "user" and looks:
+                return calls(call("log", json.dumps({"name": f"n{len(reads)}"})))
+            return f"answer {len(reads)}"
+
+        def log(name: str) -> str:
+            """Read a log."""
+            return "\n".join(f"step {n} of {name} went as it always goes" for n in range(400))
+
+        soundings = {**PICK, "factor": 5, "mutate": mutate, "max_parallel": 2}
+        a = phase("a", tackle=["log"], soundings=soundings)
+        model = Hosted("anthropic/claude-sonnet-4-5", script)
+        result = await windlass.run(
+            cascade(phase("one", tackle=["log"]), a, system="You read logs."),
+            model="anthropic/claude-sonnet-4-5",
+            store=house.store,
+            root=house.folder,
+            tools=[log],
+            providers={"anthropic": model},
+        )
+        assert result.error is None
+        first = [read for role, read in reads[2:] if role == "user"]
+        assert len(first) == 5
+        assert all(read.read > 4 for read in first[1:])
+        assert all(read.read == read.shared for read in first[1:])
+        later = [read for role, read in reads[2:] if role == "tool"]
+        assert len(later) == 5 * mutate
+        assert all(read.read == read.shared for read in later)
