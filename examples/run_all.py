@@ -33,6 +33,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "lesson": "A cached prefix with Anthropic lives five minutes; each use begins them anew.",
         "question": "how long does a cached prefix live?",
     },
+    "best_title.json": {"file": "corpus/time-to-live.md"},
     "injected_prompt.json": {
         "mail": "The lamp of my order came broken.",
         "order": "4711",
