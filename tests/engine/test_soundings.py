@@ -19,6 +19,7 @@ from windlass.engine.evaluating import read_winner
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import NodeType
 from windlass.history.callouts import called_out
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
 from windlass.report.costs import session_cost
@@ -26,7 +27,7 @@ from windlass.report.explain import explain_call
 from windlass.report.show import view_session
 from windlass.tools.base import ToolContext
 from windlass.wire import anthropic
-from windlass.wire.base import Request
+from windlass.wire.base import Request, Usage
 
 PICK = {"evaluator_instructions": "The best."}
 
@@ -584,3 +585,67 @@ class TestOnePaidPrefix:
         later = [read for role, read in reads[2:] if role == "tool"]
         assert len(later) == 5 * mutate
         assert all(read.read == read.shared for read in later)
+
+
+class TestLimits:
+    @staticmethod
+    async def run(house: House, script: Callable[[Request], Any], budget: float) -> Any:
+        soundings = {**PICK, "factor": 4, "max_parallel": 1}
+        return await windlass.run(
+            cascade(phase("a", soundings=soundings), phase("b"), max_output_tokens=1_000),
+            model="openai/gpt-4o",
+            store=house.store,
+            root=house.folder,
+            providers={"openai": Hosted("openai/gpt-4o", script, usage=Usage(100, 1_000))},
+            budget=budget,
+        )
+
+    async def test_money_that_ends_loses_no_sounding_that_was_paid(self, house: House) -> None:
+        result = await self.run(house, lambda _: "an answer", 0.025)
+        assert (result.status, result.reason) == ("incomplete", "money")
+        assert result.outputs["a"] == "an answer"
+        assert result.cost <= 0.025
+        with SqliteStore.open_existing(house.store) as store:
+            assert not [each for each in store.verify() if each.severity == "damage"]
+
+    async def test_no_money_for_any_is_the_end_of_the_budget(self, house: House) -> None:
+        result = await self.run(house, lambda _: "an answer", 0.001)
+        assert (result.status, result.reason, result.cost) == ("incomplete", "money", 0)
+
+    async def test_an_interruption_leaves_a_sound_record(self, house: House) -> None:
+        begun = asyncio.Event()
+
+        async def script(request: Request) -> str:
+            if index_of(request) == 1:
+                begun.set()
+                await asyncio.sleep(60)
+            return "an answer"
+
+        running = asyncio.create_task(house.run(cascade(sounded()), script, session_id="s"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        store = house.open_store()
+        assert [info.status for info in store.sessions()] == ["interrupted"]
+        assert not [each for each in store.verify() if each.severity == "damage"]
+
+    async def test_models_are_given_in_turn(self, house: House) -> None:
+        soundings = {**PICK, "factor": 3, "models": ["b/x", "c/x"], "evaluator": "d/x"}
+        asked: dict[str, int] = {}
+
+        def model(name: str) -> Hosted:
+            def script(_: Request) -> str:
+                asked[name] = asked.get(name, 0) + 1
+                return '{"winner": 1}' if name == "d" else f"by {name}"
+
+            return Hosted(f"{name}/x", script)
+
+        result = await windlass.run(
+            cascade(phase("a", soundings=soundings), model="a/x"),
+            store=house.store,
+            root=house.folder,
+            providers={name: model(name) for name in "abcd"},
+        )
+        assert (result.status, result.output) == ("completed", "by c")
+        assert asked == {"b": 2, "c": 1, "d": 1}
