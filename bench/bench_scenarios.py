@@ -1,7 +1,8 @@
 """The documents' own scenarios through the real runner: tokens a call, money, what calls saw.
 
 Run: `python -m bench.bench_scenarios [SESSION ...] [--variant NAME=JSON ...]
-[--prices NAME ...] [--counts-as gpt-4o] [--json FILE]`. Sessions: five_phases, research, loop.
+[--prices NAME ...] [--counts-as gpt-4o] [--json FILE]`. Sessions: five_phases, research, loop,
+five_soundings.
 
 A variant is settings laid over the cascade: an object with `cascade`, `phases` (put
 into each phase) and `env`. `before` is untouched. Each is run once a price vector, planned

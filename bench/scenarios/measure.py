@@ -111,10 +111,10 @@ class Ran:
         self._counter = FamilyCounter(counts_as)
         self.session = session
 
-    def recording(self) -> Recording:
-        """All that was said, from the last request and its reply."""
-        chats = [to_openai(message, _load) for message in self.requests[-1].messages]
-        last = self.session.replies[len(self.requests) - 1]
+    def recording(self, number: int) -> Recording:
+        """What a call was sent, by its number from 0, and its reply."""
+        chats = [to_openai(message, _load) for message in self.requests[number].messages]
+        last = self.session.replies[number]
         reply = {"role": "assistant", "content": last} if isinstance(last, str) else to_openai(last)
         return Recording(self.session.name, "scenario", (*chats, reply))
 
@@ -133,14 +133,8 @@ class Ran:
 
 def needs_by_call(untouched: Ran) -> list[list[Need]]:
     """What each call needed, by its number, read off the untouched run."""
-    recording = untouched.recording()
-    needs = needs_of(recording)
-    made = [
-        at
-        for at, chat in enumerate(recording.messages)
-        if chat["role"] == "assistant" and chat["content"] != CLOSED
-    ]
-    return [needs.get(at, []) for at in made]
+    recordings = map(untouched.recording, range(len(untouched.requests)))
+    return [needs_of(each).get(len(each.messages) - 1, []) for each in recordings]
 
 
 def report(ran: Ran, variant: Variant, vector: Vector, needs: list[list[Need]]) -> Report:

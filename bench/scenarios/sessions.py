@@ -318,4 +318,84 @@ def loop() -> Session:
     )
 
 
-SESSIONS: Final = (five_phases, research, loop)
+SOUNDINGS: Final = 5
+STEPS: Final = 4
+"""Turns of each sounding that read a page, before it answers."""
+PAGE_CHARACTERS: Final = 12_050
+"""Of one page that soundings share or read, so that all calls sum up to 500K tokens."""
+
+
+def five_soundings() -> Session:
+    """Pages are read; then five soundings look up studies in them and read pages of their own.
+
+    One runs after the other, so that the replies have an order.
+    """
+    shared = [content.page(PAGE_CHARACTERS, 700 + number) for number in range(6)]
+    studies = [re.findall(r"ST-\d+", page) for page in shared]
+    own: dict[str, str] = {}
+    replies: list[Message | str] = [
+        assistant(content.prose(200, 800 + number), calls=[_call(number, "read_page", name=name)])
+        for number, name in enumerate(f"report {number}" for number in range(len(shared)))
+    ]
+    pages = {f"report {number}": page for number, page in enumerate(shared)}
+    replies.append("Read: " + content.prose(600, 810))
+    for sounding in range(SOUNDINGS):
+        for step in range(STEPS):
+            study = studies[(sounding + step) % len(shared)][2]
+            own[study] = own.get(study) or content.page(PAGE_CHARACTERS // 3, 900 + len(own))
+            number = 100 * (sounding + 1) + step
+            text = content.prose(200, number)
+            replies.append(assistant(text, calls=[_call(number, "read_study", name=study)]))
+        replies.append(f"Draft {sounding}: " + content.prose(2_000, 600 + sounding))
+    replies += ['{"winner": 3}', "Report: " + content.prose(900, 650)]
+
+    def read_page(name: str) -> str:
+        """Read a report.
+
+        Args:
+            name: What it is called.
+        """
+        return pages[name]
+
+    def read_study(name: str) -> str:
+        """Read a study.
+
+        Args:
+            name: Its number, as a report gives it.
+        """
+        return own[name]
+
+    return Session(
+        name="five_soundings",
+        title="the 5-way soundings",
+        cascade={
+            "cascade_id": "five_soundings",
+            "model": "scripted/function",
+            "system": "You research and cite. " + content.prose(1_200, 90),
+            "phases": [
+                {
+                    "name": "collect",
+                    "instructions": "Read the reports. " + content.prose(600, 91),
+                    "tackle": ["read_page", "read_study"],
+                },
+                {
+                    "name": "draft",
+                    "instructions": "Draft the answer. " + content.prose(600, 92),
+                    "tackle": ["read_page", "read_study"],
+                    "soundings": {
+                        "factor": SOUNDINGS,
+                        "max_parallel": 1,
+                        "mutate": True,
+                        "evaluator_instructions": "The draft with most evidence.",
+                    },
+                },
+                {"name": "report", "instructions": "Write it up. " + content.prose(600, 93)},
+            ],
+        },
+        tools=(read_page, read_study),
+        replies=replies,
+        documented=(500_000,),
+    )
+
+
+SESSIONS: Final = (five_phases, research, loop, five_soundings)
