@@ -388,6 +388,13 @@ class TestAggregate:
         seen = [message.text for message in ran.model.requests[-1].messages]
         assert seen == ["Do a.", joined, "Do b."]
 
+    async def test_of_nothing_but_empty_replies(self, house: House) -> None:
+        a = sounded(soundings={"aggregate": True})
+        ran = await house.run(cascade(a, phase("b")), picking(0, dict.fromkeys(range(3), "")))
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "empty")
+        picked = await house.run(cascade(sounded()), picking(0, dict.fromkeys(range(3), "")))
+        assert (picked.result.status, picked.result.reason) == ("incomplete", "empty")
+
     async def test_by_a_model(self, house: House) -> None:
         def script(request: Request) -> str:
             if "You are given several" in request.messages[0].text:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import cycle, islice
 from typing import Any, Final
@@ -114,7 +114,7 @@ class _Work:
         self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
     ) -> Sounding:
         """The one that the evaluator picks among those that stand."""
-        standing = [each for each in found if each.stands] or [each for each in found if each.tried]
+        standing = _standing(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
         where = self.run.cascade.where(f"{self._place}.{key or 'evaluator_instructions'}")
@@ -129,7 +129,7 @@ class _Work:
 
     async def _joined(self, joins: Any) -> Tried:
         """The outputs of all made one, which is said in the phase in their place."""
-        standing = [each for each in self.all.values() if each.stands]
+        standing = _standing(self.all.values())
         first = standing[0]
         assert first.tried is not None
         phase_run = first.tried.phase_run
@@ -149,7 +149,8 @@ class _Work:
         ]
         _, output = run.record.append(rows)
         self._remember(standing)
-        return Tried(phase_run, COMPLETED, output, await extracted(run, self.phase, output))
+        ending = COMPLETED if first.stands else first.tried.ending
+        return Tried(phase_run, ending, output, await extracted(run, self.phase, output))
 
     # ---- one round -------------------------------------------------------------------
 
@@ -303,6 +304,12 @@ class _Work:
 
 
 _OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
+
+
+def _standing(found: Iterable[Sounding]) -> list[Sounding]:
+    """Those that have an answer; where none has, those that did not fail."""
+    listed = list(found)
+    return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
 
 def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
