@@ -29,6 +29,7 @@ from windlass.history.base import (
     Reason,
     Row,
     SessionFilter,
+    SessionStart,
     StateChange,
     Store,
     request_hash,
@@ -310,6 +311,32 @@ class TestSessions:
         assert listed(cascade=cascade_id, banks=False) == ["new", "old"]
         assert listed(cascade=f"{cascade_id}2") == listed(prefix="%") == []
         assert listed(prefix="ne") == ["new"]
+
+    def test_sub_cascades_name_their_parent_and_go_with_it(self, store: Store) -> None:
+        def child_of(parent: str, at: float) -> SessionStart:
+            return dataclasses.replace(start(at), parent_id=parent, parent_phase="a")
+
+        for batch in a_session("top"):
+            store.append(batch)
+        store.append(Batch("child", start=child_of("top", 2_000.0)))
+        store.append(Batch("grandchild", start=child_of("child", 3_000.0)))
+        store.append(Batch("other", start=start(500.0)))
+
+        def listed(under: tuple[str, ...] | None) -> list[str]:
+            return [info.session_id for info in store.sessions(SessionFilter(under=under))]
+
+        assert listed(None) == ["grandchild", "child", "top", "other"]
+        assert listed(()) == ["top", "other"]
+        assert listed(("top",)) == ["child"]
+        assert listed(("top", "child")) == ["grandchild", "child"]
+        assert store.find_session("latest") == "top", "the newest run, not what ran within it"
+        child = store.sessions(SessionFilter(under=("top",)))[0]
+        assert (child.parent_id, child.parent_phase) == ("top", "a")
+        assert store.start("child") == child_of("top", 2_000.0)
+        assert list(store.verify()) == []
+        pruned = store.prune(session_id="top", now=9_000.0)
+        assert sorted(pruned.sessions) == ["child", "grandchild", "top"]
+        assert listed(None) == ["other"]
 
     def test_are_found_by_their_beginning(self, store: Store) -> None:
         with pytest.raises(UsageError, match="no session is in this store"):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.history.builders import a_session
+from tests.history.builders import a_session, start
 from windlass.errors import StoreError
 from windlass.history import migrations
 from windlass.history.base import Batch, Outcome
-from windlass.history.schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1
+from windlass.history.schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 from windlass.history.sqlite import SqliteStore
 
 
@@ -62,6 +63,7 @@ def test_a_store_of_the_second_version_gets_reasons(
     for statement in (*DROPPED_3, "DROP TABLE outcomes", table, *views):
         db.execute(statement)
     db.execute("INSERT INTO outcomes SELECT * FROM kept")
+    take_parents(db)
     db.execute("PRAGMA user_version = 2")
     db.close()
     with open_store() as store:
@@ -72,6 +74,36 @@ def test_a_store_of_the_second_version_gets_reasons(
         store.append(Batch("s1", outcomes=now))
         assert list(store.outcomes("s1")) == [*before, *now]
         assert list(store.verify()) == []
+
+
+def take_parents(db: sqlite3.Connection) -> None:
+    """Make the sessions those of a store that knows no parents."""
+    (table,) = (statement for statement in TABLES_1 if "TABLE sessions" in statement)
+    columns = "session_no, session_id, cascade_id, model, started, input_json, cascade_json"
+    db.execute(f"CREATE TEMP TABLE begun AS SELECT {columns} FROM sessions")
+    for statement in ("DROP TABLE sessions", table, "INSERT INTO sessions SELECT * FROM begun"):
+        db.execute(statement)
+
+
+def test_a_store_of_the_third_version_gets_parents(
+    old_store: Path, open_store: Callable[[], SqliteStore]
+) -> None:
+    db = opened(old_store)
+    take_parents(db)
+    db.execute("DROP VIEW session_list")
+    db.execute(VIEWS_3[1])
+    db.execute("PRAGMA user_version = 3")
+    db.close()
+    with open_store() as store:
+        assert store.start("s1").parent_id is None
+        assert list(store.verify()) == [], "the digests of older sessions stand"
+        store.append(Batch("s2", start=replace(start(), parent_id="s1", parent_phase="a")))
+        assert (store.start("s2").parent_id, store.start("s2").parent_phase) == ("s1", "a")
+        assert list(store.verify()) == []
+        assert store.query("SELECT session_id, parent_id FROM session_list ORDER BY 1") == [
+            {"session_id": "s1", "parent_id": None},
+            {"session_id": "s2", "parent_id": "s1"},
+        ]
 
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(old_store: Path) -> None:

@@ -181,13 +181,18 @@ def in_words(status: str, reason: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """The first thing known of a session. `cascade` is its definition as JSON."""
+    """The first thing known of a session. `cascade` is its definition as JSON.
+
+    `parent_id` is the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's).
+    """
 
     cascade_id: str
     model: str
     input: Mapping[str, Any]
     cascade: Mapping[str, Any]
     timestamp: float
+    parent_id: str | None = None
+    parent_phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +283,8 @@ def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
 class SessionInfo:
     """A session as `windlass sessions` lists it. Times in seconds since 1970.
 
-    `reason` says why it is `incomplete`.
+    `reason` says why it is `incomplete`. `parent_id` is the session whose phase `parent_phase` ran
+    it as a sub-cascade; tokens and cost are its own, without those of its sub-cascades.
     """
 
     session_id: str
@@ -294,6 +300,8 @@ class SessionInfo:
     cost: float | None
     error: str | None
     reason: str | None = None
+    parent_id: str | None = None
+    parent_phase: str | None = None
 
 
 LATEST: Final = "latest"
@@ -305,7 +313,8 @@ class SessionFilter:
     """Which sessions are listed: those that fit every value given.
 
     `prefix` is the beginning of the id, `status` a `Status` or `running`, `since` and `until`
-    are seconds since 1970 between which a session began. `banks`: memory banks, too.
+    are seconds since 1970 between which a session began. `banks`: memory banks, too. `under` are
+    the sessions of which it is a sub-cascade; of none of them (): only those that are none.
     """
 
     prefix: str = ""
@@ -314,6 +323,7 @@ class SessionFilter:
     since: float | None = None
     until: float | None = None
     banks: bool = True
+    under: tuple[str, ...] | None = None
 
 
 EVERY_SESSION: Final = SessionFilter()

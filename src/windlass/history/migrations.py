@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from windlass.errors import StoreError
 from windlass.history.schema import (
     COLUMNS_2,
+    COLUMNS_4,
     DROPPED_3,
     OUTCOMES_3,
     TABLES_1,
@@ -20,6 +21,7 @@ from windlass.history.schema import (
     VIEWS_1,
     VIEWS_2,
     VIEWS_3,
+    VIEWS_4,
 )
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -58,7 +60,13 @@ def third(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-STEPS: Final[tuple[Step, ...]] = (first, second, third)
+def fourth(db: sqlite3.Connection) -> None:
+    """The session under which a session ran as a sub-cascade."""
+    for statement in (*COLUMNS_4, *VIEWS_4):
+        db.execute(statement)
+
+
+STEPS: Final[tuple[Step, ...]] = (first, second, third, fourth)
 
 
 def version(db: sqlite3.Connection) -> int:

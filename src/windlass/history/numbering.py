@@ -127,6 +127,8 @@ class Prepared:
             packing.real(start.timestamp),
             packing.to_json(start.input),
             packing.to_json(start.cascade),
+            None if start.parent_id is None else packing.text(start.parent_id),
+            None if start.parent_phase is None else packing.text(start.parent_phase),
         )
 
     def refusal(self, reason: str) -> StoreError:

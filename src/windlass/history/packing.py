@@ -203,7 +203,7 @@ def clean_shown(shown: Iterable[ShownMessage]) -> tuple[ShownMessage, ...]:
 
 
 class SessionRow(NamedTuple):
-    """How a session began, without its number: its first digest is made of this."""
+    """How a session began, without its number."""
 
     session_id: str
     cascade_id: str
@@ -211,6 +211,13 @@ class SessionRow(NamedTuple):
     started: float
     input_json: str
     cascade_json: str
+    parent_id: str | None = None
+    parent_phase: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest before that of its first batch; without a parent as it ever was."""
+        return digest(*(self if self.parent_id is not None else self[:6]))
 
 
 class LogRow(NamedTuple):

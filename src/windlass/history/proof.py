@@ -238,7 +238,7 @@ class SessionProof:
             for row in rows:
                 parts[row.batch][place].append(row)
         digests = session.digests()
-        before = packing.digest(*session.start())
+        before = session.start().digest
         last = max([0, *digests, *parts])
         if not last:
             yield Discrepancy(self.where, "has no batch")

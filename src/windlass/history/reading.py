@@ -267,7 +267,7 @@ class BaseStore(ABC):
             if session is not None:
                 raise prepared.refusal("a session of that name is in the store already")
             row = prepared.session_row()
-            return SessionHead(self._begin(row), 0, packing.digest(*row))
+            return SessionHead(self._begin(row), 0, row.digest)
         if session is None:
             raise prepared.refusal("the first batch of a session must carry its start")
         return read_head(session)
@@ -312,7 +312,7 @@ class BaseStore(ABC):
         """Remove whole sessions, and the bodies and files that no other session uses.
 
         Chosen are those whose last row is more than `older_than_s` seconds before `now`
-        (never a memory bank), or the one named. With `dry_run` nothing changes. Raises
+        (never a memory bank), or the one named; with each go its sub-cascades. With `dry_run` nothing changes. Raises
         UsageError for an unknown session, or when neither or both are given.
         """
         if (older_than_s is None) == (session_id is None):
@@ -325,6 +325,7 @@ class BaseStore(ABC):
                 chosen = [(self._known(session_id, self._find(session_id)).number, session_id)]
             else:
                 chosen = self._older(now - (older_than_s or 0.0))
+            chosen = self._with_children(chosen)
             rows, bodies, used = self._forget([number for number, _ in chosen], dry_run=dry_run)
             files = self._unused(used, now)
             size = sum(self.blobs.size(sha) for sha in files)
@@ -337,6 +338,16 @@ class BaseStore(ABC):
                 self.blobs.remove_unfinished(now - _STALE_S)
                 remove_visible(self.folder, self.visible_names())
         return Pruned(tuple(name for _, name in chosen), rows, bodies, len(files), size)
+
+    def _with_children(self, chosen: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """These sessions, and all that ran under them."""
+        named = {name: number for number, name in chosen}
+        above = tuple(named)
+        while above:
+            under = [info.session_id for info in self.sessions(SessionFilter(under=above))]
+            above = tuple(name for name in under if name not in named)
+            named |= {name: self._known(name, self._find(name)).number for name in above}
+        return [(number, name) for name, number in named.items()]
 
     def _unused(self, used: set[str], now: float) -> list[str]:
         return [
@@ -472,7 +483,8 @@ class BaseStore(ABC):
             if self._find(name) is not None:
                 return name
         latest = name == LATEST
-        which = SessionFilter(prefix="" if latest else name, banks=False)
+        prefix, under = ("", ()) if latest else (name, None)
+        which = SessionFilter(prefix=prefix, banks=False, under=under)
         listed = self.sessions(which, limit=1 if latest else _CANDIDATES + 1) if name else ()
         fitting = [info.session_id for info in listed]
         match fitting:
@@ -500,6 +512,8 @@ class BaseStore(ABC):
             input=json.loads(row.input_json),
             cascade=json.loads(row.cascade_json),
             timestamp=row.started,
+            parent_id=row.parent_id,
+            parent_phase=row.parent_phase,
         )
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:

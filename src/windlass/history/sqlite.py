@@ -521,6 +521,8 @@ class SqliteStore(BaseStore):
                     AND coalesce(cascade_id = :cascade, 1)
                     AND coalesce(started >= :since, 1) AND coalesce(started < :until, 1)
                     AND (:banks OR substr(session_id, 1, length(:bank)) <> :bank)
+                    AND CASE :under WHEN 'null' THEN 1 WHEN '[]' THEN parent_id IS NULL
+                        ELSE parent_id IN (SELECT value FROM json_each(:under)) END
                     AND (:status IS NULL OR :status = coalesce((
                         SELECT status FROM outcomes o
                         WHERE o.session_no = s.session_no AND o.phase IS NULL
@@ -530,7 +532,8 @@ class SqliteStore(BaseStore):
                     coalesce(o.status, 'running'),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
                     coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
-                    coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason
+                    coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason,
+                    s.parent_id, s.parent_phase
                 FROM picked s
                 LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = (
                     SELECT max(p.number) FROM outcomes p
@@ -542,6 +545,7 @@ class SqliteStore(BaseStore):
                 {
                     **asdict(which),
                     "prefix": packing.text(which.prefix),
+                    "under": json.dumps(which.under),
                     "bank": BANK,
                     "limit": -1 if limit is None else limit,
                 },

@@ -85,6 +85,7 @@ _NAMED: Final = (
 _YOUNG: Final = "written > now() - {grace:Float64}"
 _OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
 _NO_BANK: Final = "NOT startsWith(session_id, {bank:String})"
+_PARENT: Final = "JSONExtract(json, 6, 'Nullable(String)')"
 _FILTERS: Final = {
     "prefix": "startsWith(session_id, {prefix:String})",
     "cascade": "cascade_id = {cascade:String}",
@@ -95,6 +96,7 @@ _FILTERS: Final = {
     ),
     "since": "started >= {since:Float64}",
     "until": "started < {until:Float64}",
+    "under": f"has({{under:Array(String)}}, {_PARENT})",
 }
 """What the fields of a `SessionFilter` ask of the row with which a session began."""
 
@@ -403,8 +405,10 @@ class ClickHouseStore(BaseStore):
         values = {
             name: value
             for name, value in asdict(which).items()
-            if name in _FILTERS and value not in (None, "")
+            if name in _FILTERS and value not in (None, "", ())
         }
+        if which.under:
+            values["under"] = list(which.under)
         stored = self._newest(
             "any(session_id), anyIf(json, kind = 'start'), "
             f"{_OUTCOME}, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
@@ -412,7 +416,11 @@ class ClickHouseStore(BaseStore):
             limit,
             "".join(
                 f"AND {each} "
-                for each in [*(_FILTERS[name] for name in values), *[_NO_BANK] * (not which.banks)]
+                for each in [
+                    *(_FILTERS[name] for name in values),
+                    *[_NO_BANK] * (not which.banks),
+                    *[f"isNull({_PARENT})"] * (which.under == ()),
+                ]
             ),
             **values,
         )
@@ -470,6 +478,8 @@ def _info(stored: tuple[Any, ...]) -> SessionInfo:
         cost=cost,
         error=ended.error if ended else None,
         reason=ended.reason if ended else None,
+        parent_id=began.parent_id,
+        parent_phase=began.parent_phase,
     )
 
 

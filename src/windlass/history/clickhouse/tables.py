@@ -28,7 +28,7 @@ from windlass.history.base import BANK, NodeType
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of these tables; it stands in the comment of `record`."""
 
 COMMENT: Final = "windlass history, version "
@@ -293,7 +293,9 @@ def _views() -> dict[str, str]:
         "sessions": (
             "SELECT session_id, session_no, cascade_id, JSONExtract(json, 2, 'String') AS model, "
             "started, JSONExtract(json, 4, 'String') AS input_json, "
-            "JSONExtract(json, 5, 'String') AS cascade_json, written "
+            "JSONExtract(json, 5, 'String') AS cascade_json, written, "
+            "JSONExtract(json, 6, 'Nullable(String)') AS parent_id, "
+            "JSONExtract(json, 7, 'Nullable(String)') AS parent_phase "
             f"FROM record WHERE kind = 'start' AND {VISIBLE} ORDER BY session_id, session_no"
         ),
         "calls": _of_json("call", CallRow._fields),
@@ -341,7 +343,9 @@ def _views() -> dict[str, str]:
             "nullIf(argMaxIf(JSONExtract(json, 8, 'String'), number, kind = 'outcome' AND "
             "phase_name IS NULL), '') AS error, "
             "argMaxIf(JSONExtract(json, 11, 'Nullable(String)'), number, kind = 'outcome' AND "
-            "phase_name IS NULL) AS reason "
+            "phase_name IS NULL) AS reason, "
+            "anyIf(JSONExtract(json, 6, 'Nullable(String)'), kind = 'start') AS parent_id, "
+            "anyIf(JSONExtract(json, 7, 'Nullable(String)'), kind = 'start') AS parent_phase "
             f"FROM record WHERE {VISIBLE} GROUP BY session_id ORDER BY started DESC, session_id"
         ),
     }
