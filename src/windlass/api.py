@@ -21,6 +21,7 @@ from windlass.settings import Settings
 from windlass.trust import is_trusted
 
 if TYPE_CHECKING:
+    from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
     from windlass.engine.events import Event
@@ -89,15 +90,17 @@ async def run(
 
         # The user's mistakes are reported before anything is written.
         resolve = _paid(at_hand, budget)
-        loaded, registry = load_cascade(
+        loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
-        check_models(loaded, settings, resolve)
-        check_cards(loaded, settings, resolve)
+        for each in ready.walk():
+            check_models(each.cascade, settings, resolve)
+            check_cards(each.cascade, settings, resolve)
         prepared = prepare(
             loaded,
             input or {},
             registry=registry,
+            children=children,
             settings=settings,
             store=closing.enter_context(shared_store(settings)),
             resolve=resolve,
@@ -484,31 +487,55 @@ def load_cascade(
     trust: bool | None = None,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
     warn: Callable[[str], None] | None = None,
-) -> tuple[Cascade, Registry]:
-    """The cascade, checked, and the registry of the tools it may use.
+) -> ReadyCascade:
+    """The cascade, checked, the registry of the tools it may use, and its sub-cascades likewise.
 
     `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
     `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`. `input` are
-    the names of what its templates are given (None: they are not asked for what they need).
-    `warn` is told of each key that other runners read in another sense.
+    the names of what its templates are given (None: it is not to be run, so they are not asked for
+    what they need). `warn` is told of each key that other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import checked, input_needs, not_given, warnings_of
-    from windlass.cascade.layers import load_own
+    from windlass.cascade.check import not_given, warnings_of
+    from windlass.cascade.children import family_mistakes, family_needs, ready, without_parent
+
+    family = read_cascade(cascade, settings, tools, trust=trust)
+    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
+    if mistakes := family_mistakes(family, settings.mcp_servers):
+        raise CascadeError(mistakes, warnings)
+    checked = ready(family, auto=auto)
+    if input is not None:
+        missing = not_given(family_needs(family), input)
+        if mistakes := (*without_parent(family.loaded), *missing):
+            raise CascadeError(mistakes)
+    if warn is not None:
+        for warning in dict.fromkeys(warnings):
+            warn(f"warning: {warning}")
+    return checked
+
+
+def read_cascade(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    trust: bool | None = None,
+) -> CascadeFamily:
+    """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
+
+    `trust` as `modules_of` takes it: what holds for a cascade holds for those that it names.
+    Raises UsageError for a file that cannot be read.
+    """
+    from windlass.cascade.children import read_family
     from windlass.cascade.load import load, of
 
-    registry = make_registry(settings, tools, modules_of(cascade, trust=trust))
-    written = load(cascade) if isinstance(cascade, str | Path) else of(cascade)
-    checked_cascade = checked(written, tools=registry, servers=settings.mcp_servers)
-    load_own(checked_cascade, registry.modules)
-    if input is not None and (missing := not_given(input_needs(written), input)):
-        raise CascadeError(missing)
-    if warn is not None:
-        for warning in warnings_of(written):
-            warn(f"warning: {warning}")
-    if auto and checked_cascade.auto_context is None:
-        checked_cascade = checked_cascade.model_copy(update={"auto_context": True})
-    return checked_cascade, registry
+    def registry_of(file: object) -> Registry:
+        return make_registry(settings, tools, modules_of(file, trust=trust))
+
+    registry = registry_of(cascade)
+    if isinstance(cascade, str | Path):
+        return read_family(load(cascade), registry, Path(cascade), registry_of)
+    return read_family(of(cascade), registry, None, registry_of)
 
 
 def load_program(

@@ -93,8 +93,12 @@ class TestSources:
     def test_itself_is_refused(self) -> None:
         assert "a phase cannot take from itself" in with_source("b")
 
-    def test_a_parents_phase_is_for_a_later_version(self) -> None:
-        assert "'parent.x' is not available in this version of Windlass" in with_source("parent.x")
+    @pytest.mark.req("CI-51")
+    def test_a_parents_phase_is_not_known_here(self) -> None:
+        assert mistakes(A, {**B, "context": {"from": ["parent.x"]}}, C) == []
+        assert "'parent.' names no phase" in with_source("parent.")
+        auto = {"mode": "auto", "anchors": {"from_phases": ["parent.x"]}}
+        assert "only a source may be" in only(A, {**B, "context": auto})
 
     def test_a_count_without_last_n_contradicts(self) -> None:
         told = with_source({"phase": "a", "images_count": 2})
@@ -321,20 +325,6 @@ class TestSoundings:
 
 
 class TestLater:
-    @pytest.mark.parametrize(
-        "key",
-        [
-            "sub_cascades",
-            "context_in",
-            "context_out",
-        ],
-    )
-    def test_keys_of_later_versions_are_told_from_unknown_ones(self, key: str) -> None:
-        told = f"'{key}' is not available in this version of Windlass; "
-        assert told in only({**A, key: {}})
-        assert told in only(A, **dict[str, Any]({key: {}}))
-        assert "\n" not in only(A, **dict[str, Any]({key: {}}))
-
     @pytest.mark.req("CA-19")
     @pytest.mark.parametrize("value", ["warn", "prune", "summarise", "fail"])
     def test_what_a_budget_does_is_a_choice_of_four(self, value: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.operators.making import atomic, reduce, sequential
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
@@ -161,6 +163,24 @@ async def test_without_a_price_the_sentence_says_how_to_give_one(folder: Path) -
         await run(folder, provider, 2.5)
     assert provider.requests == []
     assert not (folder / "store").exists()
+
+
+@pytest.mark.req("CI-50")
+async def test_a_budget_holds_for_sub_cascades_too(folder: Path) -> None:
+    child = cascade(phase("in"), phase("more"), max_output_tokens=MOST_OUT)
+    (folder / "child.json").write_text(json.dumps({**child, "cascade_id": "child"}))
+    parent = cascade(
+        phase("a"), phase("p", sub_cascades=[{"ref": "child.json"}]), max_output_tokens=MOST_OUT
+    )
+    provider = Priced(by_phase({}), SMALL)
+    result = await run(folder, provider, 0.85, parent)
+    assert (result.status, result.reason) == ("incomplete", "money")
+    assert result.cost == pytest.approx(0.2 * len(provider.requests))
+    assert result.notes["budget"]["spent"] == result.cost
+    with SqliteStore.open_existing(folder / "store") as store:
+        child_session, session = store.sessions()[:2]
+        assert (child_session.parent_id, child_session.reason) == (session.session_id, "money")
+        assert child_session.cost == pytest.approx(0.2 * (len(provider.requests) - 1))
 
 
 @pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf")])

@@ -41,8 +41,7 @@ GOOD = r"\d{4}-(0[1-9]|1[0-2])-\d{2}"
 
 
 def checked(name: str) -> Cascade:
-    cascade, _ = load_cascade(HERE / name, Settings.read({}, {}, FOLDER))
-    return cascade
+    return load_cascade(HERE / name, Settings.read({}, {}, FOLDER)).cascade
 
 
 def policy(name: str) -> Policy:

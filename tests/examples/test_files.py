@@ -34,7 +34,7 @@ def test_every_cascade_is_listed() -> None:
 def test_it_is_sound_and_says_what_it_shows(name: str, tmp_path: Path) -> None:
     cascade = read(name)
     Draft202012Validator(json_schema()).validate(cascade)
-    checked, _ = load_cascade(FOLDER / name, Settings.read({}, {}, tmp_path))
+    checked = load_cascade(FOLDER / name, Settings.read({}, {}, tmp_path)).cascade
     assert list(cascade)[:2] == ["cascade_id", "description"]
     assert checked.cascade_id == Path(name).stem
     assert cascade["description"].endswith(".")

@@ -16,6 +16,7 @@ from windlass.cascade.compile import reach
 from windlass.cascade.layers import choosing_layers, injectors_of, merged
 from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
 from windlass.cascade.model import (
+    PARENT,
     REACHES,
     REMEMBER,
     SEARCH,
@@ -47,6 +48,8 @@ def check(
     *,
     tools: Registry | None = None,
     servers: Collection[str] = (),
+    parents: Collection[str] | None = None,
+    children: Mapping[int, Collection[str]] = MappingProxyType({}),
 ) -> tuple[Mistake, ...]:
     """All mistakes of a cascade, from the top of its file to the end.
 
@@ -56,10 +59,12 @@ def check(
             not to be looked at. What its user does not trust is no mistake: whoever made the
             registry knows what was not loaded.
         servers: the MCP servers that are declared in the settings.
+        parents: the phases before it of the cascade that runs it (None: no such cascade is known).
+        children: what the sub-cascades of each phase add to `outputs`, by the phase's index.
     """
     if loaded.partial is None:
         return loaded.mistakes
-    checker = _Checker(loaded, loaded.partial, tools, servers)
+    checker = _Checker(loaded, loaded.partial, tools, servers, parents=parents, children=children)
     return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
 
 
@@ -86,10 +91,15 @@ class _Checker(Spots):
         partial: PartialCascade,
         tools: Registry | None,
         servers: Collection[str],
+        *,
+        parents: Collection[str] | None,
+        children: Mapping[int, Collection[str]],
     ) -> None:
         super().__init__(loaded, partial)
         self.tools = tools
         self.servers = servers
+        self.parents = parents
+        self.children = children
         self.names = [phase.name for phase in self.cascade.phases]
 
     # ---- where things stand ----------------------------------------------------------
@@ -222,7 +232,9 @@ class _Checker(Spots):
 
     def source(self, path: Path, index: int, source: ContextSource) -> Iterator[Mistake]:
         short = isinstance(self.written(path), str)
-        problem = self.unreachable(source.phase, index)
+        name = source.phase
+        is_parents = name.startswith(PARENT) and name not in self.names
+        problem = self.not_above(name) if is_parents else self.unreachable(name, index)
         if problem:
             yield self.mistake(path if short else (*path, "phase"), problem)
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
@@ -244,9 +256,19 @@ class _Checker(Spots):
         if name in self.names:
             where = self.line_of_phase(name)
             return f"phase {name!r} comes later{where}; {self.earlier(name, index)}"
-        if name.startswith("parent."):
-            return sentences.later(name, "a source is a phase of this cascade")
+        if name.startswith(PARENT):
+            return f"{name!r} is a phase of the cascade that runs this one; only a source may be"
         return f"there is no phase {name!r}; {self.earlier(name, index)}"
+
+    def not_above(self, name: str) -> str | None:
+        """Why the cascade that runs this one has no such phase to take from."""
+        phase = name.removeprefix(PARENT)
+        if not phase:
+            return f"{name!r} names no phase; write it as 'parent.PHASE'"
+        if self.parents is None or phase in self.parents:
+            return None
+        near = did_you_mean(phase, self.parents) if self.parents else "it runs before all of them"
+        return f"the cascade that runs this one has had no phase {phase!r} by then; {near}"
 
     def earlier(self, name: str, index: int) -> str:
         if index == 0:
@@ -283,7 +305,7 @@ class _Checker(Spots):
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
                 yield self.in_template(path, template, name.line, text)
-            elif name.name not in self.names[:index]:
+            elif name.name not in self.names[:index] and name.name not in self.of_children(index):
                 text = f"outputs.{name.name}: {self.no_output(name.name, index)}"
                 yield self.in_template(path, template, name.line, text)
 
@@ -292,8 +314,13 @@ class _Checker(Spots):
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
-        near = did_you_mean(name, self.known(index)) if index else "no phase comes before this one"
+        known = [*self.known(index), *self.of_children(index)]
+        near = did_you_mean(name, known) if known else "no phase comes before this one"
         return f"there is no phase {name!r}; {near}"
+
+    def of_children(self, index: int) -> list[str]:
+        """What the sub-cascades that have run add to `outputs`."""
+        return [name for at, names in self.children.items() if at <= index for name in names]
 
     # ---- tools -----------------------------------------------------------------------
 

@@ -58,6 +58,9 @@ SEARCH: Final = "search_memory"
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
 
+PARENT: Final = "parent."
+"""What a source begins with that is a phase of the cascade which runs this one."""
+
 
 # ---- values that a type alone cannot check -------------------------------------------
 
@@ -286,6 +289,35 @@ MemoryOf: TypeAlias = Annotated[
 and written; a bank that is not named is closed."""
 
 
+def plain_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The input of a sub-cascade: no value is a template, which would be taken as it stands."""
+    for name, value in values.items():
+        if isinstance(value, str) and ("{{" in value or "{%" in value):
+            raise refuse(
+                f"{name!r} holds the template {value!r}; write the name of a key of the state or of"
+                " the input, or a value as it is"
+            )
+    return values
+
+
+class SubCascade(Part):
+    """A cascade of its own that runs before the phase's instructions are rendered."""
+
+    ref: Text
+    """The file of the cascade (JSON or YAML), from the folder of this one."""
+
+    input_map: Annotated[dict[str, Any], AfterValidator(plain_values)] = Field(default_factory=dict)
+    """Its input by name: a key of this cascade's state or input, whose value is taken, or any other
+    value as it is."""
+
+    context_in: YesNo = True
+    """Whether it begins with this cascade's state and input, `input_map` over them; else with
+    `input_map` only."""
+
+    context_out: YesNo = True
+    """Whether its state and outputs are there for this cascade afterwards."""
+
+
 class GenerationSettings(Part):
     """How the model is asked. What a phase says goes before what its cascade says."""
 
@@ -505,6 +537,9 @@ class Phase(GenerationSettings, WithInjectors):
 
     soundings: Soundings | None = None
     """Several attempts at the phase side by side, of which the best is taken."""
+
+    sub_cascades: Annotated[Sequence[SubCascade], AfterValidator(tuple)] = ()
+    """Cascades that run one after the other before the phase does."""
 
     context: PhaseContext | None = None
     """Selective context. Absent: the phase sees all that was said before it (a snowball)."""

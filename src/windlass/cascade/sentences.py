@@ -37,13 +37,6 @@ def _parts_under(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
             yield from _parts_under(inner)
 
 
-LATER: Final[Mapping[str, str]] = {
-    "sub_cascades": "write the phases into this file",
-    "context_in": "it belongs to sub-cascades; write the phases into this file",
-    "context_out": "it belongs to sub-cascades; write the phases into this file",
-}
-"""Keys of later versions, and what helps until then."""
-
 REFUSED: Final[Mapping[str, str]] = {
     "pareto_frontier": "soundings are judged by their outputs alone, whatever they cost",
     "cost_aware_evaluation": "soundings are judged by their outputs alone, whatever they cost",
@@ -84,6 +77,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "evaluator": "a model, a function, or an object such as {'validator': 'my_checks:short'}",
     "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
+    "sub_cascades": "an object with 'ref'",
+    "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
 
@@ -92,6 +87,7 @@ _HOMES: Final = {
     "phases": "a phase",
     "from": "a source",
     "inject_from": "a source",
+    "sub_cascades": "a sub-cascade",
 }
 _OFF: Final = frozenset(
     name for name, option in WINDOW_OPTIONS.items() if option.optional and option.kind is int
@@ -105,11 +101,6 @@ def path_of(error: ErrorDetails) -> Path:
     # An unknown key may be called like a form.
     key = steps[-1:] if error["type"] == "extra_forbidden" else ()
     return tuple(step for step in steps[: len(steps) - len(key)] if step not in FORMS) + key
-
-
-def later(key: str, advice: str) -> str:
-    """The one sentence about what this version does not have yet."""
-    return f"{key!r} is not available in this version of Windlass; {advice}"
 
 
 def part_at(path: Path) -> str:
@@ -188,8 +179,6 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     twin = _TWINS.get(key)
     if twin is not None and part in {"from", "inject_from"} and twin in at(data, holder):
         return f"{twin!r} and {key!r} are two spellings of one thing; keep one of them"
-    if key in LATER:
-        return later(key, LATER[key])
     if key in REFUSED:
         return f"{key!r} is not part of Windlass: {REFUSED[key]}"
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}

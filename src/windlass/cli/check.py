@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api import load_cascade, load_program
-from windlass.cascade.check import flags, input_needs, warnings_of
+from windlass.api import load_cascade, load_program, read_cascade
+from windlass.cascade.check import flags, warnings_of
+from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
-from windlass.cascade.load import load
 from windlass.cascade.model import Phase
 from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.output import out, printed_as_json, progress
@@ -45,15 +45,12 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     with `trust` or by a mark; a note lists what was left unchecked.
     """
     settings = Settings.read({}, trust=trust)
-    cascade, registry = load_cascade(file, settings, trust=trust)
-    source = load(file)
-
-    def counter(phase: Phase) -> FamilyCounter:
-        return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
-
-    misread = [Warned(mistake) for mistake in warnings_of(source)]
-    warned = [*warnings(cascade, registry, counter), *misread]
-    left_out = unchecked(settings, registry)
+    ready = load_cascade(file, settings, trust=trust)
+    cascade = ready.cascade
+    family = read_cascade(file, settings, trust=trust)
+    misread = [Warned(each) for part in family.walk() for each in warnings_of(part.loaded)]
+    warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
+    left_out = unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
         raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
     if explain:
@@ -62,7 +59,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
             out.print(str(explained))
         return
     names = [phase.name for phase in cascade.phases]
-    needs = input_needs(source)
+    needs = family_needs(family)
     lists = {
         "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
@@ -77,6 +74,16 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     for each in warned:
         out.print(f"warning: {each.mistake}")
     print_unchecked(left_out)
+
+
+def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
+    """What is worth a warning in one cascade."""
+    cascade = ready.cascade
+
+    def counter(phase: Phase) -> FamilyCounter:
+        return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
+
+    return warnings(cascade, ready.registry, counter)
 
 
 def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:

@@ -25,7 +25,7 @@ from windlass.cli.output import (
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.report import price_text, print_costs
 from windlass.cli.store import open_marked
-from windlass.cli.trust import print_unchecked, settings_to_run, unchecked, without_untrusted
+from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_to_run, unchecked
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
@@ -298,21 +298,23 @@ def forecast_run(
     settings = Settings.read(flags, trust=trust)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Settings.read({**flags, "store": folder}, trust=trust)
-        loaded, registry = load_cascade(
-            cascade, settings, auto=auto, trust=trust, input=values, warn=_warn
-        )
+        ready = load_cascade(cascade, settings, auto=auto, trust=trust, input=values, warn=_warn)
         trusts = trust or is_trusted(cascade.resolve().parent)
-        left_out = unchecked(settings, registry, None if trusts else loaded)
+        family = list(ready.walk())
+        servers = () if trusts else [each.cascade for each in family]
+        left_out = unchecked(settings, *(each.registry for each in family), left_out=servers)
         if left_out:
-            loaded = without_untrusted(loaded, registry, settings)
+            ready = all_without_untrusted(ready, settings)
         providers = Providers({}, settings, warn=_warn, keys=None)
-        check_models(loaded, settings, providers.resolve)
+        for each in ready.walk():
+            check_models(each.cascade, settings, providers.resolve)
         try:
             with open_store(scratch) as store, override(settings.prices):
                 prepared = prepare(
-                    loaded,
+                    ready.cascade,
                     values,
-                    registry=registry,
+                    registry=ready.registry,
+                    children=ready.children,
                     settings=settings,
                     store=store,
                     resolve=providers.resolve,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Cascade, Phase, servers_named
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.errors import UsageError, WindlassError
@@ -58,16 +59,17 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
     return settings
 
 
-def unchecked(settings: Settings, registry: Registry, left_out: Cascade | None = None) -> list[str]:
+def unchecked(
+    settings: Settings, *registries: Registry, left_out: Iterable[Cascade] = ()
+) -> list[str]:
     """The names of what was left unchecked because its folder is not trusted.
 
-    `left_out`: the cascade whose own MCP servers were not started either.
+    `left_out`: the cascades whose own MCP servers were not started either.
     """
-    names = [f"module {name}" for name in registry.modules.unchecked]
+    names = [f"module {name}" for each in registries for name in each.modules.unchecked]
     names += [f"{name} of {setting.origin}" for name, setting in settings.untrusted.items()]
-    for name in servers_named(left_out) if left_out else ():
-        names.append(f"MCP server {name}")
-    return names
+    names += [f"MCP server {name}" for each in left_out for name in servers_named(each)]
+    return list(dict.fromkeys(names))
 
 
 def print_unchecked(names: list[str]) -> None:
@@ -77,6 +79,13 @@ def print_unchecked(names: list[str]) -> None:
             f"left unchecked, because the folder is not trusted: {', '.join(names)};"
             " --trust checks it, windlass trust FOLDER marks a folder",
         )
+
+
+def all_without_untrusted(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
+    """The same of a cascade with its sub-cascades."""
+    children = {at: all_without_untrusted(each, settings) for at, each in ready.children.items()}
+    cascade = without_untrusted(ready.cascade, ready.registry, settings)
+    return ReadyCascade(cascade, ready.registry, children)
 
 
 def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import servers_named
+from windlass.cascade.model import Cascade, Phase, servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import PhaseStarted, SessionStarted
+from windlass.engine.children import add_up_child, open_child, phase_output, take_over
+from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
-from windlass.engine.record import Recorder
 from windlass.engine.result import Result
 from windlass.engine.soundings import run_sounded
-from windlass.engine.sources import last_said
-from windlass.errors import OutOfMoney, StoreError, TaskError, WindlassError, out_of_money
+from windlass.errors import (
+    OutOfMoney,
+    PhaseFailed,
+    StoreError,
+    TaskError,
+    WindlassError,
+    out_of_money,
+)
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
-from windlass.messages import Message
-from windlass.templates import PhaseOutput
+from windlass.history.base import in_words as status_text
+from windlass.settings import Settings
 from windlass.tools.mcp import Servers
-from windlass.window.originals import meant, reference
 
 
 async def run_cascade(run: CascadeRun) -> Result:
@@ -35,8 +41,10 @@ async def run_cascade(run: CascadeRun) -> Result:
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
         models = start_session(run)
-        run.emit(SessionStarted(record.session_id, cascade.cascade_id, models))
-        run = check_breaker(run)
+        above = run.parent.record.session_id if run.parent else None
+        run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
+        if run.parent is None:  # below, what holds for the whole run holds
+            run = check_breaker(run)
         cards = start_cards(run)
         if cards is not None:
             closing.push_async_callback(cards.stop)
@@ -49,7 +57,7 @@ async def run_cascade(run: CascadeRun) -> Result:
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
                     attempt = run_phase if phase.soundings is None else run_sounded
-                    endings.append(await attempt(run, phase))
+                    endings.append(await attempt(run, phase, partial(run_children, run, phase)))
                 except OutOfMoney:  # what the phase said by then is the run's output
                     run.progress.outputs[phase.name] = phase_output(record, phase.name)
                     raise
@@ -57,6 +65,36 @@ async def run_cascade(run: CascadeRun) -> Result:
             return ending_of(endings)
 
         return await run_session(run, phases(), cards)
+
+
+async def run_children(run: CascadeRun, phase: Phase) -> Ending:
+    """Run a phase's sub-cascades one after the other; returns how they ended together.
+
+    Raises PhaseFailed where one fails, and OutOfMoney where one would pass the budget.
+    """
+    endings: list[Ending] = []
+    for position, sub in enumerate(phase.sub_cascades):
+        child = open_child(run, phase, position)
+        name, session = child.cascade.cascade_id, child.record.session_id
+        try:
+            result = await run_cascade(child)
+        finally:
+            add_up_child(run, child)
+        ended = Ending(result.status, result.reason)
+        text = f"its sub-cascade {name!r} (session {session})"
+        told = SubCascadeEnded(phase.name, name, session, ended.status, ended.reason, result.cost)
+        run.emit(told)
+        if result.error is not None:
+            failure = f"phase {phase.name!r}: {text} failed: {result.error}"
+            raise PhaseFailed(failure) from result.error
+        words = f"{text} ended {status_text(*ended)}"
+        run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
+        if sub.context_out:
+            take_over(run, phase, child)
+        if ended.reason == "money":
+            raise OutOfMoney(**result.notes["budget"])
+        endings.append(ended)
+    return ending_of(endings)
 
 
 async def run_session(
@@ -158,9 +196,9 @@ def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
 def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade, settings = run.cascade, run.settings
-    # Selectors see what is chosen from.
-    choosing = selectors(cascade, settings)
-    models = models_seeing(run, *models_beside(cascade, settings), *choosing)
+    below = [each.cascade for child in run.children.values() for each in child.walk()]
+    others = [name for each in below for name in _models_of(each, settings)]
+    models = models_seeing(run, *_models_beside(cascade, settings), *others)
     data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
@@ -171,56 +209,19 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         input=run.input,
         cascade=data,
         timestamp=run.record.clock(),
+        parent_id=run.parent.record.session_id if run.parent else None,
+        parent_phase=run.parent_phase,
     )
     run.record.append(start=start)
     return models
 
 
-def phase_output(record: Recorder, phase: str) -> PhaseOutput:
-    """The output of a phase that ran: its text, state, pictures and stored tool results.
+def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
+    """The models that will see content of a cascade that runs below another."""
+    models = [settings.model_for(cascade.settings_for(each).model) for each in cascade.phases]
+    return [*models, *_models_beside(cascade, settings)]
 
-    A tool result is found by its reference (`result_` and a content hash) or by the
-    name of its tool, which means that tool's latest result.
-    """
 
-    def text() -> str:
-        output = last_said(record.items(phase))
-        return output.message.text if output else ""
-
-    def state() -> dict[str, object]:
-        changes = record.store.state(record.session_id)
-        return {change.key: change.value for change in changes if change.phase == phase}
-
-    def images() -> list[str]:
-        items = record.items(phase)
-        return [picture.describe() for item in items for picture in item.message.pictures]
-
-    def results() -> dict[str, Message]:
-        named: dict[str, Message] = {}
-        for item in record.items(phase):
-            if item.message.role == "tool":
-                named[reference(item.message)] = item.message
-                if item.message.name:
-                    named[item.message.name] = item.message
-        return named
-
-    def soundings() -> list[str]:
-        return [
-            last.message.text if last else "" for last in map(last_said, record.soundings(phase))
-        ]
-
-    def result(name: str) -> str:
-        named = results()
-        if name in named:
-            return named[name].text
-        by_hash = {message.content_hash: message for message in named.values()}
-        return by_hash[meant(name, by_hash)].text
-
-    return PhaseOutput(
-        text=text,
-        state=state,
-        images=images,
-        result=result,
-        soundings=soundings,
-        known_results=lambda: list(results()),
-    )
+def _models_beside(cascade: Cascade, settings: Settings) -> list[str]:
+    """The models that see content beside those of the phases: of cards, and those that choose."""
+    return [*models_beside(cascade, settings), *selectors(cascade, settings)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.state import Generation, Run
 from windlass.settings import Settings
@@ -17,6 +19,11 @@ class CascadeRun(Run):
     """The cascade that runs."""
     settings: Settings
     """The user's settings."""
+    children: Mapping[Place, ReadyCascade] = field(default_factory=dict[Place, ReadyCascade])
+    """The sub-cascades, checked, by where they are named."""
+    parent: CascadeRun | None = None
+    """The run whose phase `parent_phase` runs this one as a sub-cascade (None: nobody does)."""
+    parent_phase: str | None = None
 
     def generation_of(self, phase: Phase) -> Generation:
         """How a phase's replies are asked for: the flag, the phase, the cascade, else a default."""

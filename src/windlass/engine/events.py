@@ -13,11 +13,16 @@ from windlass.providers.base import RequestWait
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A session begins; `models` are all that will see content."""
+    """A session begins; `models` are all that will see content.
+
+    `parent_id` is the session of which it is a sub-cascade: until `SubCascadeEnded`, events are
+    its own.
+    """
 
     session_id: str
     cascade_id: str
     models: tuple[str, ...]
+    parent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,18 @@ class PhaseEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class SubCascadeEnded:
+    """A sub-cascade of `phase` is over; `cost` in US dollars (None: a call had no price)."""
+
+    phase: str
+    cascade_id: str
+    session_id: str
+    status: str
+    reason: str | None
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class InputEnded:
     """An inner task of a reduce is over: `index` of its input from 0, and how many are by now."""
 
@@ -153,5 +170,6 @@ Event: TypeAlias = (
     | PlanChanged
     | Waiting
     | PhaseEnded
+    | SubCascadeEnded
     | InputEnded
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice
 from typing import Any
@@ -15,6 +15,7 @@ from windlass.cascade.model import Phase
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
+from windlass.engine.children import open_child
 from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.evaluating import ANSWER_TOKENS
 from windlass.engine.injecting.blocks import prepare_blocks
@@ -50,6 +51,14 @@ class Forecast:
     search: str | None = None
 
 
+def _runs(run: CascadeRun) -> Iterator[CascadeRun]:
+    """The run, and those of its sub-cascades."""
+    yield run
+    for phase in run.cascade.phases:
+        for position in range(len(phase.sub_cascades)):
+            yield from _runs(open_child(run, phase, position))
+
+
 def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
     """Each model that a phase may run with (None: its own), and how often it may."""
     if phase.soundings is None:
@@ -82,6 +91,11 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     Where the phase's tools are a manifest, the model would choose them first: none
     are shown then.
     """
+    family = list(_runs(run))
+    seeing = start_session(run)
+    while run.cascade.phases[0].sub_cascades:  # what runs first sends first
+        run = open_child(run, run.cascade.phases[0], 0)
+        start_session(run)
     whole, phases = run.cascade, tuple(run.cascade.phases)
     first = phases[0]
     models = first.soundings.models if first.soundings else ()
@@ -90,7 +104,6 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         changes |= {"tackle": ()} if first.tackle == "manifest" else {}
         first = first.model_copy(update=changes)
         run = replace(run, cascade=whole.model_copy(update={"phases": (first, *phases[1:])}))
-    seeing = start_session(run)
     servers = needed_servers(run)
     try:
         await add_server_tools(run, servers)
@@ -107,10 +120,11 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     names: dict[str, str] = {}
     calls = 0
     most: float | None = 0.0
-    tries = [(phase, *each) for phase in phases for each in _tries(phase)]
-    for phase, model, times in tries:
+    asked = [(each, phase) for each in family for phase in each.cascade.phases]
+    tries = [(each, phase, *one) for each, phase in asked for one in _tries(phase)]
+    for of_run, phase, model, times in tries:
         tried = phase if model is None else phase.model_copy(update={"model": model})
-        generation = run.generation_of(tried)
+        generation = of_run.generation_of(tried)
         _, info = run.resolve(generation.model)
         name = names[info.name] = priced_as(info.name, price_as, free=info.free)
         repairs = generation.output_schema is not None
@@ -124,19 +138,20 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         room = input_room(info, generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
-        selector = selector_of(compile_rule(whole, phase, run.settings).choosing, generation.model)
+        rule = compile_rule(of_run.cascade, phase, run.settings)
+        selector = selector_of(rule.choosing, generation.model)
         if selector is not None:
             _, info = run.resolve(selector)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
             asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
             calls += times
             most = None if most is None or asking is None else most + times * asking
-    for phase in phases:
+    for of_run, phase in asked:
         asker, times = _asked_beside(phase)
         if times:
-            _, info = run.resolve(asker or run.generation_of(phase).model)
+            _, info = run.resolve(asker or of_run.generation_of(phase).model)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
-            answer = max(ANSWER_TOKENS, run.generation_of(phase).max_output_tokens)
+            answer = max(ANSWER_TOKENS, of_run.generation_of(phase).max_output_tokens)
             asking = cost(name, input_room(info, ANSWER_TOKENS), answer)
             calls += times
             most = None if most is None or asking is None else most + times * asking

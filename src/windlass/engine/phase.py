@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
@@ -40,7 +40,15 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.fair import fair
-from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Reason, StateChange
+from windlass.history.base import (
+    COMPLETED,
+    Ending,
+    NodeType,
+    Outcome,
+    Reason,
+    StateChange,
+    ending_of,
+)
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.prompts import UNFINISHED, repair_text, retry_text
 from windlass.providers.base import ModelInfo
@@ -59,16 +67,24 @@ from windlass.window.replay import held_by, without_repeats
 from windlass.wire.base import Reply
 from windlass.wire.calls import is_output
 
+Children: TypeAlias = Callable[[], Awaitable[Ending]]
+"""Runs what a phase declares to run before it, and says how that ended."""
 
-async def run_phase(run: CascadeRun, phase: Phase) -> Ending:
-    """Run one phase to its end and record its outcome.
+
+async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
+    """Run one phase to its end, after its `children`, and record its outcome.
 
     Returns `completed`, or `incomplete` where it ended by a limit or, with
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
     await fair()
-    return (await carry_out(run, phase, begin(run, phase)))[0]
+
+    async def trying() -> Tried:
+        return await try_phase(run, phase, begin(run, phase))
+
+    ending, _ = await settle(run, phase, after(children, trying))
+    return ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,13 @@ async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun
     phase_run = await beginning
     ending, output = await _attempts(run, phase, phase_run)
     return Tried(phase_run, ending, output, await extracted(run, phase, output))
+
+
+async def after(children: Children, trying: Callable[[], Awaitable[Tried]]) -> Tried:
+    """What a phase came to that is tried after its sub-cascades."""
+    ended = await children()
+    tried = await trying()
+    return replace(tried, ending=ending_of([ended, tried.ending]))
 
 
 async def carry_out(
@@ -183,6 +206,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         conditions=conditions,
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
+        parent=run.parent,
     )
     if first and gathered.sources and rule.mode != "auto":
         snowball = without_repeats(snowball, *held_by(gathered.sources))

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from windlass.caching.rates import split_model
+from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, has_tool
 from windlass.cascade.source import TOO_DEEP, is_too_deep
@@ -39,10 +41,11 @@ def prepare(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     resumed: bool = False,
+    children: Mapping[Place, ReadyCascade] = MappingProxyType({}),
 ) -> CascadeRun:
     """A run of a checked cascade with everything in its hands, and nothing done yet.
 
-    `resumed`: the session is there already and is taken up again.
+    `resumed`: the session is there already and is taken up again. `children` are the sub-cascades.
     """
     if session_id is not None and not resumed:
         _check_name(session_id, store)
@@ -68,6 +71,7 @@ def prepare(
         registry=registry,
         emit=on_event or (lambda _: None),
         settings=settings,
+        children=children,
         closed=store.folder,
         # As tools name it: from their root where it lies inside.
         results=results.relative_to(root) if results.is_relative_to(root) else results,

@@ -19,7 +19,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
 from windlass.engine.injecting.injected import Injected
-from windlass.engine.phase import Tried, begin, extracted, settle, try_phase
+from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
 from windlass.fair import fair
 from windlass.history.base import (
@@ -37,12 +37,13 @@ from windlass.templates import render
 from windlass.wire.base import Usage
 
 
-async def run_sounded(run: CascadeRun, phase: Phase) -> Ending:
+async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
     await fair()
     assert phase.soundings is not None
     work = _Work(run, phase, phase.soundings)
-    ending, _ = await settle(run, phase, work.carry_out(), lambda _: {"soundings": work.summary})
+    trying = after(children, work.carry_out)
+    ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.summary})
     return ending
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from windlass.cascade.model import PARENT
+from windlass.engine.record import Recorder
 from windlass.engine.state import Run
 from windlass.history.base import NodeType, Outcome
 from windlass.messages import Message, Part, Picture, Role, Text
@@ -42,8 +44,9 @@ def gather(
     conditions: Sequence[bool],
     shown: Sequence[Entry],
     system_anywhere: bool,
+    parent: Run | None = None,
 ) -> Gathered:
-    """The messages that `rule` brings into `phase`.
+    """The messages that `rule` brings into `phase`; of `parent`, too, whose sub-cascade `run` is.
 
     `conditions` holds the outcome of each source's condition. `shown` is what the
     window holds before the sources: their pictures are not injected again, nor their tool calls.
@@ -59,18 +62,39 @@ def gather(
         before = (Entry(item, item.message, "the cascade's input"),)
     if not rule.sources:
         return Gathered(before)
-    outcomes = {each.phase: each for each in record.store.outcomes(record.session_id)}
+    places = _phases(record)
+    if parent is not None:
+        above = _phases(parent.record)
+        places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
     for source, is_wanted in zip(rule.sources, conditions, strict=True):
         if not is_wanted:
             gathering.skip(source, f"its condition {source.condition!r} is false")
-        elif source.phase not in outcomes:
+        elif source.phase not in places:
             gathering.skip(source, "the phase did not run")
         else:
-            gathering.take(source, outcomes[source.phase])
+            gathering.take(source, places[source.phase])
     for place, why in gathering.skipped:
         run.tell(phase, why, kind="source skipped", place=place)
     return Gathered(before, tuple(gathering.entries))
+
+
+class _Ended(NamedTuple):
+    """A phase that ended: where its messages are recorded, and how it ended."""
+
+    record: Recorder
+    phase: str
+    outcome: Outcome
+
+    @property
+    def items(self) -> list[Item]:
+        """What was said in it."""
+        return self.record.items(self.phase)
+
+
+def _phases(record: Recorder) -> dict[str, _Ended]:
+    outcomes = record.store.outcomes(record.session_id)
+    return {each.phase: _Ended(record, each.phase, each) for each in outcomes if each.phase}
 
 
 @dataclass(slots=True)
@@ -107,9 +131,9 @@ class _Gathering:
         )
         self.entries.append(Entry(item, item.message, f"{what} of {source.phase}"))
 
-    def take(self, source: PhaseSource, outcome: Outcome) -> None:
+    def take(self, source: PhaseSource, ended: _Ended) -> None:
         """Inject what the source includes, in its order."""
-        items = self.run.record.items(source.phase)
+        items, outcome = ended.items, ended.outcome
         for what in source.include:
             match what:
                 case "images":
@@ -117,9 +141,9 @@ class _Gathering:
                 case "output":
                     self._take_output(source, items, outcome)
                 case "messages":
-                    self._take_messages(source, items, outcome)
+                    self._take_messages(source, items, ended)
                 case "state":
-                    self._take_state(source)
+                    self._take_state(source, ended)
 
     def _take_images(self, source: PhaseSource, items: Sequence[Item]) -> None:
         by_key: dict[str, Picture] = {}
@@ -145,9 +169,9 @@ class _Gathering:
         text = output_text(source.phase, output.message.text, outcome.status)
         self.inject(source, "output", Text(text))
 
-    def _take_messages(self, source: PhaseSource, items: Sequence[Item], outcome: Outcome) -> None:
+    def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
         reason = f"conversation of {source.phase} ({source.messages_filter})"
-        if outcome.hidden:
+        if ended.outcome.hidden:
             entries = output_only(items, reason)
         else:
             entries = without_repeats(
@@ -157,17 +181,33 @@ class _Gathering:
             self.skip(source, "the phase has no messages to replay")
             return
         self.inject(source, "conversation", Text(conversation_header(source.phase)))
+        if ended.record is not self.run.record:
+            entries = tuple(self._copied(source, entry) for entry in entries)
         self.entries.extend(entries)
         pictures, calls = held_by(entries)
         self.pictures |= pictures
         self.calls |= calls
 
-    def _take_state(self, source: PhaseSource) -> None:
-        record = self.run.record
+    def _copied(self, source: PhaseSource, entry: Entry) -> Entry:
+        """A message of another session, recorded in this one: what a call saw stands in its own."""
+        of = entry.item
+        metadata = {"source": source.phase, "what": "message", "of": of.id, "place": source.place}
+        item = self.run.record.add(
+            NodeType.CONTEXT_INJECTION,
+            entry.message,
+            phase=source.phase,  # as said there: what the phase lets expire is what it says itself
+            turn=of.turn,
+            attempt=of.attempt,
+            metadata=metadata,
+        )
+        return Entry(item, item.message, entry.reason)
+
+    def _take_state(self, source: PhaseSource, ended: _Ended) -> None:
+        record = ended.record
         values: Mapping[str, Any] = {
             change.key: change.value
             for change in record.store.state(record.session_id)
-            if change.phase == source.phase
+            if change.phase == ended.phase
         }
         if not values:
             self.skip(source, "the phase set no state")

@@ -312,8 +312,9 @@ class BaseStore(ABC):
         """Remove whole sessions, and the bodies and files that no other session uses.
 
         Chosen are those whose last row is more than `older_than_s` seconds before `now`
-        (never a memory bank), or the one named; with each go its sub-cascades. With `dry_run` nothing changes. Raises
-        UsageError for an unknown session, or when neither or both are given.
+        (never a memory bank), or the one named; with each go its sub-cascades. With `dry_run`
+        nothing changes. Raises UsageError for an unknown session, or when neither or both are
+        given.
         """
         if (older_than_s is None) == (session_id is None):
             raise UsageError("prune needs either an age or a session, and not both")

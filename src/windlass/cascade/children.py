@@ -1,0 +1,261 @@
+"""Sub-cascades: the files that phases name, loaded and checked together with the cascade.
+
+What can be seen before a run is seen here: files that are not there, cascades that run
+themselves, nesting that is too deep, and an input that a sub-cascade needs and nobody gives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Final, NamedTuple, TypeAlias
+
+from windlass.cascade.check import InputNeed, check, input_needs
+from windlass.cascade.layers import load_own
+from windlass.cascade.load import Loaded, Spots, in_order, load
+from windlass.cascade.model import PARENT, Cascade, SubCascade, long_form
+from windlass.cascade.source import Path
+from windlass.errors import CascadeError, Mistake, UsageError
+from windlass.tools.registry import Registry
+
+DEPTH: Final = 5
+"""How many cascades may be nested below the one that runs."""
+
+Place: TypeAlias = tuple[int, int]
+"""Where a sub-cascade is named: the phase's index, and its position in `sub_cascades`."""
+
+
+class ReadyCascade(NamedTuple):
+    """A checked cascade, the tools it may use, and its sub-cascades."""
+
+    cascade: Cascade
+    registry: Registry
+    children: Mapping[Place, ReadyCascade]
+
+    def walk(self) -> Iterator[ReadyCascade]:
+        """It, and all below it, in the order of the file."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeFamily:
+    """A cascade as it was read, with those that it names; `mistakes` are those of naming them."""
+
+    loaded: Loaded
+    tools: Registry
+    children: Mapping[Place, CascadeFamily] = field(default_factory=dict[Place, "CascadeFamily"])
+    mistakes: tuple[Mistake, ...] = ()
+
+    def parts(self) -> Iterator[tuple[Place, SubCascade, CascadeFamily]]:
+        """Each sub-cascade that could be read, with how it is named."""
+        partial = self.loaded.partial
+        for place, child in self.children.items():
+            if partial is not None:
+                yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
+
+    def walk(self) -> Iterator[CascadeFamily]:
+        """It, and all below it, in the order of the file."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+def read_family(
+    loaded: Loaded,
+    tools: Registry,
+    file: FilePath | None,
+    registry_of: Callable[[FilePath], Registry],
+) -> CascadeFamily:
+    """The cascade and all that it names, read from their files; nothing is checked yet.
+
+    `file` is the cascade's own (None: it has none, and refers from the current folder);
+    `registry_of` gives the tools of the cascade in a file.
+    """
+    return _Reading(registry_of).family(loaded, tools, () if file is None else (file,), 0)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The work in hand: each file is read once."""
+
+    registry_of: Callable[[FilePath], Registry]
+    read: dict[FilePath, tuple[Loaded, Registry]] = field(
+        default_factory=dict[FilePath, tuple[Loaded, Registry]]
+    )
+
+    def family(
+        self, loaded: Loaded, tools: Registry, chain: tuple[FilePath, ...], depth: int
+    ) -> CascadeFamily:
+        """`chain` are the files from the cascade that runs to this one."""
+        if loaded.partial is None:
+            return CascadeFamily(loaded, tools)
+        spots, folder = Spots(loaded, loaded.partial), chain[-1].parent if chain else FilePath()
+        children: dict[Place, CascadeFamily] = {}
+        mistakes: list[Mistake] = []
+        for index, phase in enumerate(loaded.partial.cascade.phases):
+            for position, sub in enumerate(phase.sub_cascades):
+                path: Path = ("phases", index, "sub_cascades", position, "ref")
+                file = folder / sub.ref
+                if problem := _not_to_run(file, sub.ref, chain, depth):
+                    mistakes.append(spots.mistake(path, problem))
+                    continue
+                try:
+                    held = self.file(file)
+                except CascadeError as error:
+                    mistakes += error.mistakes
+                except UsageError as error:
+                    mistakes.append(spots.mistake(path, str(error)))
+                else:
+                    tools.modules.protect(file)
+                    children[index, position] = self.family(*held, (*chain, file), depth + 1)
+        return CascadeFamily(loaded, tools, children, tuple(mistakes))
+
+    def file(self, file: FilePath) -> tuple[Loaded, Registry]:
+        """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
+        real = file.resolve()
+        if real not in self.read:
+            self.read[real] = load(file), self.registry_of(file)
+        return self.read[real]
+
+
+def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: int) -> str | None:
+    """Why the cascade in a file cannot run below those of `chain`; None where it can."""
+    real = os.path.realpath(file)
+    above = [os.path.realpath(each) for each in chain]
+    if real in above:
+        names = [each.name for each in (*chain[above.index(real) :], file)]
+        way = " -> ".join(names)
+        return f"{ref!r} would run itself without end ({way}); take one of these references out"
+    if depth >= DEPTH:
+        names = [each.name for each in (*chain, file)]
+        return (
+            f"{ref!r} would be nested {depth + 1} deep ({' -> '.join(names)}); sub-cascades are"
+            f" nested at most {DEPTH} deep"
+        )
+    return None
+
+
+# ---- what is wrong, and what is needed ----------------------------------------------------------
+
+
+def family_mistakes(
+    family: CascadeFamily, servers: Collection[str] = (), parents: Collection[str] | None = None
+) -> tuple[Mistake, ...]:
+    """All mistakes: those of the cascade from the top of its file, then those of each child.
+
+    `parents` are the phases that have run when it begins, of the cascade that runs it (None: no
+    cascade is known to).
+    """
+    loaded = family.loaded
+    own = [
+        *check(
+            loaded,
+            tools=family.tools,
+            servers=servers,
+            parents=parents,
+            children=_outputs(family),
+        ),
+        *_ungiven(family),
+    ]
+    own += [mistake for mistake in family.mistakes if mistake.file == loaded.file]
+    listed = [*in_order(own), *(each for each in family.mistakes if each.file != loaded.file)]
+    for (index, _), _sub, child in family.parts():
+        assert loaded.partial is not None
+        names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
+        listed += family_mistakes(child, servers, names)
+    return tuple(dict.fromkeys(listed))
+
+
+def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
+    """What each phase's sub-cascades put beside the outputs of phases, by the phase's index."""
+    names: dict[int, list[str]] = {}
+    for (index, _), sub, child in family.parts():
+        if sub.context_out and child.loaded.partial is not None:
+            names.setdefault(index, []).extend(output_names(child.loaded.partial.cascade))
+    return names
+
+
+def output_names(child: Cascade) -> dict[str, str | None]:
+    """What templates call the outputs of a sub-cascade, with the phase each is of (None: all)."""
+    names: dict[str, str | None] = {phase.name: phase.name for phase in child.phases}
+    names |= {f"{child.cascade_id}_{phase.name}": phase.name for phase in child.phases}
+    return {**names, child.cascade_id: None}
+
+
+def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
+    """What sub-cascades need that see nothing of the parent's input, and are not given."""
+    if family.loaded.partial is None:
+        return
+    spots = Spots(family.loaded, family.loaded.partial)
+    for (index, position), sub, child in family.parts():
+        for need in family_needs(child) if not sub.context_in else ():
+            if need.name not in sub.input_map:
+                path: Path = ("phases", index, "sub_cascades", position)
+                text = (
+                    f"{sub.ref!r} needs the input {need.name!r} ({_where(need.use)}), and with"
+                    " 'context_in: false' has only what 'input_map' gives it; add it there"
+                )
+                yield spots.mistake(path, text)
+
+
+def _where(use: Mistake) -> str:
+    return use.file if use.line is None else f"{use.file}:{use.line}"
+
+
+def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
+    """What a run cannot do without of its input, that of sub-cascades included."""
+    needs = {need.name: need for need in input_needs(family.loaded)}
+    for _, sub, child in family.parts():
+        for need in family_needs(child) if sub.context_in else ():
+            if need.name not in sub.input_map:
+                needs.setdefault(need.name, need)
+    return tuple(needs.values())
+
+
+def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
+    """One mistake for each source that only a cascade which runs this one could give."""
+    cascade, mistakes = loaded.cascade, list[Mistake]()
+    spots = Spots(loaded, loaded.partial) if loaded.partial is not None else None
+    names = {phase.name for phase in cascade.phases}
+    for index, phase in enumerate(cascade.phases):
+        lists: dict[Path, tuple[object, ...]] = {
+            ("context", "from"): tuple(phase.context.from_) if phase.context else (),
+            ("inject_from",): tuple(phase.inject_from or ()),
+        }
+        for path, sources in lists.items():
+            for position, source in enumerate(sources):
+                name = long_form(source).phase  # type: ignore[arg-type]  # a tuple of sources
+                if name.startswith(PARENT) and name not in names and spots is not None:
+                    text = (
+                        f"{name!r} is a phase of the cascade that runs this one, and nobody does:"
+                        " run that cascade, which names this file under 'sub_cascades'"
+                    )
+                    mistakes.append(spots.mistake(("phases", index, *path, position), text))
+    return tuple(mistakes)
+
+
+def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
+    """A family without mistakes as it is run.
+
+    `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
+    that runs it, for a cascade that names none. Raises CascadeError for an injector of its own
+    that is not there.
+    """
+    cascade = family.loaded.cascade
+    load_own(cascade, family.tools.modules)
+    over: dict[str, object] = {}
+    if auto and cascade.auto_context is None:
+        over["auto_context"] = True
+    if model is not None and cascade.model is None:
+        over["model"] = model
+    if over:
+        cascade = cascade.model_copy(update=over)
+    children = {
+        place: ready(child, auto=auto, model=cascade.settings_for(cascade.phases[place[0]]).model)
+        for place, child in family.children.items()
+    }
+    return ReadyCascade(cascade, family.tools, children)

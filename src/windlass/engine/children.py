@@ -1,0 +1,138 @@
+"""A sub-cascade in hand: a session of its own, and what goes in and comes out.
+
+It shares with the run above it the store, the settings, the providers with their budget, and
+what is known of the models' caches; its state, its tools and its totals are its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade.children import output_names
+from windlass.cascade.model import Phase, SubCascade
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.record import Recorder
+from windlass.engine.setup import prepare
+from windlass.engine.sources import last_said
+from windlass.history.base import StateChange
+from windlass.messages import Message
+from windlass.templates import PhaseOutput
+from windlass.window.originals import meant, reference
+
+
+def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
+    """The run of a phase's sub-cascade, with nothing done yet."""
+    index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
+    held, sub = run.children[index, position], phase.sub_cascades[position]
+    child = prepare(
+        held.cascade,
+        child_input(run, sub),
+        registry=held.registry,
+        settings=run.settings,
+        store=run.record.store,
+        resolve=run.resolve,
+        on_event=run.emit,
+        children=held.children,
+    )
+    if sub.context_in:
+        child.progress.state.update(copy.deepcopy(run.progress.state))
+    child.progress.previous = run.progress.previous
+    child.progress.assumed = run.progress.assumed
+    return replace(child, caches=run.caches, parent=run, parent_phase=phase.name)
+
+
+def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
+    """What a sub-cascade has as its input.
+
+    A text of `input_map` that is a key of the state, or else of the input, stands for its value.
+    """
+    state, given = run.progress.state, run.input
+
+    def value_of(written: Any) -> Any:
+        if not isinstance(written, str):
+            return written
+        return state[written] if written in state else given.get(written, written)
+
+    mapped = {name: value_of(written) for name, written in sub.input_map.items()}
+    return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
+
+
+def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
+    """Count what a sub-cascade took in the run above it; it may have ended in any way."""
+    done = child.progress
+    run.add_up(done.usage, done.cost)
+    run.progress.calls += done.calls
+    run.progress.saved_tokens += done.saved_tokens
+    run.progress.previous = done.previous
+
+
+def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
+    """Lay a sub-cascade's state over that of the run above it, and put its outputs beside it.
+
+    A phase of the run itself goes before an output of the same name.
+    """
+    progress, own = run.progress, {each.name for each in run.cascade.phases}
+    state = {key: value for key, value in child.progress.state.items() if key != "input"}
+    changed = {
+        key: copy.deepcopy(value)
+        for key, value in state.items()
+        if key not in progress.state or progress.state[key] != value
+    }
+    progress.state.update(changed)
+    changes = [StateChange(phase.name, key, value) for key, value in changed.items()]
+    run.record.append(state=changes)
+    for name, of_phase in output_names(child.cascade).items():
+        if name not in own:
+            progress.outputs[name] = phase_output(child.record, of_phase)
+
+
+def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:
+    """The output of a phase that ran: its text, state, pictures and stored tool results.
+
+    A tool result is found by its reference (`result_` and a content hash) or by the
+    name of its tool, which means that tool's latest result. None is the whole session.
+    """
+
+    def text() -> str:
+        output = last_said(record.items(phase))
+        return output.message.text if output else ""
+
+    def state() -> dict[str, object]:
+        changes = record.store.state(record.session_id)
+        return {change.key: change.value for change in changes if phase in (None, change.phase)}
+
+    def images() -> list[str]:
+        items = record.items(phase)
+        return [picture.describe() for item in items for picture in item.message.pictures]
+
+    def results() -> Mapping[str, Message]:
+        named: dict[str, Message] = {}
+        for item in record.items(phase):
+            if item.message.role == "tool":
+                named[reference(item.message)] = item.message
+                if item.message.name:
+                    named[item.message.name] = item.message
+        return named
+
+    def soundings() -> list[str]:
+        tried = record.soundings(phase) if phase else ()
+        return [last.message.text if last else "" for last in map(last_said, tried)]
+
+    def result(name: str) -> str:
+        named = results()
+        if name in named:
+            return named[name].text
+        by_hash = {message.content_hash: message for message in named.values()}
+        return by_hash[meant(name, by_hash)].text
+
+    return PhaseOutput(
+        text=text,
+        state=state,
+        images=images,
+        result=result,
+        soundings=soundings,
+        known_results=lambda: list(results()),
+    )
