@@ -27,6 +27,7 @@ from windlass.engine.events import (
     PhaseStarted,
     PlanChanged,
     SessionStarted,
+    SubCascadeEnded,
     TextArrived,
     ToolEnded,
     ToolStarted,
@@ -71,6 +72,10 @@ class Progress:
 
     def _print(self, event: Event) -> None:
         match event:
+            case SessionStarted(session, cascade, parent_id=str()):
+                self._line(f"\n  sub-cascade {cascade}: session {session}", "bold")
+            case SubCascadeEnded(_, cascade, _, status, reason):
+                self._line(f"\n  sub-cascade {cascade}: {in_words(status, reason)}", "bold")
             case SessionStarted(session, cascade, models):
                 self.session_id = session
                 names = at_places(models, self._addresses)

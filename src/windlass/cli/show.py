@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -18,10 +18,17 @@ from windlass.cli.output import (
 )
 from windlass.cli.store import open_existing, read_time
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import SessionFilter, Status, in_words
+from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
-from windlass.report.show import CallView, SessionView, view_call, view_session
+from windlass.report.show import (
+    CallView,
+    SessionView,
+    nested,
+    sessions_below,
+    view_call,
+    view_session,
+)
 
 _PREVIEW = 600
 _BEGINNING = 80
@@ -46,16 +53,20 @@ def show_sessions(
         since=None if since is None else read_time("--since", since),
         until=None if until is None else read_time("--until", until, whole_day=True),
         banks=False,
+        under=() if cascade is None and status is None else None,
     )
     with open_existing(store) as history:
-        sessions = history.sessions(which, limit=limit)
+        fitting = history.sessions(which, limit=limit)
+        below = sessions_below(history, [info.session_id for info in fitting])
+    # What is asked for by its cascade or status is listed alone; else each with all below it.
+    sessions = nested([*fitting, *below] if which.under == () else fitting, below)
     if printed_as_json(sessions):
         return
     print_table(
         ["session", "cascade", "status", "started (UTC)", "calls", "tokens in", "cached", "out"],
         [
             [
-                info.session_id,
+                name,
                 info.cascade_id,
                 in_words(info.status, info.reason),
                 f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M:%S}",
@@ -64,7 +75,7 @@ def show_sessions(
                 f"{info.tokens_cached:,}",
                 f"{info.tokens_out:,}",
             ]
-            for info in sessions
+            for name, info in zip(_indented(sessions), sessions, strict=True)
         ],
         right=range(4, 8),
         whole=[0],
@@ -72,8 +83,16 @@ def show_sessions(
     if sessions:
         out.print(f"\nwindlass show {sessions[0].session_id}")
     else:
-        fits = which != SessionFilter(banks=False)
+        fits = which != SessionFilter(banks=False, under=())
         out.print("no session fits" if fits else "no sessions yet")
+
+
+def _indented(sessions: Sequence[SessionInfo]) -> list[str]:
+    """The names of nested sessions, each two spaces further in than its parent."""
+    depths: dict[str | None, int] = {}
+    for info in sessions:
+        depths[info.session_id] = depths.get(info.parent_id, -1) + 1
+    return ["  " * depths[info.session_id] + info.session_id for info in sessions]
 
 
 def show_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
@@ -91,6 +110,8 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
 
 def _print_session(view: SessionView) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
+    if view.parent_id is not None:
+        out.print(f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}")
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")
@@ -129,6 +150,37 @@ def _print_session(view: SessionView) -> None:
         ],
         right=[0, 2, 3, *range(5 + sounded, 11 + sounded)],
     )
+    if view.children:
+        print_table(
+            [
+                "session",
+                "phase",
+                "cascade",
+                "status",
+                "calls",
+                "tokens in",
+                "cached",
+                "out",
+                "cost",
+            ],
+            [
+                [
+                    name,
+                    info.parent_phase or "-",
+                    info.cascade_id,
+                    in_words(info.status, info.reason),
+                    str(info.calls),
+                    f"{info.tokens_in:,}",
+                    f"{info.tokens_cached:,}",
+                    f"{info.tokens_out:,}",
+                    money(info.cost),
+                ]
+                for name, info in zip(_indented(view.children), view.children, strict=True)
+            ],
+            title="\nsub-cascades",
+            right=range(4, 9),
+            whole=[0],
+        )
     if view.callouts:
         print_table(
             ["name", "message", "role", "said in", "by", "text"],

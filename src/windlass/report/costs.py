@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from windlass.caching.meter import MeteredStream, Weighed
 from windlass.caching.rates import (
@@ -34,6 +34,7 @@ from windlass.history.base import (
     SOUNDINGS,
     NodeType,
     Row,
+    SessionFilter,
     ShownMessage,
     Store,
     StoredRow,
@@ -144,11 +145,72 @@ class _Call:
         return self.row.cost == 0 and (is_local(self.model) or rate(self.model) is None)
 
 
+_ADDED: Final = ("calls", "saved", "spent", "net")
+"""What is added up of windows."""
+
+
 def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
     """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
+    Those of its sub-cascades stand behind the phase that ran them, as `PHASE > CASCADE > PHASE`.
     Raises UsageError for an unknown session.
     """
+    whole = _own_cost(store, session_id, price_as)
+    for info in store.sessions(SessionFilter(under=(session_id,)))[::-1]:
+        child = session_cost(store, info.session_id, price_as)
+        whole = _with_child(whole, f"{info.parent_phase} > {info.cascade_id} > ", child)
+    return whole
+
+
+def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionCost:
+    """The cost of a session with that of a sub-cascade, whose lines get the prefix."""
+    lines, phase = list(whole.phases), prefix.partition(" > ")[0]
+    of_phase = [at for at, line in enumerate(lines) if line.phase.split(" > ")[0] == phase]
+    at = of_phase[-1] + 1 if of_phase else len(lines)
+    lines[at:at] = [replace(line, phase=prefix + line.phase) for line in child.phases]
+    total, more = whole.total, child.total
+    total = PhaseCost(
+        total.phase,
+        total.calls + more.calls,
+        total.tokens_in + more.tokens_in,
+        total.tokens_cached + more.tokens_cached,
+        total.tokens_out + more.tokens_out,
+        total.snowball + more.snowball,
+        _sum(total.dollars, more.dollars),
+        _sum(total.simulated_dollars, more.simulated_dollars),
+        _sum(total.snowball_dollars, more.snowball_dollars),
+    )
+    searches = [each.search for each in (whole, child) if each.search is not None]
+    windows = dict(whole.windows or child.windows)
+    if whole.windows and child.windows:
+        windows |= {key: whole.windows[key] + child.windows[key] for key in _ADDED}
+    return replace(
+        whole,
+        phases=tuple(lines),
+        total=total,
+        priced_as={**whole.priced_as, **child.priced_as},
+        billed=whole.billed or child.billed,
+        search=_searches_together(searches),
+        windows=windows,
+    )
+
+
+def _searches_together(searches: Sequence[SearchCost]) -> SearchCost | None:
+    if len(searches) < 2:  # noqa: PLR2004 - one, or none
+        return searches[0] if searches else None
+    one, other = searches
+    models = [*one.model.split(", "), *other.model.split(", ")]
+    return SearchCost(
+        ", ".join(dict.fromkeys(models)),
+        one.searches + other.searches,
+        one.tokens_in + other.tokens_in,
+        one.tokens_out + other.tokens_out,
+        _sum(one.dollars, other.dollars),
+    )
+
+
+def _own_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
+    """The same without its sub-cascades."""
     record = _Record(store, session_id)
     calls = list(record.calls())
     streams: dict[str, list[_Call]] = defaultdict(list)  # calls of one model share a cache

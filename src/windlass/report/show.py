@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, overload
@@ -15,6 +15,8 @@ from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
     CallRecord,
+    SessionFilter,
+    SessionInfo,
     SessionStart,
     Store,
     StoredRow,
@@ -109,7 +111,9 @@ class SessionView:
     """A session: how it began and ended, its calls, and its notes in order.
 
     `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
-    be looked at, by SHA-256; `callouts` the messages that were marked as important.
+    be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
+    the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
+    its own, as `nested` lists them.
     """
 
     session_id: str
@@ -123,6 +127,9 @@ class SessionView:
     notes: tuple[Note, ...]
     pictures: Mapping[str, Path]
     callouts: tuple[Callout, ...] = ()
+    parent_id: str | None = None
+    parent_phase: str | None = None
+    children: tuple[SessionInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +183,60 @@ def view_recorded(session: RecordedSession) -> SessionView:
         notes=notes,
         pictures=_picture_files(store, session_id, rows),
         callouts=callouts,
+        parent_id=start.parent_id,
+        parent_phase=start.parent_phase,
+        children=tuple(nested(sessions_below(store, [session_id]))),
+    )
+
+
+def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
+    """All sub-cascades of these sessions, level by level, in the order in which they ran."""
+    found: list[SessionInfo] = []
+    above = tuple(sessions)
+    while above:
+        below = store.sessions(SessionFilter(under=above))[::-1]
+        found += below
+        above = tuple(info.session_id for info in below)
+    return found
+
+
+def nested(
+    sessions: Sequence[SessionInfo], below: Sequence[SessionInfo] | None = None
+) -> list[SessionInfo]:
+    """The sessions, each followed by those of them that are its sub-cascades.
+
+    Calls, tokens and cost of each are with those of all its sub-cascades: `below` are all that
+    there are of any (None: they are among the sessions).
+    """
+    every = {info.session_id: info for info in [*(below or ()), *sessions]}
+    totals = dict(every)
+    for info in every.values():
+        above = info.parent_id
+        while above in every:
+            totals[above] = _with(totals[above], info)
+            above = every[above].parent_id
+    listed = {info.session_id for info in sessions}
+    children: dict[str | None, list[str]] = defaultdict(list)
+    for info in sessions:
+        children[info.parent_id if info.parent_id in listed else None].append(info.session_id)
+
+    def walk(name: str | None) -> Iterator[SessionInfo]:
+        for each in children[name]:
+            yield totals[each]
+            yield from walk(each)
+
+    return list(walk(None))
+
+
+def _with(info: SessionInfo, child: SessionInfo) -> SessionInfo:
+    costs = [each.cost for each in (info, child) if each.cost is not None]
+    return replace(
+        info,
+        calls=info.calls + child.calls,
+        tokens_in=info.tokens_in + child.tokens_in,
+        tokens_out=info.tokens_out + child.tokens_out,
+        tokens_cached=info.tokens_cached + child.tokens_cached,
+        cost=sum(costs) if costs else None,
     )
 
 

@@ -1,0 +1,127 @@
+"""Sessions within sessions at the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+
+
+def made(name: str, *phases: tuple[str, str, list[str]]) -> str:
+    """A cascade of phases: name, instructions, files of sub-cascades."""
+    listed: list[dict[str, Any]] = [
+        {"name": phase, "instructions": text, "sub_cascades": [{"ref": ref} for ref in refs]}
+        for phase, text, refs in phases
+    ]
+    return json.dumps({"cascade_id": name, "phases": listed})
+
+
+@pytest.fixture
+def shell(windlass: CommandLine) -> CommandLine:
+    """Three cascades: `top` runs `logs` in its second phase, which runs `disk`."""
+    windlass.write("disk.json", made("disk", ("look", "Look at {{ input.disk }}.", [])))
+    windlass.write("logs.json", made("logs", ("find", "{{ outputs.disk }}?", ["disk.json"])))
+    phases = [("triage", "Which?", list[str]()), ("bug", "{{ outputs.logs }}!", ["logs.json"])]
+    windlass.write("top.json", made("top", *phases))
+    return windlass
+
+
+def sessions(shell: CommandLine, *flags: str) -> list[dict[str, Any]]:
+    return list(shell("sessions", "--json", *flags).json)
+
+
+@pytest.mark.req("CI-50")
+class TestSubCascades:
+    def test_sessions_are_nested_with_all_that_ran_below(self, shell: CommandLine) -> None:
+        assert shell("run", "top.json", "-i", "disk=sda").code == 0
+        assert shell("run", "disk.json", "-i", "disk=sdb").code == 0
+        listed = sessions(shell)
+        assert [each["cascade_id"] for each in listed] == ["disk", "top", "logs", "disk"]
+        alone, top, logs, disk = listed
+        assert [each["calls"] for each in listed] == [1, 4, 2, 1]
+        assert (alone["parent_id"], top["parent_id"]) == (None, None)
+        assert (logs["parent_id"], logs["parent_phase"]) == (top["session_id"], "bug")
+        assert disk["parent_id"] == logs["session_id"]
+        lines = shell("sessions").out.splitlines()
+        assert any(line.startswith(f"  {logs['session_id']}") for line in lines)
+        assert any(line.startswith(f"    {disk['session_id']}") for line in lines)
+        assert [each["calls"] for each in sessions(shell, "--limit", "1")] == [1]
+        of_disk = sessions(shell, "--cascade", "disk")
+        assert [each["calls"] for each in of_disk] == [1, 1]
+        assert [each["calls"] for each in sessions(shell, "--cascade", "top")] == [4]
+
+    def test_show_lists_what_ran_below_and_above(self, shell: CommandLine) -> None:
+        assert shell("run", "top.json", "-i", "disk=sda").code == 0
+        top, logs, disk = sessions(shell)
+        shown = shell("show", "latest").out
+        assert f"session {top['session_id']}: top, completed" in shown
+        assert f"\n{logs['session_id']}" in shown
+        assert f"\n  {disk['session_id']}" in shown
+        below = shell("show", logs["session_id"]).out
+        assert f"sub-cascade of session {top['session_id']}, phase bug" in below
+        view = shell("show", "latest", "--json").json
+        assert [each["cascade_id"] for each in view["children"]] == ["logs", "disk"]
+        assert shell("show", disk["session_id"], "--call", "1").code == 0
+        assert shell("explain", logs["session_id"], "1").code == 0
+
+    def test_report_adds_what_ran_below(self, shell: CommandLine) -> None:
+        ran = shell("run", "top.json", "-i", "disk=sda", "--json").json
+        costs = shell("report", "latest", "--json").json
+        assert [line["phase"] for line in costs["phases"]] == [
+            "triage",
+            "bug",
+            "bug > logs > find",
+            "bug > logs > find > disk > look",
+        ]
+        for field in ("calls", "tokens_in", "tokens_out", "snowball"):
+            assert costs["total"][field] == sum(line[field] for line in costs["phases"])
+        assert costs["total"]["tokens_in"] == ran["usage"]["tokens_in"]
+        assert costs["total"]["calls"] == 4
+        assert "bug > logs > find" in shell("report", "latest").out
+
+    def test_progress_tells_where_a_child_begins_and_ends(self, shell: CommandLine) -> None:
+        said = shell("run", "top.json", "-i", "disk=sda")
+        assert said.err.count("sub-cascade logs: ") == 2
+        assert "sub-cascade disk: completed" in said.err
+        assert said.err.count("models that will see content") == 1
+
+    def test_check_looks_into_all_and_tells_what_they_need(self, shell: CommandLine) -> None:
+        said = shell("check", "top.json")
+        assert said.code == 0
+        assert "needs: -i disk=..." in said.out
+        shell.write("disk.json", made("disk", ("look", "{{ outputs.nope }}", [])))
+        wrong = shell("check", "top.json", "--json")
+        assert wrong.code == 2
+        (mistake,) = wrong.json["mistakes"]
+        assert (mistake["file"], mistake["line"]) == ("disk.json", 1)
+
+    def test_a_missing_input_is_refused_before_anything_is_sent(self, shell: CommandLine) -> None:
+        said = shell("run", "top.json")
+        assert said.code == 2
+        assert "needs the input 'disk', which is not given" in said.complaint
+        assert not any(model.requests for model in shell.models)
+
+    def test_a_failed_child_names_itself(self, shell: CommandLine) -> None:
+        shell.write("disk.json", made("disk", ("look", "{{ input.disk.size }}", [])))
+        said = shell("run", "top.json", "-i", "disk=sda")
+        assert said.code == 1
+        top, logs, disk = sessions(shell)
+        assert {each["status"] for each in (top, logs, disk)} == {"failed"}
+        assert "phase 'bug': its sub-cascade 'logs'" in said.complaint
+
+    def test_a_dry_run_shows_what_is_sent_first_and_bounds_all(self, shell: CommandLine) -> None:
+        alone = shell("run", "disk.json", "-i", "disk=sda", "--dry-run", "--json").json
+        of_logs = shell("run", "logs.json", "-i", "disk=sda", "--dry-run", "--json").json
+        assert of_logs["phase"] == "look"
+        assert of_logs["messages"] == alone["messages"]
+        assert of_logs["most_calls"] == 2 * alone["most_calls"]
+        assert not (shell.folder / ".windlass").exists()
+
+    def test_pruning_takes_what_ran_below(self, shell: CommandLine) -> None:
+        assert shell("run", "top.json", "-i", "disk=sda").code == 0
+        top, *_ = sessions(shell)
+        assert "removed 3 sessions" in shell("prune", "--session", top["session_id"]).out
+        assert sessions(shell) == []
