@@ -96,6 +96,25 @@ class TestLooking:
         assert windlass("trust", ".", "--remove").code == 0
         assert "left unchecked" in windlass("check", "c.json").err
 
+    @pytest.mark.req("CI-50")
+    def test_a_sub_cascade_needs_the_same_trust(self, windlass: CommandLine) -> None:
+        marker, started = code(windlass, "look_child"), windlass.folder / "server.ran"
+        tackle = ["look_child:look", "excel.*", "set_state"]
+        made = cascade(phase("in", tackle=tackle), mcp_servers={"excel": server(started)})
+        windlass.write("child.json", made)
+        windlass.write("c.json", cascade(phase("a", sub_cascades=[{"ref": "child.json"}])))
+        for command in (["check", "c.json"], ["run", "c.json", "--dry-run"]):
+            said = windlass(*command)
+            assert said.code == 0, said.err
+            also = windlass(*command, "--json").json["unchecked"]
+            assert "module look_child" in also
+        assert also == ["module look_child", "MCP server excel"]
+        assert not marker.exists()
+        assert not started.exists()
+        trusted = windlass("run", "c.json", "--dry-run", "--trust")
+        assert marker.exists()
+        assert started.exists(), trusted.err
+
     def test_other_mistakes_are_still_told(self, windlass: CommandLine) -> None:
         windlass.write("c.json", cascade(phase("a", tackle=["nope"])))
         assert "there is no tool 'nope'" in windlass("check", "c.json").err
@@ -109,6 +128,15 @@ class TestRunning:
         assert windlass("run", "c.json").code == 0
         assert marker.exists()
         assert "it looked" in windlass.requests[-1].messages[-1].text
+
+    @pytest.mark.req("CI-50")
+    def test_naming_a_cascade_trusts_those_that_it_names(self, windlass: CommandLine) -> None:
+        marker = code(windlass, "look_below")
+        windlass.script = by_phase({"in": [calls(call("look", "{}")), "done"]})  # type: ignore[assignment]
+        windlass.write("child.json", cascade(phase("in", tackle=["look_below:look"])))
+        windlass.write("c.json", cascade(phase("a", sub_cascades=[{"ref": "child.json"}])))
+        assert windlass("run", "c.json").code == 0
+        assert marker.exists()
 
     @pytest.mark.parametrize(
         ("text", "what"),

@@ -194,6 +194,27 @@ class TestTotals:
         )  # fmt: skip
 
 
+class TestCaches:
+    @pytest.mark.req("CI-50")
+    async def test_a_child_that_goes_on_from_the_same_prefix_reads_it(self, house: House) -> None:
+        long = " ".join(f"Rule {number}: be brief." for number in range(600))
+        write(house, "child.json", phase("in"), system=long)
+        made = write(
+            house,
+            "top.json",
+            phase("a"),
+            phase("p", sub_cascades=[{"ref": "child.json"}]),
+            system=long,
+        )
+        ran = await house.run(made)
+        (call_in,) = view_session(ran.store, children(ran)[0].session_id).calls
+        _, call_p = view_session(ran.store, ran.session).calls
+        for view in (call_in, call_p):
+            assert view.tokens_cached > 3_000
+            expected = view.details["prefix"]["shared_tokens"]
+            assert expected > 3_000, "what the run knows of the cache is that of the run above"
+
+
 class TestEndings:
     @pytest.mark.req("CI-50")
     async def test_a_failure_is_the_phases(self, house: House) -> None:

@@ -27,7 +27,7 @@ def read(name: str) -> dict[str, Any]:
 
 def test_every_cascade_is_listed() -> None:
     there = {file.name for ending in ("json", "yaml") for file in FOLDER.glob(f"*.{ending}")}
-    assert there == set(EXAMPLES)
+    assert there == {name for name in EXAMPLES if "/" not in name}
 
 
 @pytest.mark.parametrize("name", NAMES)
