@@ -38,7 +38,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "mail": "The lamp of my order came broken.",
         "order": "4711",
     },
-    "sub_cascades/answer_mail.yaml": {"mail": "How long does a cached prefix live with Anthropic?"},
+    "sub_cascades/answer_mail.yaml": {"mail": "The lamp of my order came broken."},
 }
 """From the file of a cascade to the input that its templates ask for."""
 TASKS = tuple(sorted((FOLDER / "operators").glob("*.xml")))
