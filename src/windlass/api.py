@@ -528,6 +528,7 @@ def read_cascade(
     """
     from windlass.cascade.children import read_family
     from windlass.cascade.load import load, of
+    from windlass.cascade.model import Cascade
 
     def registry_of(file: object) -> Registry:
         return make_registry(settings, tools, modules_of(file, trust=trust))
@@ -535,7 +536,8 @@ def read_cascade(
     registry = registry_of(cascade)
     if isinstance(cascade, str | Path):
         return read_family(load(cascade), registry, Path(cascade), registry_of)
-    return read_family(of(cascade), registry, None, registry_of)
+    file = cascade.file if isinstance(cascade, Cascade) else ""
+    return read_family(of(cascade), registry, Path(file) if file else None, registry_of)
 
 
 def load_program(

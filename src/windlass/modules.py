@@ -60,9 +60,9 @@ class Modules:
         self.unchecked: list[str] = []
         """What was not loaded for want of trust, as it was named."""
 
-    def protect(self, file: Path) -> None:
-        """Count another file among those in use, which tools must not write."""
-        self._files = (*self._files, file.resolve())
+    def protect(self, *files: Path) -> None:
+        """Count other files among those in use, which tools must not write."""
+        self._files = tuple(dict.fromkeys([*self._files, *(file.resolve() for file in files)]))
 
     def load(self, dotted: str) -> ModuleType:
         """The module `package.module`, loaded once.

@@ -10,6 +10,7 @@ import pytest
 
 from windlass.api import load_cascade, read_cascade
 from windlass.cascade.children import ReadyCascade, family_needs
+from windlass.cascade.load import load
 from windlass.errors import CascadeError
 from windlass.settings import Settings
 
@@ -206,6 +207,19 @@ class TestNames:
 
 
 class TestReady:
+    def test_no_tool_may_write_a_file_of_the_family(self) -> None:
+        write("logs.json", phase("a", sub_cascades=sub("disk.json")))
+        write("disk.json", phase("a"))
+        top = read(write("top.json", phase("p", sub_cascades=sub("logs.json"))))
+        for each in top.walk():
+            for name in ("top.json", "logs.json", "disk.json"):
+                assert each.registry.modules.in_use(Path(name).resolve()) == "in use by this run"
+
+    def test_a_cascade_that_was_loaded_refers_from_its_file(self) -> None:
+        write("flows/logs.json", phase("a"))
+        made = load(write("flows/top.json", phase("p", sub_cascades=sub("logs.json")))).cascade
+        assert load_cascade(made, Settings.read({}, {})).children[0, 0].cascade.cascade_id == "logs"
+
     def test_yaml_and_folders(self) -> None:
         Path("flows").mkdir()
         Path("flows/logs.yaml").write_text(

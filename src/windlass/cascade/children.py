@@ -75,7 +75,11 @@ def read_family(
     `file` is the cascade's own (None: it has none, and refers from the current folder);
     `registry_of` gives the tools of the cascade in a file.
     """
-    return _Reading(registry_of).family(loaded, tools, () if file is None else (file,), 0)
+    reading, own = _Reading(registry_of), () if file is None else (file,)
+    family = reading.family(loaded, tools, own, 0)
+    for each in family.walk():
+        each.tools.modules.protect(*own, *reading.read)
+    return family
 
 
 @dataclass(slots=True)
@@ -110,7 +114,6 @@ class _Reading:
                 except UsageError as error:
                     mistakes.append(spots.mistake(path, str(error)))
                 else:
-                    tools.modules.protect(file)
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 

@@ -646,6 +646,11 @@ class Cascade(GenerationSettings, WithInjectors):
             return {key: value for key, value in data.items() if key != "$schema"}
         return data
 
+    @property
+    def file(self) -> str:
+        """The file from which it was loaded; empty where it came from none."""
+        return self._origin.file
+
     def where(self, place: str) -> str:
         """Where `place` (such as `phases[3].context.from[0]`) stands, for messages to the user.
 

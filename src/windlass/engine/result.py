@@ -17,13 +17,13 @@ class Result:
 
     `reason` says why its `status` is `incomplete`, of the first phase that is (None: it is not).
     `output` is the last phase's output text (None where the run failed: what an earlier phase put
-    out is not its result), `outputs` each phase's by name, `state` the state at the end. `usage`
-    are the reported tokens of all calls; `cost` is in US dollars (None: a model without a price
-    took part; 0.0 for a model on this machine). `saved` is the number of input tokens that a
-    snowball would have sent more, negative where it would have sent less. `error` is what stopped
-    the run: it is in the record, too. `notes` are those of a task that failed: `partialResults`,
-    and `budget`: what the run might cost, was spent, and the next call could have cost, in US
-    dollars.
+    out is not its result), `outputs` each phase's by name, with those of sub-cascades, `state` the
+    state at the end. `usage` are the reported tokens of all calls; `cost` is in US dollars (None: a
+    model without a price took part; 0.0 for a model on this machine). `saved` is the number of
+    input tokens that a snowball would have sent more, negative where it would have sent less.
+    `error` is what stopped the run: it is in the record, too. `notes` are those of a task that
+    failed: `partialResults`, and `budget`: what the run might cost, was spent, and the next call
+    could have cost, in US dollars.
     """
 
     status: Status
