@@ -88,6 +88,11 @@ class TestRunning:
         assert kept == ran.result.state
         (child,) = children(ran)
         assert ran.store.start(child.session_id).input == {"a": "A", "b": "old", "c": "literal"}
+        (told,) = ran.decisions("input_map")
+        assert told["text"] == (
+            "input_map of 'child.json': 'literal' is no key of the state or of the input, so the"
+            " input 'c' is that word"
+        )
 
     @pytest.mark.req("CI-50")
     async def test_nothing_goes_in_and_out_where_both_are_off(self, house: House) -> None:

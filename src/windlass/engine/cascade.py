@@ -13,7 +13,13 @@ from windlass.cascade.model import Cascade, Phase, servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.children import add_up_child, open_child, phase_output, take_over
+from windlass.engine.children import (
+    add_up_child,
+    open_child,
+    phase_output,
+    take_over,
+    tell_of_names,
+)
 from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
@@ -74,6 +80,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
+        tell_of_names(run, phase, sub)
         child = open_child(run, phase, position)
         name, session = child.cascade.cascade_id, child.record.session_id
         try:

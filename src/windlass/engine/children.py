@@ -60,6 +60,19 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
     return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
 
 
+def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
+    """Say which words of `input_map` look like keys and are none: they are given as they are."""
+    for name, written in sub.input_map.items():
+        if not isinstance(written, str) or not written.isidentifier():
+            continue
+        if written not in run.progress.state and written not in run.input:
+            text = (
+                f"input_map of {sub.ref!r}: {written!r} is no key of the state or of the input, so"
+                f" the input {name!r} is that word"
+            )
+            run.tell(phase.name, text, kind="input_map")
+
+
 def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
     """Count what a sub-cascade took in the run above it; it may have ended in any way."""
     done = child.progress
