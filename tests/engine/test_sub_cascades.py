@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from tests.engine.test_cache import Reporting, honest
 from tests.history.builders import png
 from windlass.engine.events import CallEnded, SessionStarted, SubCascadeEnded
 from windlass.errors import PhaseFailed
@@ -218,6 +220,20 @@ class TestCaches:
             assert view.tokens_cached > 3_000
             expected = view.details["prefix"]["shared_tokens"]
             assert expected > 3_000, "what the run knows of the cache is that of the run above"
+
+    @pytest.mark.req("CI-50")
+    async def test_the_last_call_of_a_child_is_not_that_of_the_run(self, house: House) -> None:
+        long = " ".join(f"Rule {number}: be brief." for number in range(600))
+        write(house, "child.json", phase("in"), system=long)
+        sub = [{"ref": "child.json"}]
+        made = write(house, "top.json", phase("p", sub_cascades=sub), system=long)
+        model = Reporting({}, honest, "anthropic/claude-sonnet-4-5")
+        await windlass.run(
+            made, model="anthropic/x", store=house.store, providers={"anthropic": model}
+        )
+        below, above = model.requests
+        assert below.breakpoints == ((0, 0), (1, 0)), "the parent may go on from it"
+        assert above.breakpoints == ((0, 0),), "nobody goes on from the last one"
 
 
 class TestEndings:

@@ -227,7 +227,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
-        ends_run=phase is run.cascade.phases[-1] and not is_judged(run, phase),
+        ends_run=_ends_run(run, phase) and not is_judged(run, phase),
     )
     if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
@@ -239,6 +239,15 @@ def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
     index = run.record.sounding[1] if run.record.sounding else 0
     factor = phase.soundings.factor if phase.soundings else 1
     return {**moments_of(run), "sounding_index": index, "sounding_factor": factor}
+
+
+def _ends_run(run: CascadeRun, phase: Phase) -> bool:
+    """Whether nothing follows the phase; what runs a sub-cascade goes on after it.
+
+    Of soundings each reads what the first wrote.
+    """
+    last = run.parent is None and phase is run.cascade.phases[-1]
+    return last and phase.soundings is None
 
 
 def is_judged(run: CascadeRun, phase: Phase) -> bool:
