@@ -22,6 +22,7 @@ from windlass.cascade.model import (
     SEARCH,
     Cascade,
     Phase,
+    all_soundings,
     can_choose,
     long_form,
     memory_of,
@@ -136,6 +137,13 @@ class _Checker(Spots):
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
         yield from (key.mistake for key in _misread(self) if key.fails)
+        for path, soundings in all_soundings(self.cascade).items():
+            for key, text in soundings.templates.items():
+                of_phase = int(path[1]) if len(path) > 1 else 0
+                yield from self.template((*path, *key.split(".")), text, of_phase)
+            for key, name in soundings.judges.items():
+                if unknown := self.unknown_tool(name):
+                    yield self.mistake(self.sounding_path(path, key), unknown)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -146,9 +154,6 @@ class _Checker(Spots):
         yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
-        for key, text in (phase.soundings.templates if phase.soundings else {}).items():
-            path = (*base, "soundings", *key.split("."))
-            yield from self.template(path, text, index)
         if phase.context is not None:
             only_pythons = self.written((*base, "context", "from")) is None
             key = "from_" if only_pythons else "from"
@@ -390,14 +395,11 @@ class _Checker(Spots):
         text = self.unknown_tool(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
-        for key, name in (phase.soundings.judges if phase.soundings else {}).items():
-            if text := self.unknown_tool(name):
-                yield self.mistake(self.sounding_path(base, key), text)
 
     def sounding_path(self, base: Path, key: str) -> Path:
-        """Where `key` of a phase's soundings stands, also where its holder is written as a word."""
-        path: Path = (*base, "soundings", *key.split("."))
-        return path if self.written(path) is not None else path[: len(base) + 2]
+        """Where `key` of soundings stands, also where its holder is written as a word."""
+        path: Path = (*base, *key.split("."))
+        return path if self.written(path) is not None else path[: len(base) + 1]
 
 
 def _no_choice(phase: Phase, choice: str) -> str:
@@ -572,8 +574,9 @@ def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
         yield (*base, "instructions"), phase.instructions
         if phase.system is not None:
             yield (*base, "system"), phase.system
-        for key, text in (phase.soundings.templates if phase.soundings else {}).items():
-            yield (*base, "soundings", *key.split(".")), text
+    for place, soundings in all_soundings(cascade).items():
+        for key, text in soundings.templates.items():
+            yield (*place, *key.split(".")), text
 
 
 def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, ContextSource, frozenset[str]]]:

@@ -633,6 +633,9 @@ class Cascade(GenerationSettings, WithInjectors):
     memory: MemoryOf | None = None
     """The memory banks that phases may use: names, or an object with `read` and `write`."""
 
+    soundings: Soundings | None = None
+    """Several runs of the whole cascade side by side, of which the best is taken."""
+
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""
 
@@ -694,10 +697,18 @@ def tool_names(tackle: Sequence[str]) -> list[str]:
     return [tool.rpartition(":")[2].rpartition(".")[2] if ":" in tool else tool for tool in tackle]
 
 
-def judges_of(phase: Phase) -> list[str]:
-    """The tools and functions that judge the phase's outputs."""
-    soundings = phase.soundings.judges.values() if phase.soundings else ()
-    return [name for name in (phase.rules.loop_until, *soundings) if name is not None]
+def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
+    """The soundings that a cascade declares, by their place."""
+    found = {("phases", at, "soundings"): each.soundings for at, each in enumerate(cascade.phases)}
+    whole: dict[tuple[str | int, ...], Soundings | None] = {("soundings",): cascade.soundings}
+    return {at: each for at, each in (whole | found).items() if each is not None}
+
+
+def judges_of(cascade: Cascade) -> list[str]:
+    """The tools and functions that judge outputs."""
+    names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
+    validators = [phase.rules.loop_until for phase in cascade.phases]
+    return [*(name for name in validators if name is not None), *names]
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
@@ -707,7 +718,7 @@ def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str
     are declared `elsewhere`, in the settings, only those that are named are needed.
     """
     every = any(phase.tackle == "manifest" for phase in cascade.phases)
-    names = [name for phase in cascade.phases for name in judges_of(phase)]
+    names = judges_of(cascade)
     names += [name for phase in cascade.phases for name in phase.tackle]
     named = {name.partition(".")[0] for name in names if "." in name and ":" not in name}
     own = [name for name in cascade.mcp_servers if every or name in named]
@@ -719,9 +730,10 @@ def has_tool(cascade: Cascade, name: str) -> bool:
 
     A manifest may choose any tool.
     """
+    if name in tool_names(judges_of(cascade)):
+        return True
     return any(
-        phase.tackle == "manifest" or name in tool_names([*phase.tackle, *judges_of(phase)])
-        for phase in cascade.phases
+        phase.tackle == "manifest" or name in tool_names(phase.tackle) for phase in cascade.phases
     )
 
 

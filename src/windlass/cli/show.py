@@ -87,6 +87,12 @@ def show_sessions(
         out.print("no session fits" if fits else "no sessions yet")
 
 
+def _ran_by(info: SessionInfo) -> str:
+    if info.sounding_index is not None:
+        return f"sounding {info.sounding_index}"
+    return f"phase {info.parent_phase}"
+
+
 def _indented(sessions: Sequence[SessionInfo]) -> list[str]:
     """The names of nested sessions, each two spaces further in than its parent."""
     depths: dict[str | None, int] = {}
@@ -111,7 +117,10 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
 def _print_session(view: SessionView) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
     if view.parent_id is not None:
-        out.print(f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}")
+        above = f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}"
+        if view.sounding_index is not None:
+            above = f"sounding {view.sounding_index} of session {view.parent_id}"
+        out.print(above)
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")
@@ -154,7 +163,7 @@ def _print_session(view: SessionView) -> None:
         print_table(
             [
                 "session",
-                "phase",
+                "ran by",
                 "cascade",
                 "status",
                 "calls",
@@ -166,7 +175,7 @@ def _print_session(view: SessionView) -> None:
             [
                 [
                     name,
-                    info.parent_phase or "-",
+                    _ran_by(info),
                     info.cascade_id,
                     in_words(info.status, info.reason),
                     str(info.calls),
@@ -177,7 +186,7 @@ def _print_session(view: SessionView) -> None:
                 ]
                 for name, info in zip(_indented(view.children), view.children, strict=True)
             ],
-            title="\nsub-cascades",
+            title="\nsessions under it",
             right=range(4, 9),
             whole=[0],
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, Phase, servers_named
+from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
@@ -23,6 +23,7 @@ from windlass.engine.children import (
 from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
+from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
     OutOfMoney,
@@ -41,9 +42,11 @@ from windlass.tools.mcp import Servers
 async def run_cascade(run: CascadeRun) -> Result:
     """Run every phase in order and record how the session ended.
 
-    MCP servers live from the first phase to the last, and are stopped however the run ends.
+    MCP servers live from the first phase to the last, and are stopped however the run ends; those
+    of a sounding are there already.
     """
-    record, cascade, servers = run.record, run.cascade, needed_servers(run)
+    record, cascade = run.record, run.cascade
+    servers = needed_servers(run) if run.sounding is None else Servers({})
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
         models = start_session(run)
@@ -55,9 +58,14 @@ async def run_cascade(run: CascadeRun) -> Result:
         if cards is not None:
             closing.push_async_callback(cards.stop)
 
+        async def work() -> Ending:
+            await add_server_tools(run, servers)
+            if cascade.soundings is not None and run.sounding is None:
+                return await run_sounded_cascade(run, cascade.soundings, run_cascade)
+            return await phases()
+
         async def phases() -> Ending:
             endings: list[Ending] = []
-            await add_server_tools(run, servers)
             for index, phase in enumerate(cascade.phases, start=1):
                 context = in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
@@ -70,7 +78,7 @@ async def run_cascade(run: CascadeRun) -> Result:
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
             return ending_of(endings)
 
-        return await run_session(run, phases(), cards)
+        return await run_session(run, work(), cards)
 
 
 async def run_children(run: CascadeRun, phase: Phase) -> Ending:
@@ -193,9 +201,7 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
     models = [run.generation_of(phase).model for phase in run.cascade.phases]
-    models += [
-        name for phase in run.cascade.phases if phase.soundings for name in phase.soundings.helpers
-    ]
+    models += [name for each in all_soundings(run.cascade).values() for name in each.helpers]
     models += [run.search.model] if run.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
@@ -218,6 +224,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         timestamp=run.record.clock(),
         parent_id=run.parent.record.session_id if run.parent else None,
         parent_phase=run.parent_phase,
+        sounding_index=run.sounding,
     )
     run.record.append(start=start)
     return models

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.state import Generation, Run
+from windlass.messages import Part
 from windlass.settings import Settings
 
 
@@ -22,8 +23,26 @@ class CascadeRun(Run):
     children: Mapping[Place, ReadyCascade] = field(default_factory=dict[Place, ReadyCascade])
     """The sub-cascades, checked, by where they are named."""
     parent: CascadeRun | None = None
-    """The run whose phase `parent_phase` runs this one as a sub-cascade (None: nobody does)."""
+    """The run under which this one has its session: as a sub-cascade of its phase `parent_phase`,
+    or as one of its soundings (None: under none)."""
     parent_phase: str | None = None
+    sounding: int | None = None
+    """Which of the soundings of a whole cascade it is (None: of none); `parent` asked for them."""
+    behind: tuple[Part, ...] = ()
+    """What stands behind the instructions of the first phase."""
+
+    @property
+    def is_sounding(self) -> bool:
+        """Whether it may turn out not to be the one that is taken."""
+        own = self.record.sounding is not None or self.sounding is not None
+        return own or (self.parent is not None and self.parent.is_sounding)
+
+    @property
+    def above(self) -> CascadeRun | None:
+        """The run of whose phase it is a sub-cascade (None: of none's)."""
+        if self.sounding is not None and self.parent is not None:
+            return self.parent.above
+        return self.parent
 
     def generation_of(self, phase: Phase) -> Generation:
         """How a phase's replies are asked for: the flag, the phase, the cascade, else a default."""

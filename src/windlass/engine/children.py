@@ -80,6 +80,7 @@ def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
     run.progress.calls += done.calls
     run.progress.saved_tokens += done.saved_tokens
     run.progress.previous = done.previous
+    run.progress.remembered += done.remembered
 
 
 def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
@@ -87,7 +88,18 @@ def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
 
     A phase of the run itself goes before an output of the same name.
     """
-    progress, own = run.progress, {each.name for each in run.cascade.phases}
+    take_state(run, phase.name, child)
+    own = {each.name for each in run.cascade.phases}
+    done = child.progress
+    whole = phase_output(done.said_in or child.record, None)
+    for name, of_phase in output_names(child.cascade).items():
+        if name not in own:
+            run.progress.outputs[name] = done.outputs[of_phase] if of_phase else whole
+
+
+def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
+    """Lay the state of a run below over that of the run above it, where it changed in `phase`."""
+    progress = run.progress
     state = {key: value for key, value in child.progress.state.items() if key != "input"}
     changed = {
         key: copy.deepcopy(value)
@@ -95,11 +107,8 @@ def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
         if key not in progress.state or progress.state[key] != value
     }
     progress.state.update(changed)
-    changes = [StateChange(phase.name, key, value) for key, value in changed.items()]
+    changes = [StateChange(phase, key, value) for key, value in changed.items()]
     run.record.append(state=changes)
-    for name, of_phase in output_names(child.cascade).items():
-        if name not in own:
-            progress.outputs[name] = phase_output(child.record, of_phase)
 
 
 def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:

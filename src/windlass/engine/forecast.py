@@ -11,7 +11,7 @@ from typing import Any
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
-from windlass.cascade.model import Phase
+from windlass.cascade.model import Phase, Soundings, all_soundings
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
@@ -51,12 +51,14 @@ class Forecast:
     search: str | None = None
 
 
-def _runs(run: CascadeRun) -> Iterator[CascadeRun]:
-    """The run, and those of its sub-cascades."""
-    yield run
+def _runs(run: CascadeRun, times: int = 1) -> Iterator[tuple[CascadeRun, int]]:
+    """The run and those of its sub-cascades, each with how often its phases may run."""
+    soundings = run.cascade.soundings
+    times *= sum(soundings.rounds) if soundings else 1
+    yield run, times
     for phase in run.cascade.phases:
         for position in range(len(phase.sub_cascades)):
-            yield from _runs(open_child(run, phase, position))
+            yield from _runs(open_child(run, phase, position), times)
 
 
 def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
@@ -67,11 +69,8 @@ def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
     return Counter(chain.from_iterable(islice(cycle(models), n) for n in rounds)).items()
 
 
-def _asked_beside(phase: Phase) -> tuple[str | None, int]:
+def _asked_beside(soundings: Soundings) -> tuple[str | None, int]:
     """The model that picks or joins soundings (None: the phase's), and how often it is asked."""
-    soundings = phase.soundings
-    if soundings is None:
-        return None, 0
     if soundings.joins is not None:
         return soundings.joins.model, int(soundings.joins.instructions is not None)
     picks = soundings.picks
@@ -120,8 +119,12 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     names: dict[str, str] = {}
     calls = 0
     most: float | None = 0.0
-    asked = [(each, phase) for each in family for phase in each.cascade.phases]
-    tries = [(each, phase, *one) for each, phase in asked for one in _tries(phase)]
+    tries = [
+        (each, phase, model, runs * times)
+        for each, runs in family
+        for phase in each.cascade.phases
+        for model, times in _tries(phase)
+    ]
     for of_run, phase, model, times in tries:
         tried = phase if model is None else phase.model_copy(update={"model": model})
         generation = of_run.generation_of(tried)
@@ -146,9 +149,14 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
             asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
             calls += times
             most = None if most is None or asking is None else most + times * asking
-    for of_run, phase in asked:
-        asker, times = _asked_beside(phase)
-        if times:
+    for of_run, place, soundings, runs in [
+        (each, place, soundings, runs if len(place) > 1 else 1)
+        for each, runs in family
+        for place, soundings in all_soundings(each.cascade).items()
+    ]:
+        asker, times = _asked_beside(soundings)
+        phase = of_run.cascade.phases[int(place[1]) if len(place) > 1 else -1]
+        if times := runs * times:
             _, info = run.resolve(asker or of_run.generation_of(phase).model)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
             answer = max(ANSWER_TOKENS, of_run.generation_of(phase).max_output_tokens)

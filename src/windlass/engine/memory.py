@@ -33,7 +33,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
         by = f"session {run.record.session_id}, phase {phase.name}"
         try:
             until = expiry_of(expires, banks.clock())
-            if run.record.sounding is not None:
+            if run.is_sounding:
                 check_memory(text, key)
                 write = partial(banks.remember, bank, text, key=key, expires=until, by=by)
                 run.progress.remembered.append(write)

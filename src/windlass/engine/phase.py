@@ -174,6 +174,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
     What stands `behind` the instructions is a sounding's own.
     """
     rule = compile_rule(run.cascade, phase, run.settings)
+    of_run = run.behind if phase.name == run.cascade.phases[0].name else ()
     _, info = run.resolve(run.generation_of(phase).model)
     values = run.template_values()
     place = f"phases[{list(run.cascade.phases).index(phase)}]"
@@ -206,7 +207,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         conditions=conditions,
         shown=() if first else snowball,
         system_anywhere=info.system_anywhere,
-        parent=run.parent,
+        parent=run.above,
     )
     if first and gathered.sources and rule.mode != "auto":
         snowball = without_repeats(snowball, *held_by(gathered.sources))
@@ -223,7 +224,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         phase,
         rule,
         blocks,
-        user(instructions, *behind),
+        user(instructions, *of_run, *behind),
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
@@ -236,8 +237,9 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
 
 def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
     """What instructions see beside the input, the state and outputs."""
-    index = run.record.sounding[1] if run.record.sounding else 0
-    factor = phase.soundings.factor if phase.soundings else 1
+    index = run.record.sounding[1] if run.record.sounding else run.sounding or 0
+    soundings = phase.soundings or run.cascade.soundings
+    factor = soundings.factor if soundings else 1
     return {**moments_of(run), "sounding_index": index, "sounding_factor": factor}
 
 

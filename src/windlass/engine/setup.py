@@ -14,7 +14,7 @@ from typing import Any
 from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, has_tool
+from windlass.cascade.model import Cascade, all_soundings, has_tool
 from windlass.cascade.source import TOO_DEEP, is_too_deep
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
@@ -96,8 +96,8 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
     for phase in cascade.phases:
         resolve(settings.model_for(cascade.settings_for(phase).model))
-        for helper in phase.soundings.helpers if phase.soundings else ():
-            resolve(helper)
+    for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
+        resolve(helper)
     for helper in selectors(cascade, settings):
         resolve(helper)
     web_search_of(cascade, settings, resolve)

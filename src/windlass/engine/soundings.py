@@ -1,8 +1,9 @@
-"""Soundings: several attempts at a phase side by side, of which the best is the phase's.
+"""Soundings: several attempts side by side at a phase or a whole cascade; the best is taken.
 
-Each has a run of its own on the same history: it builds its own context, works on a copy of the
-state, and its rows carry its index. They differ only behind their instructions, and the first is
-sent alone until its first token is back, so that the others read from the cache what it wrote.
+Each attempt at a phase has a run of its own on the same history: it builds its own context, works
+on a copy of the state, and its rows carry its index. One at a cascade has a session of its own.
+They differ only behind their instructions, and the first is sent alone until its first token is
+back, so that the others read from the cache what it wrote.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
 from windlass.engine.injecting.injected import Injected
+from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
 from windlass.fair import fair
@@ -29,11 +31,13 @@ from windlass.history.base import (
     SOUNDINGS,
     Ending,
     NodeType,
+    StateChange,
     in_words,
 )
 from windlass.messages import Part, Text, assistant
 from windlass.prompts import VARIATIONS, refine_text
 from windlass.templates import render
+from windlass.window.entries import Item
 from windlass.wire.base import Usage
 
 
@@ -41,14 +45,17 @@ async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Endi
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
     await fair()
     assert phase.soundings is not None
-    work = _Work(run, phase, phase.soundings)
+    work = SoundedPhase(run, phase, phase.soundings)
     trying = after(children, work.carry_out)
     ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.summary})
     return ending
 
 
-class _Work:
+class SoundedPhase:
     """The soundings of one phase in hand; `all` are those that ended, by their index."""
+
+    what = "phase"
+    place = "phases[{}].soundings"
 
     def __init__(self, run: CascadeRun, phase: Phase, wanted: Soundings) -> None:
         self.run = run
@@ -84,7 +91,7 @@ class _Work:
 
     async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
         """The best after the rounds of reforge; in each the best so far competes."""
-        place = f"{self._place}.reforge.honing_prompt"
+        place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
             if await self._is_good_enough(best, reforge.threshold):
                 break
@@ -115,10 +122,10 @@ class _Work:
         self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
     ) -> Sounding:
         """The one that the evaluator picks among those that stand."""
-        standing = _standing(found)
+        standing = standing_of(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
-        where = self.run.cascade.where(f"{self._place}.{key or 'evaluator_instructions'}")
+        where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
         if looked_for is not None:
             looked_for = render(looked_for, **self.run.template_values(), where=where)
         return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
@@ -130,12 +137,12 @@ class _Work:
 
     async def _joined(self, joins: Any) -> Tried:
         """The outputs of all made one, which is said in the phase in their place."""
-        standing = _standing(self.all.values())
+        standing = standing_of(self.all.values())
         first = standing[0]
         assert first.tried is not None
         phase_run = first.tried.phase_run
         run, name = self.run, self.phase.name
-        where = run.cascade.where(f"{self._place}.aggregate.instructions")
+        where = run.cascade.where(self._written_at("aggregate.instructions"))
         asked = joins.instructions
         if asked is not None:
             asked = render(asked, **run.template_values(), where=where)
@@ -151,7 +158,11 @@ class _Work:
         _, output = run.record.append(rows)
         self._remember(standing)
         ending = COMPLETED if first.stands else first.tried.ending
-        return Tried(phase_run, ending, output, await extracted(run, self.phase, output))
+        return Tried(phase_run, ending, output, await self._extracted(output))
+
+    async def _extracted(self, output: Item) -> Sequence[StateChange]:
+        """What is taken from the joined output."""
+        return await extracted(self.run, self.phase, output)
 
     # ---- one round -------------------------------------------------------------------
 
@@ -203,7 +214,7 @@ class _Work:
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
         self.run.cache_of(self.run.resolve(self.run.generation_of(phase).model)[1])
         own = own_run(self.run, name, index, emit)
-        spent = {each: (c.spent, c.spent_whole) for each, c in own.caches.items()}
+        spent = spent_by(own)
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
@@ -215,22 +226,32 @@ class _Work:
             error = failure
             own.record.append([own.record.failure(name, failure)])
         finally:
-            progress, total = own.progress, self.run.progress
-            self.run.add_up(progress.usage, progress.cost)
-            total.saved_tokens += progress.saved_tokens
-            total.calls += progress.calls - calls
-            for used, cache in own.caches.items():
-                before = spent.get(used, (0.0, 0.0))
-                counted = self.run.caches.setdefault(used, cache)
-                if counted is not cache:
-                    counted.spent += cache.spent - before[0]
-                    counted.spent_whole += cache.spent_whole - before[1]
-        how = in_words(*tried.ending) if tried else f"failed: {error}"
+            self._add_up(own, calls, spent)
+        ended = Sounding(index, own, tried, error)
+        self._tell_of(ended, own, number, model=own.generation_of(phase).model)
+        return ended
+
+    def _add_up(
+        self, own: CascadeRun, calls: int, spent: Mapping[str, tuple[float, float]]
+    ) -> None:
+        """Count what an attempt took; it began with so many calls, and with so much spent."""
+        progress, total = own.progress, self.run.progress
+        self.run.add_up(progress.usage, progress.cost)
+        total.saved_tokens += progress.saved_tokens
+        total.calls += progress.calls - calls
+        for used, cache in own.caches.items():
+            before = spent.get(used, (0.0, 0.0))
+            counted = self.run.caches.setdefault(used, cache)
+            if counted is not cache:
+                counted.spent += cache.spent - before[0]
+                counted.spent_whole += cache.spent_whole - before[1]
+
+    def _tell_of(self, ended: Sounding, by: CascadeRun, number: int, **more: Any) -> None:
+        """Record how an attempt of a round ended."""
+        how = in_words(*ended.tried.ending) if ended.tried else f"failed: {ended.error}"
         what = "sounding" if not number else f"refinement {number}, sounding"
-        told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": index}
-        told["model"] = own.generation_of(phase).model
-        own.tell(name, f"{what} {index}: {how}", **told)
-        return Sounding(index, own, tried, error)
+        told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": ended.index, **more}
+        by.tell(self.phase.name, f"{what} {ended.index}: {how}", **told)
 
     def _models(self, factor: int) -> list[str | None]:
         return list(islice(cycle(self.wanted.models or (None,)), factor))
@@ -259,7 +280,8 @@ class _Work:
         for each in found:
             if (limit := out_of_money(each.error)) is not None:
                 raise limit
-        sentence = f"phase {self.phase.name!r}: all {len(found)} soundings failed"
+        name = self.phase.name if self.what == "phase" else self.run.cascade.cascade_id
+        sentence = f"{self.what} {name!r}: all {len(found)} soundings failed"
         raise PhaseFailed(f"{sentence}; the first: {error}") from error
 
     def _take_over(self, won: Sounding) -> None:
@@ -278,7 +300,11 @@ class _Work:
         self._remember([won])
 
     def _remember(self, soundings: Sequence[Sounding]) -> None:
-        for write in [write for each in soundings for write in each.run.progress.remembered]:
+        writes = [write for each in soundings for write in each.run.progress.remembered]
+        if self.run.is_sounding:
+            self.run.progress.remembered += writes
+            return
+        for write in writes:
             try:
                 write()
             except UsageError as refused:
@@ -286,28 +312,34 @@ class _Work:
 
     def _warn_of_writes(self) -> None:
         """Tell that what tools write is written by every attempt."""
-        tackle, name, times = self.phase.tackle, self.phase.name, self.wanted.factor
-        if tackle == "manifest" or times == 1:
-            return
-        writers = [tool.spec.name for tool in self.run.registry.of_tackle(tackle) if tool.writes]
-        if writers:
-            text = f"phase {name!r}: each of {times} soundings may write with {', '.join(writers)}"
-            self.run.tell(name, text, kind="soundings write", tools=writers)
+        times = self.wanted.factor
+        for phase in self._phases:
+            tackle, name = phase.tackle, phase.name
+            if tackle == "manifest" or times == 1:
+                continue
+            tools = self.run.registry.of_tackle(tackle)
+            if writers := [tool.spec.name for tool in tools if tool.writes]:
+                each = f"each of {times} soundings may write with {', '.join(writers)}"
+                text = f"phase {name!r}: {each}"
+                self.run.tell(name, text, kind="soundings write", tools=writers)
+
+    @property
+    def _phases(self) -> Sequence[Phase]:
+        return (self.phase,)
 
     @property
     def _picks(self) -> Evaluator:
         return self.wanted.picks
 
-    @property
-    def _place(self) -> str:
+    def _written_at(self, key: str) -> str:
         names = [phase.name for phase in self.run.cascade.phases]
-        return f"phases[{names.index(self.phase.name)}].soundings"
+        return f"{self.place.format(names.index(self.phase.name))}.{key}"
 
 
 _OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
 
 
-def _standing(found: Iterable[Sounding]) -> list[Sounding]:
+def standing_of(found: Iterable[Sounding]) -> list[Sounding]:
     """Those that have an answer; where none has, those that did not fail."""
     listed = list(found)
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
@@ -347,8 +379,18 @@ def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], Non
         injected=own,
         progress=progress,
         emit=emit,
-        caches={name: copy.copy(cache) for name, cache in run.caches.items()},
+        caches=own_caches(run),
     )
+
+
+def own_caches(run: CascadeRun) -> dict[str, ModelCache]:
+    """What is known of the models' caches, to be changed by one attempt."""
+    return {name: copy.copy(cache) for name, cache in run.caches.items()}
+
+
+def spent_by(run: CascadeRun) -> dict[str, tuple[float, float]]:
+    """What a run spent with each model so far, and what it would have without windows."""
+    return {name: (cache.spent, cache.spent_whole) for name, cache in run.caches.items()}
 
 
 def variations(mutate: Variations, factor: int) -> list[str | None]:

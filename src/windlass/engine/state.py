@@ -119,6 +119,8 @@ class RunProgress:
     """What choosing keeps of the session; `choosing/session.py` makes it and knows its type."""
     remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     """What a sounding asked to keep in memory banks: it is kept if the sounding wins."""
+    said_in: Recorder | None = None
+    """Where its outputs were said: in the session of the sounding taken (None: in its own)."""
     last: PhaseRun | None = None
     """The phase before the one that runs (None: there was none)."""
     calls: int = 0

@@ -183,7 +183,8 @@ def in_words(status: str, reason: str | None) -> str:
 class SessionStart:
     """The first thing known of a session. `cascade` is its definition as JSON.
 
-    `parent_id` is the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's).
+    `parent_id` is the session whose phase `parent_phase` ran it as a sub-cascade, or which has it
+    as the sounding with this index (None: it is neither).
     """
 
     cascade_id: str
@@ -193,6 +194,7 @@ class SessionStart:
     timestamp: float
     parent_id: str | None = None
     parent_phase: str | None = None
+    sounding_index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +286,8 @@ class SessionInfo:
     """A session as `windlass sessions` lists it. Times in seconds since 1970.
 
     `reason` says why it is `incomplete`. `parent_id` is the session whose phase `parent_phase` ran
-    it as a sub-cascade; tokens and cost are its own, without those of its sub-cascades.
+    it as a sub-cascade, or which has it as the sounding with this index; tokens and cost are its
+    own, without those of the sessions under it.
     """
 
     session_id: str
@@ -302,6 +305,7 @@ class SessionInfo:
     reason: str | None = None
     parent_id: str | None = None
     parent_phase: str | None = None
+    sounding_index: int | None = None
 
 
 LATEST: Final = "latest"

@@ -129,6 +129,7 @@ class Prepared:
             packing.to_json(start.cascade),
             None if start.parent_id is None else packing.text(start.parent_id),
             None if start.parent_phase is None else packing.text(start.parent_phase),
+            start.sounding_index,
         )
 
     def refusal(self, reason: str) -> StoreError:

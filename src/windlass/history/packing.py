@@ -213,6 +213,7 @@ class SessionRow(NamedTuple):
     cascade_json: str
     parent_id: str | None = None
     parent_phase: str | None = None
+    sounding_index: int | None = None
 
     @property
     def digest(self) -> str:

@@ -515,6 +515,7 @@ class BaseStore(ABC):
             timestamp=row.started,
             parent_id=row.parent_id,
             parent_phase=row.parent_phase,
+            sounding_index=row.sounding_index,
         )
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:

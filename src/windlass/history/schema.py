@@ -340,15 +340,19 @@ VIEWS_3: Final = (
     VIEWS_1[4].replace("o.error\n", "o.error, o.reason\n"),
 )
 
-# ---- the fourth version: sessions that are sub-cascades of another ------------------------------
+# ---- the fourth version: sessions under another ------------------------------
 
 COLUMNS_4: Final = (
     "ALTER TABLE sessions ADD COLUMN parent_id TEXT",
     "ALTER TABLE sessions ADD COLUMN parent_phase TEXT",
+    "ALTER TABLE sessions ADD COLUMN sounding_index INTEGER",
     "CREATE INDEX sessions_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL",
     "DROP VIEW session_list",
 )
 
 VIEWS_4: Final = (
-    VIEWS_3[1].replace("o.error, o.reason\n", "o.error, o.reason, s.parent_id, s.parent_phase\n"),
+    VIEWS_3[1].replace(
+        "o.error, o.reason\n",
+        "o.error, o.reason, s.parent_id, s.parent_phase, s.sounding_index\n",
+    ),
 )

@@ -533,7 +533,7 @@ class SqliteStore(BaseStore):
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
                     coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
                     coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason,
-                    s.parent_id, s.parent_phase
+                    s.parent_id, s.parent_phase, s.sounding_index
                 FROM picked s
                 LEFT JOIN outcomes o ON o.session_no = s.session_no AND o.number = (
                     SELECT max(p.number) FROM outcomes p

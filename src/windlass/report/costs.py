@@ -152,13 +152,17 @@ _ADDED: Final = ("calls", "saved", "spent", "net")
 def session_cost(store: Store, session_id: str, price_as: str) -> SessionCost:
     """What each phase of a session cost; models that cost nothing at the prices of `price_as`.
 
-    Those of its sub-cascades stand behind the phase that ran them, as `PHASE > CASCADE > PHASE`.
+    Those of its sub-cascades stand behind the phase that ran them, as `PHASE > CASCADE > PHASE`,
+    and those of soundings of the whole cascade at the end, as `sounding 0 > PHASE`.
     Raises UsageError for an unknown session.
     """
     whole = _own_cost(store, session_id, price_as)
     for info in store.sessions(SessionFilter(under=(session_id,)))[::-1]:
         child = session_cost(store, info.session_id, price_as)
-        whole = _with_child(whole, f"{info.parent_phase} > {info.cascade_id} > ", child)
+        above = f"{info.parent_phase} > {info.cascade_id}"
+        if info.sounding_index is not None:
+            above = f"sounding {info.sounding_index}"
+        whole = _with_child(whole, f"{above} > ", child)
     return whole
 
 

@@ -129,6 +129,7 @@ class SessionView:
     callouts: tuple[Callout, ...] = ()
     parent_id: str | None = None
     parent_phase: str | None = None
+    sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
 
 
@@ -185,6 +186,7 @@ def view_recorded(session: RecordedSession) -> SessionView:
         callouts=callouts,
         parent_id=start.parent_id,
         parent_phase=start.parent_phase,
+        sounding_index=start.sounding_index,
         children=tuple(nested(sessions_below(store, [session_id]))),
     )
 

@@ -480,6 +480,7 @@ def _info(stored: tuple[Any, ...]) -> SessionInfo:
         reason=ended.reason if ended else None,
         parent_id=began.parent_id,
         parent_phase=began.parent_phase,
+        sounding_index=began.sounding_index,
     )
 
 

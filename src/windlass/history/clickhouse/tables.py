@@ -295,7 +295,8 @@ def _views() -> dict[str, str]:
             "started, JSONExtract(json, 4, 'String') AS input_json, "
             "JSONExtract(json, 5, 'String') AS cascade_json, written, "
             "JSONExtract(json, 6, 'Nullable(String)') AS parent_id, "
-            "JSONExtract(json, 7, 'Nullable(String)') AS parent_phase "
+            "JSONExtract(json, 7, 'Nullable(String)') AS parent_phase, "
+            "JSONExtract(json, 8, 'Nullable(Int64)') AS sounding_index "
             f"FROM record WHERE kind = 'start' AND {VISIBLE} ORDER BY session_id, session_no"
         ),
         "calls": _of_json("call", CallRow._fields),
@@ -345,7 +346,8 @@ def _views() -> dict[str, str]:
             "argMaxIf(JSONExtract(json, 11, 'Nullable(String)'), number, kind = 'outcome' AND "
             "phase_name IS NULL) AS reason, "
             "anyIf(JSONExtract(json, 6, 'Nullable(String)'), kind = 'start') AS parent_id, "
-            "anyIf(JSONExtract(json, 7, 'Nullable(String)'), kind = 'start') AS parent_phase "
+            "anyIf(JSONExtract(json, 7, 'Nullable(String)'), kind = 'start') AS parent_phase, "
+            "anyIf(JSONExtract(json, 8, 'Nullable(Int64)'), kind = 'start') AS sounding_index "
             f"FROM record WHERE {VISIBLE} GROUP BY session_id ORDER BY started DESC, session_id"
         ),
     }
