@@ -2,7 +2,7 @@
 
 Run: `python -m bench.bench_scenarios [SESSION ...] [--variant NAME=JSON ...]
 [--prices NAME ...] [--counts-as gpt-4o] [--json FILE]`. Sessions: five_phases, research, loop,
-five_soundings.
+five_soundings, refined_soundings.
 
 A variant is settings laid over the cascade: an object with `cascade`, `phases` (put
 into each phase) and `env`. `before` is untouched. Each is run once a price vector, planned
@@ -83,7 +83,7 @@ def table(title: str, told: list[Report]) -> str:
     """One session's reports as text."""
     untouched = {one.vector: one.money for one in told if one.variant == BEFORE.name}
     documented = " ".join(f"{tokens:,}" for tokens in told[0].documented)
-    lines = [f"{title}; documented: {documented}", HEAD]
+    lines = [f"{title}; documented: {documented or '-'}", HEAD]
     lines += [
         f"{one.variant:26} {one.vector:10} {one.total:9,} {one.last:8,} {one.money:9,.0f}"
         f" {one.money / untouched[one.vector]:7.3f}"

@@ -319,6 +319,7 @@ def loop() -> Session:
 
 
 SOUNDINGS: Final = 5
+REFINEMENTS: Final = 2
 STEPS: Final = 4
 """Turns of each sounding that read a page, before it answers."""
 PAGE_CHARACTERS: Final = 12_050
@@ -326,10 +327,18 @@ PAGE_CHARACTERS: Final = 12_050
 
 
 def five_soundings() -> Session:
-    """Pages are read; then five soundings look up studies in them and read pages of their own.
+    """Pages are read; then five soundings look up studies in them and read pages of their own."""
+    return _soundings("five_soundings", "the 5-way soundings")
 
-    One runs after the other, so that the replies have an order.
-    """
+
+def refined_soundings() -> Session:
+    """The same, and the best is refined in a round of two."""
+    reforge = {"honing_prompt": "Add a study that it lacks.", "factor_per_step": REFINEMENTS}
+    return _soundings("refined_soundings", "the 5-way soundings with reforge", reforge)
+
+
+def _soundings(name: str, title: str, reforge: dict[str, Any] | None = None) -> Session:
+    """One sounding runs after the other, so that the replies have an order."""
     shared = [content.page(PAGE_CHARACTERS, 700 + number) for number in range(6)]
     studies = [re.findall(r"ST-\d+", page) for page in shared]
     own: dict[str, str] = {}
@@ -339,7 +348,10 @@ def five_soundings() -> Session:
     ]
     pages = {f"report {number}": page for number, page in enumerate(shared)}
     replies.append("Read: " + content.prose(600, 810))
-    for sounding in range(SOUNDINGS):
+    attempts = SOUNDINGS + (REFINEMENTS if reforge else 0)
+    for sounding in range(attempts):
+        if sounding == SOUNDINGS:
+            replies.append('{"winner": 3}')
         for step in range(STEPS):
             study = studies[(sounding + step) % len(shared)][2]
             own[study] = own.get(study) or content.page(PAGE_CHARACTERS // 3, 900 + len(own))
@@ -347,7 +359,8 @@ def five_soundings() -> Session:
             text = content.prose(200, number)
             replies.append(assistant(text, calls=[_call(number, "read_study", name=study)]))
         replies.append(f"Draft {sounding}: " + content.prose(2_000, 600 + sounding))
-    replies += ['{"winner": 3}', "Report: " + content.prose(900, 650)]
+    winner = attempts - 1 if reforge else 3
+    replies += [f'{{"winner": {winner}}}', "Report: " + content.prose(900, 650)]
 
     def read_page(name: str) -> str:
         """Read a report.
@@ -366,10 +379,10 @@ def five_soundings() -> Session:
         return own[name]
 
     return Session(
-        name="five_soundings",
-        title="the 5-way soundings",
+        name=name,
+        title=title,
         cascade={
-            "cascade_id": "five_soundings",
+            "cascade_id": name,
             "model": "scripted/function",
             "system": "You research and cite. " + content.prose(1_200, 90),
             "phases": [
@@ -387,6 +400,7 @@ def five_soundings() -> Session:
                         "max_parallel": 1,
                         "mutate": True,
                         "evaluator_instructions": "The draft with most evidence.",
+                        **({"reforge": reforge} if reforge else {}),
                     },
                 },
                 {"name": "report", "instructions": "Write it up. " + content.prose(600, 93)},
@@ -394,8 +408,8 @@ def five_soundings() -> Session:
         },
         tools=(read_page, read_study),
         replies=replies,
-        documented=(500_000,),
+        documented=() if reforge else (500_000,),
     )
 
 
-SESSIONS: Final = (five_phases, research, loop, five_soundings)
+SESSIONS: Final = (five_phases, research, loop, five_soundings, refined_soundings)

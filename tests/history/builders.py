@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sqlite3
 import struct
 import zlib
 from typing import Any
@@ -20,6 +21,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
+from windlass.history.schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
 _traces = itertools.count(1)
@@ -155,3 +157,12 @@ def a_session(name: str = "s1", *, shade: int = 0) -> list[Batch]:
             ],
         ),
     ]
+
+
+def take_parents(db: sqlite3.Connection) -> None:
+    """Make the sessions those of a store that knows no parents."""
+    (table,) = (statement for statement in TABLES_1 if "TABLE sessions" in statement)
+    columns = "session_no, session_id, cascade_id, model, started, input_json, cascade_json"
+    db.execute(f"CREATE TEMP TABLE begun AS SELECT {columns} FROM sessions")
+    for statement in ("DROP TABLE sessions", table, "INSERT INTO sessions SELECT * FROM begun"):
+        db.execute(statement)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.builders import a_session, row, start
+from tests.history.builders import a_session, row, start, take_parents
 from tests.history.test_cards_kept import SAID, card
 from windlass.history.base import Batch, Discrepancy
 from windlass.history.sqlite import SqliteStore, verify_store
@@ -23,6 +23,7 @@ def test_a_store_of_the_first_version_gets_the_table(tmp_path: Path) -> None:
     db = sqlite3.connect(file, isolation_level=None)
     db.execute("DROP VIEW context_cards")
     db.execute("DROP TABLE cards")
+    take_parents(db)
     db.execute("PRAGMA user_version = 1")
     assert [one for one in verify_store(folder) if one.severity == "damage"] == []
     db.close()

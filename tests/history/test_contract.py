@@ -314,6 +314,8 @@ class TestSessions:
 
     def test_sub_cascades_name_their_parent_and_go_with_it(self, store: Store) -> None:
         def child_of(parent: str, at: float) -> SessionStart:
+            if parent == "child":
+                return dataclasses.replace(start(at), parent_id=parent, sounding_index=2)
             return dataclasses.replace(start(at), parent_id=parent, parent_phase="a")
 
         for batch in a_session("top"):
@@ -333,6 +335,9 @@ class TestSessions:
         child = store.sessions(SessionFilter(under=("top",)))[0]
         assert (child.parent_id, child.parent_phase) == ("top", "a")
         assert store.start("child") == child_of("top", 2_000.0)
+        tried = store.sessions(SessionFilter(under=("child",)))[0]
+        assert (tried.parent_id, tried.parent_phase, tried.sounding_index) == ("child", None, 2)
+        assert store.start("grandchild") == child_of("child", 3_000.0)
         assert list(store.verify()) == []
         pruned = store.prune(session_id="top", now=9_000.0)
         assert sorted(pruned.sessions) == ["child", "grandchild", "top"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.builders import a_session, start
+from tests.history.builders import a_session, start, take_parents
 from windlass.errors import StoreError
 from windlass.history import migrations
 from windlass.history.base import Batch, Outcome
@@ -74,15 +74,6 @@ def test_a_store_of_the_second_version_gets_reasons(
         store.append(Batch("s1", outcomes=now))
         assert list(store.outcomes("s1")) == [*before, *now]
         assert list(store.verify()) == []
-
-
-def take_parents(db: sqlite3.Connection) -> None:
-    """Make the sessions those of a store that knows no parents."""
-    (table,) = (statement for statement in TABLES_1 if "TABLE sessions" in statement)
-    columns = "session_no, session_id, cascade_id, model, started, input_json, cascade_json"
-    db.execute(f"CREATE TEMP TABLE begun AS SELECT {columns} FROM sessions")
-    for statement in ("DROP TABLE sessions", table, "INSERT INTO sessions SELECT * FROM begun"):
-        db.execute(statement)
 
 
 def test_a_store_of_the_third_version_gets_parents(

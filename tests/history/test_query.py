@@ -62,7 +62,7 @@ class TestViewsForPeople:
             ("s1", 2, "explore", 2, "scripted", 200, 90, 5, None, 24, 36),
         ]
         ended = ("1970-01-01T00:16:40.000000Z", "1970-01-01T00:16:43.000000Z", "completed")
-        assert sessions == [("s1", "sales", "scripted", *ended, 2, 300, 14, 90, 0.01, None, None)]
+        assert sessions == [("s1", "sales", "scripted", *ended, 2, 300, 14, 90, 0.01, *[None] * 5)]
 
     @pytest.mark.req("CI-38")
     def test_lineage_has_each_phases_output(self, foreign: sqlite3.Connection) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from windlass.caching.meter import pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
+from windlass.cascade.compile import compile_rule
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
@@ -72,8 +73,25 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
             for name, tool in phase_run.progress.tools.items()
         },
         recall_hint=recall_hint,
-        planner=planner_of(policy, prices, tells=True),
+        planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
     )
+
+
+def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
+    """The least calls that later phases make of the same model with all that this one says."""
+    name, phases = phase_run.phase.name, run.cascade.phases
+    later = [at for at, phase in enumerate(phases, start=1) if phase.name == name]
+    if not later or phase_run.rule.output_only:
+        return 0
+    calls, model = 0, phase_run.generation.model
+    for phase in phases[later[0] :]:
+        rule = compile_rule(run.cascade, phase, run.settings)
+        whole = rule.mode != "selective" and rule.newest_turns is None and not rule.sliding
+        soundings = phase.soundings
+        others = soundings is not None and soundings.models
+        if whole and not others and run.generation_of(phase).model == model:
+            calls += soundings.factor if soundings else 1
+    return calls
 
 
 def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:

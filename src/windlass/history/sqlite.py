@@ -614,8 +614,9 @@ class SqliteStore(BaseStore):
 def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
     """Everything that disagrees in the store in `folder`; nothing for a sound one.
 
-    Works on a store that cannot be opened any more. Files that nothing names are notes:
-    a process that was killed leaves them, and `prune` removes them.
+    Works on a store that cannot be opened any more. One of an older version is upgraded first.
+    Files that nothing names are notes: a process that was killed leaves them, and `prune` removes
+    them.
     """
     file = folder / FILE
     if not file.is_file():
@@ -623,6 +624,11 @@ def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterato
         return
     try:
         db = connect_reading(file, Blobs(folder / "blobs"), busy_s=_BUSY_S)
+        if 0 < version(db) < len(STEPS):
+            db.close()
+            with suppress(StoreError):  # then what cannot be read is told
+                SqliteStore.open_existing(folder).close()
+            db = connect_reading(file, Blobs(folder / "blobs"), busy_s=_BUSY_S)
     except sqlite3.Error as error:
         yield Discrepancy(str(file), f"cannot be opened: {error}")
         return

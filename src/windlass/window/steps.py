@@ -120,12 +120,14 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         yield Listed()
 
 
-def planner_of(policy: Policy, prices: Prices, *, tells: bool = False) -> Planner | None:
+def planner_of(
+    policy: Policy, prices: Prices, *, sure: int = 0, tells: bool = False
+) -> Planner | None:
     """Who decides when the edits of this policy are made; None: each as soon as it is proposed.
 
-    Where nothing is cached there is nothing to decide. `tells`: whether its decisions list what
-    waits.
+    Where nothing is cached there is nothing to decide. `sure` calls follow what the policy
+    shortens in any case. `tells`: whether its decisions list what waits.
     """
     if policy.commit == "at_once" or not policy.enabled or not prices.caches:
         return None
-    return Planner(prices, guard=policy.guard, tells=tells)
+    return Planner(prices, guard=policy.guard, sure=sure, tells=tells)
