@@ -114,7 +114,6 @@ class TestSessions:
 
 AUTO = next(one for one in VARIANTS if one.name == "auto")
 
-AT_ONCE = next(one for one in VARIANTS if one.name == "auto at once")
 
 
 def measured(
@@ -173,15 +172,8 @@ class TestDocumentedFigures:
 
     @pytest.mark.req("AC-7")
     def test_the_5_soundings_cost_less_with_all_that_was_needed_in_sight(self) -> None:
-        after, bills = measured(five_soundings, AT_ONCE)
-        assert all(one.total <= 150_000 for one in after.values())
-        assert max(bills.values()) <= 0.85
-        assert all(one.values_seen == one.values for one in after.values())
-
-    @pytest.mark.req("AC-7")
-    def test_the_5_soundings_cost_less_by_default(self) -> None:
         after, bills = measured(five_soundings, AUTO)
-        assert after["none"].total <= 150_000
+        assert all(one.total <= 150_000 for one in after.values())
         assert max(bills.values()) <= 0.85
         assert all(one.values_seen == one.values for one in after.values())
 

@@ -71,3 +71,37 @@ async def test_each_call_reads_what_was_expected(tmp_path: Path) -> None:
     assert len(broken) >= ATTEMPTS // 2
     shared = sum(one["expected"] for one in told) / sum(call.sent_tokens for call in calls)
     assert shared > 0.5
+
+
+def last(outputs: list[str]) -> int:
+    """Pick the last.
+
+    Args:
+        outputs: All.
+    """
+    return len(outputs) - 1
+
+
+@pytest.mark.local
+async def test_soundings_read_what_the_first_wrote(tmp_path: Path) -> None:
+    variations = ["Make it a question.", "Use five words.", "Name a number."]
+    tried = phase(
+        "title",
+        instructions="Write a title for this log.\n" + build_log("4711") * 4,
+        soundings={"factor": 4, "mutate": variations, "evaluator": {"function": "last"}},
+    )
+    result = await windlass.run(
+        cascade(tried, system="You look at builds.", max_output_tokens=24),
+        model="local/smollm2",
+        store=tmp_path / "store",
+        root=tmp_path,
+        tools=[last],
+    )
+    assert result.error is None
+    with SqliteStore.open_existing(tmp_path / "store") as store:
+        first, *others = store.calls(result.session_id)
+    assert len(others) >= len(variations)
+    for call in others:
+        reported = call.details["cache"]["reported"]
+        assert reported == pytest.approx(call.details["cache"]["expected"], abs=OFF)
+        assert reported >= first.sent_tokens - OFF
