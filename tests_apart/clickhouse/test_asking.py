@@ -98,7 +98,7 @@ def test_views_for_people_say_what_they_say_on_sqlite(filled: Store) -> None:
     ]
     ended = ["1970-01-01T00:16:40.000000Z", "1970-01-01T00:16:43.000000Z", "completed"]
     (listed,) = filled.query("SELECT * FROM session_list")
-    numbers = [2, 300, 14, 90, 0.01, None, None]
+    numbers = [2, 300, 14, 90, 0.01, *[None] * 5]
     assert list(listed.values()) == ["s1", "sales", "scripted", *ended, *numbers]
     output = assistant("Lamps.")
     assert [list(one.values()) for one in filled.query("SELECT * FROM lineage")] == [
