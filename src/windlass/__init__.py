@@ -15,6 +15,8 @@ __all__ = [
     "evaluate",
     "evaluate_sync",
     "query_unified",
+    "resume",
+    "resume_sync",
     "run",
     "run_sync",
     "select",
@@ -32,12 +34,22 @@ _HOMES = {
     "evaluate_sync": "windlass.api",
     "query_unified": "windlass.api",
     "run": "windlass.api",
+    "resume": "windlass.api",
+    "resume_sync": "windlass.api",
     "run_sync": "windlass.api",
     "select": "windlass.loop.select",
 }
 
 if TYPE_CHECKING:
-    from windlass.api import evaluate, evaluate_sync, query_unified, run, run_sync
+    from windlass.api import (
+        evaluate,
+        evaluate_sync,
+        query_unified,
+        resume,
+        resume_sync,
+        run,
+        run_sync,
+    )
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError

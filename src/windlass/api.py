@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -86,6 +87,7 @@ async def run(
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.resuming import alone
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
@@ -107,7 +109,97 @@ async def run(
             on_event=on_event,
             session_id=session_id,
         )
+        closing.enter_context(alone(prepared.record.store, prepared.record.session_id))
         return await run_cascade(prepared)
+
+
+async def resume(
+    session: str,
+    cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
+    *,
+    again: Collection[str] = (),
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    auto: bool = False,
+    budget: float | None = None,
+    trust: bool = False,
+) -> Result:
+    """Go on with a session of a cascade that was broken off, failed, or ended by a limit.
+
+    The program is walked again. What was answered comes from the record at no cost, and the first
+    step that was not is sent. A call that was sent and never answered may have been billed; it is
+    sent again, and both stand in the record.
+
+    Args:
+        session: Its id, the beginning of it, or `latest`.
+        cascade: Its cascade, where that is not where it was: as `run` takes it.
+        again: The tools that may run again, though they may have run when it was broken off and
+            their effects cannot be taken back. Without their names it ends as `waiting` there.
+        model: As in `run`; default what the run was given.
+        store: As in `run`.
+        root: As in `run`; default that of the run.
+        search_folder: As in `run`.
+        tools: As in `run`.
+        providers: As in `run`.
+        on_event: As in `run`.
+        auto: As in `run`.
+        budget: As in `run`; what was answered before does not count.
+        trust: As in `run`.
+
+    Raises UsageError for a session that completed or runs, and StepDiffers, before anything is
+    sent, where cascade, input, tools, policy or model are others now and a step differs by it.
+    """
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.card_indexer.indexer import check_cards
+        from windlass.engine.cascade import run_cascade
+        from windlass.engine.resuming import RAN, alone, definition_of, taken_up, what_ran
+        from windlass.engine.setup import check_models, prepare
+
+        history = closing.enter_context(open_store(chosen, existing=True, writing=True))
+        session = history.find_session(session)
+        start = what_ran(history, session)
+        closing.enter_context(alone(history, session))
+        begun = start.cascade[RAN]
+        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
+        settings = Settings.read(flags, trust=trust)
+        if cascade is None:
+            definition = {key: value for key, value in start.cascade.items() if key != RAN}
+            cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
+        resolve = _paid(at_hand, budget)
+        loaded, registry, children = ready = load_cascade(
+            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
+        )
+        for each in ready.walk():
+            check_models(each.cascade, settings, resolve)
+            check_cards(each.cascade, settings, resolve)
+        run = prepare(
+            loaded,
+            start.input,
+            registry=registry,
+            children=children,
+            settings=settings,
+            store=history,
+            resolve=resolve,
+            on_event=on_event,
+            session_id=session,
+            resumed=True,
+        )
+        return await run_cascade(taken_up(run, definition_of(loaded), again))
+
+
+def resume_sync(session: str, *arguments: Any, **options: Any) -> Result:
+    """`resume` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.resume(...)` is
+    what is meant.
+    """
+    return _in_a_loop(lambda: resume(session, *arguments, **options), "resume")
 
 
 def run_sync(
@@ -464,9 +556,10 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
     registry = builtin(modules)
     registry.partial = "tools" in settings.untrusted
-    kept = (callout, recall, remember, search_context, search_memory)
+    kept = (callout, recall, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
-        registry.register(make_tool(own))
+        registry.register(replace(make_tool(own), effects="none"))
+    registry.register(replace(make_tool(remember), effects="idempotent"))
     registry.load_entry_points()
     for item in (*(() if registry.partial else settings.tools), *tools):
         if not isinstance(item, str):

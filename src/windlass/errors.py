@@ -2,6 +2,7 @@
 
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
+    │   ├── StepDiffers                         a resumed session would ask something else
     │   └── FileError                           one or many mistakes in a file of settings
     │       └── CascadeError                    the same in a cascade file
     │           └── TaskFileError               the same in a task file
@@ -18,6 +19,7 @@
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
     │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
+    ├── Unsure                                  a tool may have run before a run was broken off
     ├── ProviderError                           the model's side failed
     │   ├── BadRequest                          the provider refused the request
     │   └── RateLimited                         it kept asking for patience, in vain
@@ -32,7 +34,7 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -55,6 +57,17 @@ class UsageError(WindlassError):
     """Something the user wrote is wrong: a file, a flag, a key, a name."""
 
     exit_code = 2
+
+
+class StepDiffers(UsageError):
+    """The first step of a resumed session that would be another one now, and what has changed."""
+
+    def __init__(self, place: str, changed: Sequence[str]) -> None:
+        self.place = place
+        super().__init__(
+            f"{place}: another request was answered there, and {' and '.join(changed)} changed"
+            " since; restore what changed, or go on from there in a new session with --accept"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +233,20 @@ def out_of_money(error: BaseException | None) -> OutOfMoney | None:
     while error is not None and not isinstance(error, OutOfMoney):
         error = error.__cause__
     return error
+
+
+class Unsure(WindlassError):
+    """Tools may have run when a run was broken off, and their effects cannot be taken back."""
+
+    def __init__(self, place: str, tools: Sequence[str]) -> None:
+        self.what = {"place": place, "tools": list(tools)}
+        """The place and the tools, by name."""
+        named = ", ".join(dict.fromkeys(tools))
+        again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
+        super().__init__(
+            f"{place}: {named} may have run when the session was broken off, and has effects that"
+            f" cannot be taken back; look, and run it again with {again}"
+        )
 
 
 class ProviderError(WindlassError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
+from windlass.engine.journal import BROKEN_OFF, STARTED, STEP, Tried, turn_place
 from windlass.engine.record import usage_columns
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import NodeType
@@ -27,24 +29,59 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     history unusable for every provider.
     """
     name = phase_run.phase.name
+    progress = phase_run.progress
+    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
+    tried = run.journal.tools_at(place, reply.tool_calls)
+    if tried is not None:
+        await _answer_again(run, phase_run, reply, tried, parent)
+        return
     for call in reply.tool_calls:
         run.emit(ToolStarted(name, call.name, call.arguments))
-    started = run.record.clock()
+    named = [call.name for call in reply.tool_calls if call.name in progress.tools]
+    if lasting := [each for each in named if progress.tools[each].effects == "external"]:
+        told = {STEP: place, "tools": lasting}
+        run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
+    started, before = run.record.clock(), dict(progress.state.snapshot())
     try:
-        outputs = await run_tools(
-            reply.tool_calls, phase_run.progress.tools, phase_run.progress.context
-        )
+        outputs = await run_tools(reply.tool_calls, progress.tools, progress.context)
     except asyncio.CancelledError:
-        stopped = ToolOutput("[no result: the run was interrupted]", error=True)
+        stopped = ToolOutput(BROKEN_OFF, error=True)
         _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
         raise
     answered = list(zip(reply.tool_calls, outputs, strict=True))
-    _record(run, phase_run, parent, answered, started)
+    state = progress.state.changed_since(before)
+    _record(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
     for call, output in answered:
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
+
+
+async def _answer_again(
+    run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[Tried], parent: str
+) -> None:
+    """Answer with the results that are in the record, and bring back what they changed.
+
+    Tools that act on the run itself run again; they cost nothing and touch nothing outside.
+    """
+    progress = phase_run.progress
+    inner = [
+        call for call in reply.tool_calls if call.name in _INNER and call.name in progress.tools
+    ]
+    if inner:
+        await run_tools(inner, progress.tools, progress.context)
+    state = dict[str, Any]()
+    for each in tried:
+        state |= each.metadata.get(STATE, {})
+    for key, value in state.items():
+        progress.state[key] = value
+    answered = [
+        (call, ToolOutput(each.message.text, each.message.pictures, each.message.failed))
+        for call, each in zip(reply.tool_calls, tried, strict=True)
+    ]
+    _record(run, phase_run, parent, answered, run.record.clock(), state)
+    note_results(run, phase_run, answered)
 
 
 async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
@@ -57,12 +94,13 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     _record(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
 
 
-def _record(
+def _record(  # noqa: PLR0917
     run: Run,
     phase_run: PhaseRun,
     parent: str,
     answered: list[tuple[ToolCall, ToolOutput]],
     started: float,
+    state: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     milliseconds = (run.record.clock() - started) * 1_000
     tools = phase_run.progress.tools
@@ -81,6 +119,7 @@ def _record(
                 "tool": call.name,
                 **({} if output.error else names_touched(tools.get(call.name), call)),
                 **({"searches": output.spent.searches} if output.spent else {}),
+                **({STATE: dict(state)} if state and at == 0 else {}),
             },
             # What a model took for the tool is added to the session's.
             **(
@@ -89,7 +128,7 @@ def _record(
                 else {}
             ),
         )
-        for call, output in answered
+        for at, (call, output) in enumerate(answered)
     ]
     results = run.record.append(rows)
     phase_run.progress.own += results
@@ -97,6 +136,12 @@ def _record(
     forced = phase_run.generation.tool_choice
     phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
 
+
+STATE: Final = "state"
+"""In the metadata of a turn's first result: what its tools set in the state."""
+
+_INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
+"""Tools that act on the run itself beside its state."""
 
 _PLANNING = frozenset({"plan", "todo"})
 

@@ -23,13 +23,16 @@ from windlass.engine.children import (
 from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
+from windlass.engine.resuming import RAN, begun_as, definition_of
 from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
     OutOfMoney,
     PhaseFailed,
+    StepDiffers,
     StoreError,
     TaskError,
+    Unsure,
     WindlassError,
     out_of_money,
 )
@@ -96,6 +99,8 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         finally:
             add_up_child(run, child)
         ended = Ending(result.status, result.reason)
+        if ended.status == "waiting":
+            raise Unsure(**result.notes["unsure"])
         text = f"its sub-cascade {name!r} (session {session})"
         told = SubCascadeEnded(phase.name, name, session, ended.status, ended.reason, result.cost)
         run.emit(told)
@@ -128,8 +133,10 @@ async def run_session(
     try:
         try:
             ending = await work
-        except StoreError:
+        except (StoreError, StepDiffers):
             raise
+        except Unsure as unsure:
+            ending, notes = Ending("waiting"), {"unsure": unsure.what}
         except WindlassError as failure:
             if isinstance(failure, TaskError):
                 notes = dict(failure.notes)
@@ -140,6 +147,9 @@ async def run_session(
                 error.session_id = record.session_id
         if cards is not None:
             await cards.drain()
+    except StepDiffers as differs:
+        differs.session_id = record.session_id
+        raise  # nothing was done
     except StoreError as failure:
         failure.session_id = record.session_id
         with suppress(StoreError):  # perhaps it takes this much; if not, the first failure is told
@@ -151,6 +161,7 @@ async def run_session(
     except BaseException:  # cancelled, or whoever runs this process ends it
         record.append(outcomes=[_outcome(run, Ending("interrupted"), "the run was interrupted")])
         raise
+    record.pass_to(None)
     record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
     outputs = {name: str(output) for name, output in progress.outputs.items()}
     return Result(
@@ -212,10 +223,13 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     below = [each.cascade for child in run.children.values() for each in child.walk()]
     others = [name for each in below for name in _models_of(each, settings)]
     models = models_seeing(run, *_models_beside(cascade, settings), *others)
-    data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    data = definition_of(cascade)
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
+    data[RAN] = begun_as(run, definition_of(cascade))
+    if run.record.recorded is not None:
+        return models  # it began before
     start = SessionStart(
         cascade_id=cascade.cascade_id,
         model=", ".join(models),

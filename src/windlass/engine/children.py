@@ -7,19 +7,22 @@ what is known of the models' caches; its state, its tools and its totals are its
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import output_names
-from windlass.cascade.model import Phase, SubCascade
+from windlass.cascade.children import Place, ReadyCascade, output_names
+from windlass.cascade.model import Cascade, Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event
 from windlass.engine.record import Recorder
+from windlass.engine.resuming import definition_of, has_begun, taken_up
 from windlass.engine.setup import prepare
 from windlass.engine.sources import last_said
 from windlass.history.base import StateChange
 from windlass.messages import Message
 from windlass.templates import PhaseOutput
+from windlass.tools.registry import Registry
 from windlass.window.originals import meant, reference
 
 
@@ -27,21 +30,53 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """The run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
-    child = prepare(
+    child = opened_below(
+        run,
+        f"{index + 1}.{position + 1}",
         held.cascade,
         child_input(run, sub),
         registry=held.registry,
-        settings=run.settings,
-        store=run.record.store,
-        resolve=run.resolve,
-        on_event=run.emit,
         children=held.children,
+        parent_phase=phase.name,
     )
     if sub.context_in:
         child.progress.state.update(copy.deepcopy(run.progress.state))
     child.progress.previous = run.progress.previous
     child.progress.assumed = run.progress.assumed
-    return replace(child, caches=run.caches, parent=run, parent_phase=phase.name)
+    return replace(child, caches=run.caches)
+
+
+def opened_below(
+    run: CascadeRun,
+    name: str,
+    cascade: Cascade,
+    given: Mapping[str, Any],
+    *,
+    registry: Registry,
+    children: Mapping[Place, ReadyCascade],
+    on_event: Callable[[Event], None] | None = None,
+    **more: Any,
+) -> CascadeRun:
+    """A run whose session is called after that of `run`; taken up where it began already."""
+    session = f"{run.record.session_id}.{name}"
+    store = run.record.store
+    began = run.record.recorded is not None and has_begun(store, session)
+    child = prepare(
+        cascade,
+        given,
+        registry=registry,
+        settings=run.settings,
+        store=store,
+        resolve=run.resolve,
+        on_event=on_event or run.emit,
+        session_id=session,
+        resumed=began,
+        children=children,
+    )
+    child = replace(child, parent=run, **more)
+    if began:
+        return taken_up(child, definition_of(cascade), run.journal.again)
+    return child
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:

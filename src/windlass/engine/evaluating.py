@@ -6,6 +6,7 @@ round of reforge the best so far), and the record says why.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
 from windlass.engine.phase import Tried, arguments_of, judge
 from windlass.engine.record import usage_columns
-from windlass.engine.send import send_to
+from windlass.engine.send import take_step
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import EVALUATION, NodeType
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -174,7 +175,8 @@ async def _picked_by_model(
     looked_for: str | None,
 ) -> int | str | None:
     """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
-    seed = run.record.new_id()
+    drawn = (run.record.session_id, phase.name, *(each.index for each in standing))
+    seed = hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
     shown = list(standing)
     random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
     indexes = sorted(each.index for each in standing)
@@ -279,9 +281,10 @@ async def _ask(
     if schema is None:
         most = run.generation_of(phase).max_output_tokens
         request = replace(request, max_output_tokens=most)
-    reply = await send_to(provider, info.name, request, lambda _: None)
-    answer = reply.message.text
     what = "evaluator" if schema is not None else "aggregator"
+    place = f"phase {phase.name}, {what}"
+    reply = await take_step(run, phase.name, place, provider, info.name, request)
+    answer = reply.message.text
     metadata = {
         "kind": EVALUATION,
         "text": f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}",

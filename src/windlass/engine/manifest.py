@@ -46,6 +46,7 @@ async def choose_tools(
     }
     question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
     reply = await send(
+        run,
         phase_run,
         Request(
             model=phase_run.info.name.partition("/")[2],
@@ -55,7 +56,7 @@ async def choose_tools(
             temperature=0.0,
             output_schema=schema,
         ),
-        lambda _: None,
+        what=", choice of tools",
     )
     price = run.charge(phase_run.info, reply.usage, saved=0)
     chosen, by = _chosen(reply.message.text, names), "model"

@@ -25,6 +25,7 @@ from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.context import moments_of
 from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.journal import turn_place
 from windlass.engine.manifest import choose_tools
 from windlass.engine.memory import memory_callbacks
 from windlass.engine.recall import recall_original
@@ -36,7 +37,9 @@ from windlass.errors import (
     OutOfMoney,
     OutputInvalid,
     PhaseFailed,
+    StepDiffers,
     StoreError,
+    Unsure,
     WindlassError,
 )
 from windlass.fair import fair
@@ -134,8 +137,13 @@ async def settle(
     name = phase.name
     try:
         tried = await trying
-    except StoreError:
+    except (StoreError, StepDiffers):
         raise  # told where the session ends, once: the store may not take it
+    except Unsure as unsure:
+        run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
+        run.tell(name, str(unsure), kind="waiting", **unsure.what)
+        run.emit(PhaseEnded(name, "waiting", "", None))
+        raise
     except OutOfMoney as limit:
         ended = Outcome("incomplete", run.record.clock(), name, reason="money")
         run.record.append(outcomes=[ended])
@@ -348,7 +356,7 @@ async def _attempts(
         output = last_said(progress.own)
         last = last_said([item for item in progress.own if item.attempt == progress.attempt])
         text = last.message.text if last else ""
-        verdict = await judge(run, phase_run, text, rules.loop_until, cut_short)
+        verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
         if verdict is None:
             return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
         repairs = verdict.by_schema and cut_short in (None, "length") and not progress.repaired
@@ -584,11 +592,14 @@ async def judge(
     output: str,
     validator: str | None,
     cut_short: Reason | None = None,
+    *,
+    recorded: bool = False,
 ) -> Verdict | None:
     """The verdict on an attempt's output, or None where the phase asks for none.
 
     `validator` is what it says under `loop_until`, `cut_short` why the attempt did not end in
-    order. What is empty, refused or held back is never accepted.
+    order. What is empty, refused or held back is never accepted. `recorded`: a resumed run takes
+    the verdict from its record.
 
     Raises PhaseFailed when the validator itself fails: trying again would spend
     money on a question that cannot be answered.
@@ -606,6 +617,12 @@ async def judge(
             return verdict
     if validator is None:
         return None if schema is None else Verdict(valid=True)
+    if recorded:
+        progress = phase_run.progress
+        at = run.record.sounding_index, progress.attempt, progress.turn
+        told = run.journal.verdict(turn_place(phase_run.phase.name, *at), output)
+        if told is not None:
+            return Verdict(told["valid"], told["validation_reason"])
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
     given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase_run.phase.name)

@@ -193,7 +193,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
-            reply = await send(phase_run, _request(phase_run, want), lambda _: None)
+            reply = await send(run, phase_run, _request(phase_run, want), what=", text")
         except WindlassError as error:
             metadata |= {"text": f"no text for the window: {error}"}
         else:

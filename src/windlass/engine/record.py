@@ -8,11 +8,14 @@ snowball would have sent is told at every call.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import json
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from windlass.engine.journal import STEPS
 from windlass.history.base import BORN, Batch, NodeType, Row, Store, StoredRow, continued, standing
-from windlass.messages import Message, Picture
+from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
 
@@ -37,26 +40,43 @@ class Recorder:
     ) -> None:
         self.store = store
         self.session_id = session_id
-        self.clock = clock
+        self._clock = clock
+        self._at: float | None = None
         self.new_id = new_id
         self.born: list[Item] = []
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
         self.said: Callable[[], object] = lambda: None
         self.sounding: tuple[str, int] | None = None
+        self.recorded: Recorded | None = None
         self._edits = [0]  # shared by all hands on one session
+
+    def clock(self) -> float:
+        """Seconds since 1970; while a resumed run finds its steps recorded, those of then."""
+        return self._clock() if self._at is None else self._at
+
+    def pass_to(self, at: float | None) -> None:
+        """Let it be this time, in seconds since 1970, until it is said otherwise (None: now)."""
+        self._at = at
 
     @property
     def edits(self) -> int:
         """How many edits were recorded in the session."""
         return self._edits[0]
 
+    @property
+    def sounding_index(self) -> int | None:
+        """The index of the sounding whose rows it makes (None: of none)."""
+        return None if self.sounding is None else self.sounding[1]
+
     def apart(self, phase: str, index: int) -> Recorder:
         """A hand on the same history for a sounding: it knows nothing of those beside it."""
-        own = Recorder(self.store, self.session_id, self.clock, self.new_id)
+        own = Recorder(self.store, self.session_id, self._clock, self.new_id)
+        own._at = self._at
         own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
         own.said = self.said
         own.sounding = phase, index
+        own.recorded = self.recorded
         own._edits = self._edits
         return own
 
@@ -75,8 +95,15 @@ class Recorder:
         return Row(node_type=node, timestamp=self.clock(), message=message, **columns)
 
     def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
-        """Append a batch and return the occurrences of its rows that have a message."""
-        ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
+        """Append a batch and return the occurrences of its rows that have a message.
+
+        What the record of a resumed session holds already is not written again.
+        """
+        ids: Sequence[str | None]
+        if self.recorded is None:
+            ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
+        else:
+            rows, ids = self._append_new(rows, others)
         self._edits[0] += len(others.get("edits", ()))
         items: list[Item] = []
         for row, id_ in zip(rows, ids, strict=True):
@@ -91,6 +118,25 @@ class Recorder:
         if items:
             self.said()
         return items
+
+    def _append_new(
+        self, rows: Sequence[Row], others: dict[str, Any]
+    ) -> tuple[Sequence[Row], Sequence[str | None]]:
+        """Append what the record does not hold; returns all rows as they stand there."""
+        assert self.recorded is not None
+        found = [self.recorded.take(row) for row in rows]
+        traces = {row.trace_id for row, held in zip(rows, found, strict=True) if held is not None}
+        new = [row for row, held in zip(rows, found, strict=True) if held is None]
+        left = self.recorded.left(others, traces)
+        ids: list[str | None] = []
+        if new or any(left.values()):
+            ids += self.store.append(Batch(self.session_id, rows=tuple(new), **left))
+        written = iter(ids)
+        stand = [
+            (row, next(written)) if held is None else (held.row, held.id)
+            for row, held in zip(rows, found, strict=True)
+        ]
+        return [row for row, _ in stand], [ident for _, ident in stand]
 
     def take_back(self, item: Item) -> None:
         """Count a reply as not said: the next one goes on with it. It stays in the store."""
@@ -112,12 +158,18 @@ class Recorder:
 
     def rows(self, phase: str | None = None) -> list[StoredRow]:
         """The rows of a phase, or of the whole session, without soundings that did not win."""
-        return list(standing(self.store.rows(self.session_id, phase=phase), self.sounding))
+        return list(standing(self._come_by(phase), self.sounding))
+
+    def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
+        """The stored rows; of a session that is resumed those that the walk has come by."""
+        for stored in self.store.rows(self.session_id, phase=phase):
+            if self.recorded is None or self.recorded.counts(stored):
+                yield stored
 
     def soundings(self, phase: str) -> list[list[Item]]:
         """What was said in each sounding of a phase, by its index, read from the record."""
         found: dict[int, list[StoredRow]] = {}
-        for stored in self.store.rows(self.session_id, phase=phase):
+        for stored in self._come_by(phase):
             if stored.row.sounding_index is not None:
                 found.setdefault(stored.row.sounding_index, []).append(stored)
         return [_said(found.get(index, [])) for index in range(max(found, default=-1) + 1)]
@@ -125,6 +177,69 @@ class Recorder:
     def items(self, phase: str | None = None) -> list[Item]:
         """What was said in a phase, or in the whole session, read from the record."""
         return _said(self.rows(phase))
+
+
+class Recorded:
+    """What the record of a resumed session holds, to be found again as the program is walked."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self.rows = tuple(store.rows(session_id))
+        self._last = self.rows[-1].seq if self.rows else 0
+        self._come_by: set[int] = set()
+        self._rows: dict[str, deque[StoredRow]] = defaultdict(deque)
+        for stored in self.rows:
+            self._rows[_known_by(stored.row)].append(stored)
+        self._others: dict[str, Counter[Any]] = {
+            "edits": Counter(repr(each) for each in store.edits(session_id)),
+            "state": Counter(repr(each) for each in store.state(session_id)),
+            "outcomes": Counter(
+                (each.phase, each.status) for each in store.outcomes(session_id) if each.phase
+            ),
+        }
+
+    def take(self, row: Row) -> StoredRow | None:
+        """The row as it was recorded, once; None: it was not."""
+        found = self._rows.get(_known_by(row))
+        if not found or row.metadata.get("kind") in STEPS:  # what is sent again stands twice
+            return None
+        self._come_by.add(found[0].seq)
+        return found.popleft()
+
+    def counts(self, stored: StoredRow) -> bool:
+        """Whether the walk has come by a row, or wrote it."""
+        return stored.seq > self._last or stored.seq in self._come_by
+
+    def left(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
+        """What of a batch beside its rows was not recorded; rows with these `traces` were."""
+        left: dict[str, Any] = {}
+        for name, values in others.items():
+            if name == "start":
+                continue  # the session began long ago
+            if name == "calls":
+                left[name] = tuple(each for each in values if each.trace_id not in traces)
+                continue
+            held = self._others.get(name, Counter[Any]())
+            new: list[Any] = []
+            for each in values:
+                known = (each.phase, each.status) if name == "outcomes" else repr(each)
+                if held[known] > 0:
+                    held[known] -= 1
+                else:
+                    new.append(each)
+            left[name] = tuple(new)
+        return left
+
+
+def _known_by(row: Row) -> str:
+    """What a row of one session is known by, whenever it was written."""
+    place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
+    told = row.message.key if row.message else canonical_json(to_plain(row.metadata))
+    return repr((*place, told))
+
+
+def to_plain(metadata: Mapping[str, Any]) -> Any:
+    """Metadata as it is read back."""
+    return json.loads(json.dumps(metadata, default=list))
 
 
 def _said(rows: Sequence[StoredRow]) -> list[Item]:

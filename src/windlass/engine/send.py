@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from windlass.engine.state import PhaseRun
+from windlass.engine.journal import (
+    ANSWERED,
+    FAILED,
+    SENT,
+    STEP,
+    as_record,
+    digest_of,
+    failure_of,
+    turn_place,
+)
+from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ProviderError, WindlassError
 from windlass.messages import Message
 from windlass.providers.base import Provider
@@ -13,18 +24,64 @@ from windlass.tools.registry import sent_name
 from windlass.wire.base import Reply, Request
 
 
-async def send(phase_run: PhaseRun, request: Request, on_text: Callable[[str], None]) -> Reply:
-    """The provider's reply. Raises ProviderError, also for what a provider did not foresee.
+async def send(
+    run: Run,
+    phase_run: PhaseRun,
+    request: Request,
+    on_text: Callable[[str], None] = lambda _: None,
+    what: str = "",
+) -> Reply:
+    """The reply of the phase's model. Raises ProviderError, also for what nobody foresaw.
 
-    Nothing is sent a second time: whether to try again is the user's decision.
+    Nothing is sent a second time: whether to try again is the user's decision. `what` tells apart
+    what a turn asks beside its call; such a reply has no row of its own.
     """
-    return await send_to(phase_run.provider, phase_run.info.name, request, on_text)
+    progress, name = phase_run.progress, phase_run.phase.name
+    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
+    asked = phase_run.provider, phase_run.info.name, request, on_text
+    return await take_step(run, name, f"{place}{what}", *asked, has_row=not what)
+
+
+async def take_step(  # noqa: PLR0917
+    run: Run,
+    phase: str,
+    place: str,
+    provider: Provider,
+    name: str,
+    request: Request,
+    on_text: Callable[[str], None] = lambda _: None,
+    *,
+    has_row: bool = False,
+) -> Reply:
+    """The reply of any model at a place in the program: from the record, or sent for.
+
+    A row says that it is sent before it is, and one that it failed. `has_row`: the caller records
+    the reply with its `step`; else a row of its own does.
+    """
+    journal, record = run.journal, run.record
+    place, digest = journal.next_place(place), digest_of(request)
+    reply = journal.answer(place, digest)
+    if reply is not None:
+        record.pass_to(journal.times[place])
+        return replace(reply, step=place)
+    record.pass_to(None)
+    told: dict[str, Any] = {STEP: place, "request": digest, "model": name}
+    record.decide(phase, f"{place}: sent to {name}", kind=SENT, **told)
+    try:
+        reply = await send_to(provider, name, request, on_text)
+    except WindlassError as error:
+        record.decide(phase, f"{place}: {error}", kind=FAILED, **failure_of(error), **{STEP: place})
+        raise
+    if not has_row:
+        told = {STEP: place, "reply": as_record(reply)}
+        record.decide(phase, f"{place}: answered", kind=ANSWERED, **told)
+    return replace(reply, step=place)
 
 
 async def send_to(
     provider: Provider, name: str, request: Request, on_text: Callable[[str], None]
 ) -> Reply:
-    """The same for any model: `name` is `provider/model`, for messages to the user."""
+    """The reply of a model; `name` is `provider/model`, for messages to the user."""
     try:
         reply = await provider.send(with_sent_names(request), on_text)
     except WindlassError:

@@ -9,15 +9,14 @@ from typing import Any
 
 from windlass.cascade.model import Phase, Soundings
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.children import phase_output, take_state
+from windlass.engine.children import opened_below, phase_output, take_state
 from windlass.engine.evaluating import Sounding
 from windlass.engine.events import Event
 from windlass.engine.phase import Tried
 from windlass.engine.result import Result
-from windlass.engine.setup import prepare
 from windlass.engine.soundings import SoundedPhase, own_caches, spent_by, standing_of
 from windlass.engine.sources import last_said
-from windlass.errors import OutOfMoney
+from windlass.errors import OutOfMoney, Unsure
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
 from windlass.window.entries import Item
@@ -60,6 +59,8 @@ class _SoundedCascade(SoundedPhase):
             result = await self._attempt(own)
         finally:
             self._add_up(own, 0, spent)
+        if result.status == "waiting":
+            raise Unsure(**result.notes["unsure"])
         error = result.error
         if result.reason == "money":
             error = OutOfMoney(**result.notes["budget"])
@@ -102,17 +103,18 @@ def open_attempt(
 ) -> CascadeRun:
     """The run of one attempt at a cascade, with nothing done yet."""
     changes: dict[str, Any] = {} if model is None else {"model": model}
-    own = prepare(
+    own = opened_below(
+        run,
+        f"s{index}",
         run.cascade.model_copy(update=changes),
         copy.deepcopy(dict(run.input)),
         registry=run.registry,
-        settings=run.settings,
-        store=run.record.store,
-        resolve=run.resolve,
-        on_event=emit,
         children=run.children,
+        on_event=emit,
+        sounding=index,
+        behind=tuple(behind),
     )
     own.progress.state.update(copy.deepcopy(run.progress.state))
     own.progress.previous = list(run.progress.previous)
     own.progress.assumed = run.progress.assumed
-    return replace(own, caches=own_caches(run), parent=run, sounding=index, behind=tuple(behind))
+    return replace(own, caches=own_caches(run))

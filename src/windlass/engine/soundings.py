@@ -22,7 +22,15 @@ from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
-from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
+from windlass.errors import (
+    PhaseFailed,
+    StepDiffers,
+    StoreError,
+    Unsure,
+    UsageError,
+    WindlassError,
+    out_of_money,
+)
 from windlass.fair import fair
 from windlass.history.base import (
     COMPLETED,
@@ -220,7 +228,7 @@ class SoundedPhase:
         error: WindlassError | None = None
         try:
             tried = await try_phase(own, phase, begin(own, phase, behind))
-        except StoreError:
+        except (StoreError, StepDiffers, Unsure):
             raise
         except WindlassError as failure:
             error = failure

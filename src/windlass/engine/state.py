@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from windlass.caching.rates import search_fee
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
+from windlass.engine.journal import Journal
 from windlass.engine.meters import ModelCache, Net, cache_of_model
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
@@ -53,6 +54,15 @@ class StateCopy(UserDict[str, Any]):
             raise ToolError(f"state {key!r} must be a JSON value ({error})") from error
         super().__setitem__(key, item)
         self.touched[key] = None
+
+    def snapshot(self) -> dict[str, str]:
+        """Each value as JSON text, by its key."""
+        return {key: json.dumps(value, default=str) for key, value in self.data.items()}
+
+    def changed_since(self, before: Mapping[str, str]) -> dict[str, Any]:
+        """The values that are other ones than in a snapshot."""
+        now = self.snapshot()
+        return {key: self.data[key] for key, text in now.items() if before.get(key) != text}
 
     def changes(self, phase: str) -> tuple[StateChange, ...]:
         """The keys this attempt set, or changed inside, as they are recorded."""
@@ -161,6 +171,8 @@ class Run:
     """What windows saved and cost."""
     injected: Injected = field(default_factory=Injected)
     """What injectors hold for the session."""
+    journal: Journal = field(default_factory=Journal)
+    """The steps that the record of a resumed session knows."""
     progress: RunProgress = field(default_factory=RunProgress)
     """What the session has come to so far."""
 

@@ -20,6 +20,7 @@ from windlass.engine.callouts import mark_matches
 from windlass.engine.check import has_room, tell_budget, tell_choice
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
+from windlass.engine.journal import STEP
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
@@ -112,9 +113,9 @@ async def _call(
     run.progress.previous = plan.weighed
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
 
-    metadata: dict[str, Any] = {"finish": reply.finish}
+    metadata: dict[str, Any] = {"finish": reply.finish, STEP: reply.step}
     if plan.rest_of is not None:
-        metadata[CONTINUES] = plan.rest_of.id
+        metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
         reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
         record.take_back(plan.rest_of)
         phase_run.progress.own.remove(plan.rest_of)
@@ -187,9 +188,8 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
             plan.sent + plan.saved,
         )
     )
-    return await send(
-        phase_run, request_of(run, phase_run, plan), lambda text: run.emit(TextArrived(name, text))
-    )
+    request = request_of(run, phase_run, plan)
+    return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 
 
 def _shown(entry: Entry, tokens: int) -> ShownMessage:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolSpec
 from windlass.modules import Modules
 from windlass.wire.base import Usage
 from windlass.wire.search import SearchReply
+
+Effects: TypeAlias = Literal["none", "idempotent", "external"]
 
 TIMEOUT_S: Final = 60.0
 """Seconds a tool may take unless it says otherwise."""
@@ -123,7 +125,8 @@ class Tool:
     by its signature; it raises ValueError whose text tells the model what is wrong.
     Without it the arguments are checked against the schema and passed on as they are.
     `reads` and `writes` name the arguments that say what is read and written: paths, or
-    what stands for one.
+    what stands for one. `effects` says what running it twice does: `none` and `idempotent` come
+    to the same, `external` may not.
     """
 
     spec: ToolSpec
@@ -133,6 +136,7 @@ class Tool:
     origin: str = ""
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    effects: Effects = "external"
     parse: Callable[[dict[str, Any]], dict[str, Any]] | None = field(
         default=None, repr=False, compare=False
     )

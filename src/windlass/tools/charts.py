@@ -38,7 +38,7 @@ class _Words(NamedTuple):
     y_label: str
 
 
-@tool(reads=("file",))
+@tool(reads=("file",), effects="idempotent")
 def create_chart(
     context: ToolContext,
     *,

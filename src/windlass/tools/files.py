@@ -21,7 +21,7 @@ _MAX_LISTED: Final = 500
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
-@tool(reads=("path",))
+@tool(reads=("path",), effects="none")
 def read_file(
     context: ToolContext, path: str, start_line: int = 1, end_line: int | None = None
 ) -> ToolOutput:
@@ -74,7 +74,7 @@ def _lines(text: str, path: str, start: int, end: int | None) -> str:
     return "\n".join([*lines[start - 1 : last], f"({path}: lines {start}-{last} of {len(lines)})"])
 
 
-@tool(reads=("folder",))
+@tool(reads=("folder",), effects="none")
 def list_files(context: ToolContext, folder: str = ".", pattern: str = "*") -> str:
     """List the files of a folder with their sizes in bytes.
 
@@ -117,7 +117,7 @@ def _entries(folder: Path) -> list[Path]:
     ]
 
 
-@tool(writes=("path",))
+@tool(writes=("path",), effects="idempotent")
 def write_file(context: ToolContext, path: str, text: str) -> str:
     """Write a text file; a file that is already there is replaced.
 

@@ -24,7 +24,7 @@ from windlass.messages import Picture, ToolSpec, clean_text
 from windlass.parts import McpServer
 from windlass.pictures import picture
 from windlass.redaction import HIDDEN, credentials, redacted
-from windlass.tools.base import Tool, ToolOutput
+from windlass.tools.base import Effects, Tool, ToolOutput
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -210,7 +210,12 @@ class _Server:
             output = to_output(answer, described.name)
             return ToolOutput(self._hide(output.text), output.pictures, output.error)
 
+        hints = described.annotations
+        effects: Effects = "external"
+        if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
+            effects = "none" if hints.read_only_hint else "idempotent"
         return Tool(
+            effects=effects,
             spec=ToolSpec(
                 f"{self.name}.{described.name}",
                 clean_text(described.description or described.title or ""),

@@ -39,7 +39,7 @@ class _Trial(NamedTuple):
     error: float
 
 
-@tool(reads=("file",))
+@tool(reads=("file",), effects="none")
 def forecast(
     context: ToolContext,
     *,

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, overload
 from windlass.errors import UsageError, did_you_mean
 from windlass.imports import logging_unchanged
 from windlass.modules import Modules
-from windlass.tools.base import TIMEOUT_S, Tool
+from windlass.tools.base import TIMEOUT_S, Effects, Tool
 
 GROUP: Final = "windlass.tools"
 """The entry point group in which a package announces its tools."""
@@ -43,6 +43,7 @@ class _Mark:
     timeout_s: float | None = None
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    effects: Effects = "external"
 
 
 @overload
@@ -54,6 +55,7 @@ def tool(
     timeout_s: float | None = None,
     reads: Sequence[str] = (),
     writes: Sequence[str] = (),
+    effects: Effects = "external",
 ) -> Callable[[F], F]: ...
 def tool(
     function: F | None = None,
@@ -63,6 +65,7 @@ def tool(
     timeout_s: float | None = None,
     reads: Sequence[str] = (),
     writes: Sequence[str] = (),
+    effects: Effects = "external",
 ) -> F | Callable[[F], F]:
     """Mark a function as a tool; the function itself stays what it is.
 
@@ -72,10 +75,12 @@ def tool(
         timeout_s: Seconds it may take (default: 60).
         reads: The parameters that name what it reads, such as the path of a file.
         writes: The parameters that name what it writes.
+        effects: What running it again does: `none` and `idempotent` come to the same; after
+            `external` a resumed run asks before it runs the tool a second time.
     """
 
     def mark(target: F) -> F:
-        setattr(target, _MARK, _Mark(name, timeout_s, tuple(reads), tuple(writes)))
+        setattr(target, _MARK, _Mark(name, timeout_s, tuple(reads), tuple(writes), effects))
         return target
 
     return mark if function is None else mark(function)
@@ -120,7 +125,13 @@ def make_tool(
                 f"{origin}: reads and writes name parameters of the tool, and {parameter!r} is"
                 f" none; {did_you_mean(parameter, parameters)}"
             )
-    return replace(described, timeout_s=float(timeout_s), reads=mark.reads, writes=mark.writes)
+    return replace(
+        described,
+        timeout_s=float(timeout_s),
+        reads=mark.reads,
+        writes=mark.writes,
+        effects=mark.effects,
+    )
 
 
 def sent_name(name: str) -> str:

@@ -38,7 +38,7 @@ class _Document(NamedTuple):
     body: str
 
 
-@tool
+@tool(effects="none")
 def web_search(
     context: ToolContext, query: str, max_results: int = 5
 ) -> str | Awaitable[ToolOutput]:

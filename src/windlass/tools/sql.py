@@ -33,7 +33,7 @@ _CATALOGUE: Final = re.compile(
 )
 
 
-@tool(timeout_s=QUERY_S + 10, reads=("query",))
+@tool(timeout_s=QUERY_S + 10, reads=("query",), effects="none")
 def run_sql(context: ToolContext, query: str, max_rows: int = 100) -> str:
     """Query the data files (CSV, Parquet, JSON, SQLite) with SQL in DuckDB's dialect; read-only.
 

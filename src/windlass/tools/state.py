@@ -12,7 +12,7 @@ from windlass.tools.registry import tool
 Value: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 
-@tool
+@tool(effects="none")
 def set_state(context: ToolContext, key: str, value: Value) -> str:
     """Remember a value under a key, for later phases.
 

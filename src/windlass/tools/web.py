@@ -41,7 +41,7 @@ _Lists: TypeAlias = Mapping[str, Sequence[str]]
 """Lists of hosts by what they are called; a host must stand in each of them."""
 
 
-@tool
+@tool(effects="none")
 async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> ToolOutput:
     """Get a page or a file as text over http or https, from the hosts that are allowed.
 

@@ -87,7 +87,7 @@ class Reply:
 
     `tries` is how often the request was sent for it, `waited_s` the seconds spent on
     waiting before and between the tries. `estimated`: the provider reported no usage, and this
-    is our count.
+    is our count. `step` is the place of the call in the program (empty: it was not recorded).
     """
 
     message: Message
@@ -97,6 +97,7 @@ class Reply:
     tries: int = 1
     waited_s: float = 0.0
     estimated: bool = False
+    step: str = ""
 
 
 class Refused(ValueError):

@@ -33,7 +33,7 @@ from windlass.engine.choosing.session import (
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.events import Noted
 from windlass.engine.record import usage_columns
-from windlass.engine.send import send_to
+from windlass.engine.send import take_step
 from windlass.engine.sources import Gathered, output_only
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import WindlassError
@@ -112,7 +112,7 @@ async def choose(
 
     reply: SelectorReply | None = None
     if selector is not None and asks is not None and request is not None and not why_kept:
-        reply = await ask_selector(run, selector, question)
+        reply = await ask_selector(run, phase_run.phase.name, selector, question)
         if reply.failure:
             choice.note = f"{reply.failure}; chosen by score alone"
         else:
@@ -456,7 +456,9 @@ def selector_of(
     return run.resolve(rule.selector), ""
 
 
-async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> SelectorReply:
+async def ask_selector(
+    run: CascadeRun, phase: str, selector: Selector, question: str
+) -> SelectorReply:
     """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
     provider, info = selector
     request = Request(
@@ -467,7 +469,8 @@ async def ask_selector(run: CascadeRun, selector: Selector, question: str) -> Se
         temperature=0.0,
     )
     try:
-        reply = await send_to(provider, info.name, request, lambda _: None)
+        place = f"phase {phase}, selector"
+        reply = await take_step(run, phase, place, provider, info.name, request)
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
         return SelectorReply(question, failure=failed, columns={"model": info.name})

@@ -1,0 +1,234 @@
+"""The steps of a session: what was sent, and what a resumed run finds answered in its record.
+
+Each call of a model is a step with a place in the program. A row `sent` is written before the
+call, and its answer after it: the reply's own row, or one of its own. A resumed run walks the
+program again. Where a place was answered, the answer comes from the record at no cost. What was
+sent and never answered may have been billed: it is sent again, and both stand in the bill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+from windlass.errors import ContextTooLong, StepDiffers, Unsure, WindlassError
+from windlass.history.base import CONTINUES, NodeType, StoredRow
+from windlass.messages import Message, ToolCall, assistant, canonical_json
+from windlass.wire.base import Finish, Reply, Request, Usage
+
+SENT: Final = "sent"
+"""The kind of the row before a call of a model."""
+ANSWERED: Final = "answered"
+"""The kind of a row that holds a reply which has no row of its own."""
+FAILED: Final = "failed"
+"""The kind of the row after a call that a provider refused or broke off."""
+STARTED: Final = "started"
+"""The kind of the row before tools run whose effects cannot be taken back."""
+BROKEN_OFF: Final = "[no result: the run was interrupted]"
+"""The result of a tool that ran when the user stopped the run: a resumed run does not count it."""
+STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
+STEP: Final = "step"
+"""In the metadata of a row: the place of the step that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A tool call that is in the record: its result, and what it left in the state."""
+
+    message: Message
+    metadata: Mapping[str, Any]
+
+
+@dataclass
+class Journal:
+    """What the record of a session knows of its steps.
+
+    Args:
+        replies: The answers, by place.
+        times: When they were recorded, in seconds since 1970, by place.
+        requests: The digests of what was asked for them, by place.
+        refused: What a provider found too long, after which another request was answered.
+        results: The results of tools, by the place of the turn that asked for them.
+        started: The tools that were started in a turn, by its place.
+        verdicts: What validators answered, by the place of the turn and the output.
+        changed: What of the program is another one now: `the cascade`, `tool 'x'`.
+        again: The tools that may run again though they may have run.
+        holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
+        seen: How often each place was come by in this run.
+    """
+
+    replies: Mapping[str, Reply] = field(default_factory=dict[str, Reply])
+    times: Mapping[str, float] = field(default_factory=dict[str, float])
+    requests: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: Mapping[str, ContextTooLong] = field(default_factory=dict[str, ContextTooLong])
+    results: Mapping[str, Sequence[Tried]] = field(default_factory=dict[str, Sequence[Tried]])
+    started: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    changed: Sequence[str] = ()
+    again: frozenset[str] = frozenset()
+    holds_back: bool = False
+    seen: Counter[str] = field(default_factory=Counter[str])
+
+    def next_place(self, place: str) -> str:
+        """The place, with how often it was come by before: a turn may ask twice."""
+        self.seen[place] += 1
+        number = self.seen[place]
+        return place if number == 1 else f"{place}, again {number - 1}"
+
+    def verdict(self, place: str, output: str) -> Mapping[str, Any] | None:
+        """What a validator answered on the output of a turn; None: it was not asked."""
+        return self.verdicts.get(f"{place}: {output}")
+
+    def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[Tried] | None:
+        """The results of the calls of a turn; None: they are to be run.
+
+        Raises Unsure where tools may have run whose effects cannot be taken back.
+        """
+        tried = self.results.get(place, ())
+        if [each.message.tool_call_id for each in tried] == [call.id for call in calls]:
+            return tried
+        unsure = [name for name in self.started.get(place, ()) if name not in self.again]
+        if unsure:
+            raise Unsure(place, unsure)
+        return None
+
+    def answer(self, place: str, request: str) -> Reply | None:
+        """The recorded answer at a place; None: it is to be asked for.
+
+        Raises StepDiffers where another request was answered there and the program has changed.
+        Where it has not, only time or chance makes the requests differ: then the answer stands.
+        """
+        if (error := self.refused.get(place)) is not None:
+            raise error
+        reply = self.replies.get(place)
+        if reply is None:
+            return None
+        if self.changed and self.requests.get(place) != request:
+            raise StepDiffers(place, self.changed)
+        return reply
+
+
+def digest_of(request: Request) -> str:
+    """What a request is known by: its messages, tools and parameters."""
+    asked = {
+        "model": request.model,
+        "messages": [message.key for message in request.messages],
+        "tools": [spec.to_openai() for spec in request.tools],
+        "most": request.max_output_tokens,
+        "temperature": request.temperature,
+        "choice": request.tool_choice,
+        "schema": request.output_schema,
+    }
+    return hashlib.sha256(canonical_json(asked).encode("ascii")).hexdigest()[:16]
+
+
+def turn_place(phase: str, sounding: int | None, attempt: int, turn: int) -> str:
+    """The place of a turn in its session, in words."""
+    of = "" if sounding is None else f"sounding {sounding}, "
+    return f"phase {phase}, {of}attempt {attempt}, turn {turn}"
+
+
+def read_journal(
+    rows: Iterable[StoredRow], changed: Sequence[str], again: Iterable[str]
+) -> Journal:
+    """The journal of a session, from its rows."""
+    journal = Journal(changed=changed, again=frozenset(again))
+    replies, requests = dict[str, Reply](), dict[str, str]()
+    times, refused = dict[str, float](), dict[str, ContextTooLong]()
+    results: dict[str, list[Tried]] = defaultdict(list)
+    started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
+    for stored in rows:
+        row, told = stored.row, stored.row.metadata
+        kind = told.get("kind") if row.node_type == NodeType.DECISION else None
+        place = turn_place(row.phase or "", row.sounding_index, row.attempt or 1, row.turn or 0)
+        if kind == SENT:
+            requests[told[STEP]] = told["request"]
+        elif kind == FAILED and "limit" in told:
+            refused[told[STEP]] = ContextTooLong(
+                told["text"], counted=told["counted"], limit=told["limit"]
+            )
+        elif kind == ANSWERED:
+            replies[told[STEP]] = _as_reply(told["reply"])
+            times[told[STEP]] = row.timestamp
+        elif kind == STARTED:
+            started[told[STEP]] = told["tools"]
+        elif row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP) and STEP in told:
+            replies[told[STEP]] = _reply_of(stored)
+            times[told[STEP]] = row.timestamp
+        elif row.node_type == NodeType.TOOL_RESULT and row.message is not None:
+            if row.message.failed and row.message.text == BROKEN_OFF:
+                continue
+            results[place].append(Tried(row.message, told))
+        elif row.node_type == NodeType.VALIDATION:
+            verdicts[f"{place}: {told['output']}"] = told
+    return replace(
+        journal,
+        replies=replies,
+        times=times,
+        requests=requests,
+        refused={
+            place: error for place, error in refused.items() if f"{place}, again 1" in replies
+        },
+        results=results,
+        started=started,
+        verdicts=verdicts,
+    )
+
+
+def _reply_of(stored: StoredRow) -> Reply:
+    """The reply that a row tells of; of one that goes on with another only the rest."""
+    row, told = stored.row, stored.row.metadata
+    message = row.message
+    assert message is not None
+    if CONTINUES in told:
+        message = assistant(told["rest"])
+    usage = Usage(
+        row.tokens_in or 0,
+        row.tokens_out or 0,
+        row.tokens_cached or 0,
+        told.get("tokens_written", 0),
+        told.get("tokens_written_long", 0),
+    )
+    model = (row.model or "").partition("/")[2]
+    return Reply(
+        message,
+        usage,
+        told["finish"],
+        model,
+        tries=told.get("tries", 1),
+        waited_s=told.get("waited_s", 0.0),
+        estimated=bool(told.get("estimated")),
+    )
+
+
+def failure_of(error: WindlassError) -> dict[str, Any]:
+    """What a row says of a failed call beside its text."""
+    told: dict[str, Any] = {"error": type(error).__name__}
+    if isinstance(error, ContextTooLong):
+        told |= {"counted": error.counted, "limit": error.limit}
+    return told
+
+
+def as_record(reply: Reply) -> dict[str, Any]:
+    """A reply as JSON, for a row."""
+    usage = reply.usage
+    return {
+        "text": reply.message.text,
+        "usage": [
+            usage.tokens_in,
+            usage.tokens_out,
+            usage.tokens_cached,
+            usage.tokens_written,
+            usage.tokens_written_long,
+        ],
+        "finish": reply.finish,
+        "model": reply.model,
+    }
+
+
+def _as_reply(told: Mapping[str, Any]) -> Reply:
+    finish = cast("Finish", told["finish"])
+    return Reply(assistant(told["text"]), Usage(*told["usage"]), finish, told["model"])
