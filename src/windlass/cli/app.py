@@ -198,7 +198,7 @@ _memory_command = partial(_command, of=memory_app)
 
 @_command
 def run(
-    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+    cascade: Annotated[Path | None, typer.Argument(help="A cascade in JSON or YAML.")] = None,
     *,
     given: Input = None,
     model: Model = None,
@@ -206,6 +206,17 @@ def run(
     root: Root = None,
     search_folder: SearchFolder = None,
     session: SessionName = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with this session (latest: the newest run): what was answered is not sent"
+            " again."
+        ),
+    ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="With --resume: a tool that may run again though it may have run."),
+    ] = None,
     price_as: Annotated[
         str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
     ] = None,
@@ -220,13 +231,21 @@ def run(
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
-    """Run a cascade, show its progress, and print what each phase sent."""
-    from windlass.cli.run import forecast_run, run_cascade
+    """Run a cascade or resume one, show its progress, and print what each phase sent."""
+    from windlass.cli.run import forecast_run, resume_cascade, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"auto": auto, "trust": trust}
     if output_only and (dry_run or out.as_json):
         raise UsageError("--output-only excludes --json and --dry-run; give one of them")
+    if resume is not None:
+        if given or session or dry_run:
+            raise UsageError("a resumed session has its own input and name, and is no dry run")
+        options |= {"budget": budget, "output_only": output_only, "again": again or ()}
+        resume_cascade(resume, cascade, flags, price_as=price_as, **options)
+        return
+    if cascade is None or again:
+        raise UsageError("give a cascade to run, or a session with --resume")
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import evaluate, load_cascade, open_store, run
+from windlass.api import evaluate, load_cascade, open_store, resume, run
 from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
@@ -36,6 +36,7 @@ from windlass.report.costs import session_cost, task_costs
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 
+_GO_ON: Final = "; what was answered is kept: windlass run --resume {}"
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
 
@@ -56,7 +57,22 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only)
+    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
+
+
+def resume_cascade(
+    session: str,
+    cascade: Path | None,
+    flags: Mapping[str, Any],
+    *,
+    price_as: str | None = None,
+    output_only: bool = False,
+    **options: Any,
+) -> None:
+    """Go on with a session, print the output and the table, and raise what stopped the run."""
+    settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
+    work = partial(resume, session, cascade, **flags, **options)
+    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
 
 
 def run_task(
@@ -223,6 +239,8 @@ def _print_run(result: Result, settings: Settings) -> None:
     _print_output(result)
     out.print()
     print_costs(costs)
+    if result.status != "completed":
+        out.print(f"\ngo on from there: windlass run --resume {result.session_id}")
     out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
-from windlass.engine.journal import BROKEN_OFF, STARTED, STEP, Tried, turn_place
+from windlass.engine.journal import BROKEN_OFF, Tried, turn_place
 from windlass.engine.record import usage_columns
 from windlass.engine.state import PhaseRun, Run
-from windlass.history.base import NodeType
+from windlass.history.base import STARTED, STEP, NodeType
 from windlass.injectors.base import FailedCall
 from windlass.injectors.failures import with_result
 from windlass.injectors.plan import plan_in

@@ -15,23 +15,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from windlass.errors import ContextTooLong, StepDiffers, Unsure, WindlassError
-from windlass.history.base import CONTINUES, NodeType, StoredRow
+from windlass.history.base import (
+    ANSWERED,
+    CONTINUES,
+    FAILED,
+    SENT,
+    STARTED,
+    STEP,
+    NodeType,
+    StoredRow,
+)
 from windlass.messages import Message, ToolCall, assistant, canonical_json
 from windlass.wire.base import Finish, Reply, Request, Usage
 
-SENT: Final = "sent"
-"""The kind of the row before a call of a model."""
-ANSWERED: Final = "answered"
-"""The kind of a row that holds a reply which has no row of its own."""
-FAILED: Final = "failed"
-"""The kind of the row after a call that a provider refused or broke off."""
-STARTED: Final = "started"
-"""The kind of the row before tools run whose effects cannot be taken back."""
 BROKEN_OFF: Final = "[no result: the run was interrupted]"
 """The result of a tool that ran when the user stopped the run: a resumed run does not count it."""
-STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
-STEP: Final = "step"
-"""In the metadata of a row: the place of the step that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)

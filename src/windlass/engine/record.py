@@ -13,8 +13,17 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from windlass.engine.journal import STEPS
-from windlass.history.base import BORN, Batch, NodeType, Row, Store, StoredRow, continued, standing
+from windlass.history.base import (
+    BORN,
+    STEPS,
+    Batch,
+    NodeType,
+    Row,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
 from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item
 from windlass.wire.base import Usage

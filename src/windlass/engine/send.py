@@ -7,10 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.engine.journal import (
-    ANSWERED,
-    FAILED,
-    SENT,
-    STEP,
     as_record,
     digest_of,
     failure_of,
@@ -18,6 +14,7 @@ from windlass.engine.journal import (
 )
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ProviderError, WindlassError
+from windlass.history.base import ANSWERED, FAILED, SENT, STEP
 from windlass.messages import Message
 from windlass.providers.base import Provider
 from windlass.tools.registry import sent_name

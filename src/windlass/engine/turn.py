@@ -20,7 +20,6 @@ from windlass.engine.callouts import mark_matches
 from windlass.engine.check import has_room, tell_budget, tell_choice
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
-from windlass.engine.journal import STEP
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
@@ -33,7 +32,7 @@ from windlass.engine.windows import (
 )
 from windlass.errors import BadRequest, ContextTooLong
 from windlass.fair import beside, fair
-from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
+from windlass.history.base import CONTINUES, STEP, CallRecord, NodeType, ShownMessage, request_hash
 from windlass.messages import user
 from windlass.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item

@@ -246,6 +246,18 @@ class StoredRow:
     row: Row
 
 
+SENT: Final = "sent"
+"""The kind of the row before a call of a model."""
+ANSWERED: Final = "answered"
+"""The kind of a row that holds a reply which has no row of its own."""
+FAILED: Final = "failed"
+"""The kind of the row after a call that a provider refused or broke off."""
+STARTED: Final = "started"
+"""The kind of the row before tools run whose effects cannot be taken back."""
+STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
+STEP: Final = "step"
+"""In the metadata of a row: the place of the step that it belongs to."""
+
 SOUNDINGS: Final = "soundings"
 """The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
 

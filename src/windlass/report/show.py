@@ -14,6 +14,7 @@ from typing import Any, Final, overload
 from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
+    STEPS,
     CallRecord,
     SessionFilter,
     SessionInfo,
@@ -170,7 +171,9 @@ def view_recorded(session: RecordedSession) -> SessionView:
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, _note_text(stored))
         for stored in rows
-        if stored.row.message is None and CalloutMark.read(stored) is None
+        if stored.row.message is None
+        and CalloutMark.read(stored) is None
+        and stored.row.metadata.get("kind") not in STEPS
     )
     return SessionView(
         session_id=session_id,
