@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.caching.rates import override
-from windlass.errors import CascadeError, TaskFileError, UsageError, WindlassError, did_you_mean
+from windlass.errors import (
+    CascadeError,
+    StepDiffers,
+    TaskFileError,
+    UsageError,
+    WindlassError,
+    did_you_mean,
+)
 from windlass.fair import fair, preload
 from windlass.modules import Modules
 from windlass.settings import Settings
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
+    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
@@ -118,6 +126,7 @@ async def resume(
     cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
     *,
     again: Collection[str] = (),
+    accept: bool = False,
     model: str | None = None,
     store: str | Path | None = None,
     root: str | Path | None = None,
@@ -140,6 +149,7 @@ async def resume(
         cascade: Its cascade, where that is not where it was: as `run` takes it.
         again: The tools that may run again, though they may have run when it was broken off and
             their effects cannot be taken back. Without their names it ends as `waiting` there.
+        accept: Whether to go on in a new session from the first step that is another one now.
         model: As in `run`; default what the run was given.
         store: As in `run`.
         root: As in `run`; default that of the run.
@@ -151,14 +161,23 @@ async def resume(
         budget: As in `run`; what was answered before does not count.
         trust: As in `run`.
 
-    Raises UsageError for a session that completed or runs, and StepDiffers, before anything is
-    sent, where cascade, input, tools, policy or model are others now and a step differs by it.
+    Raises UsageError for a session that completed or runs. Raises StepDiffers, before anything is
+    sent, where cascade, tools, policy or model are others now and a step differs by it; not where
+    that is accepted.
     """
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.resuming import RAN, alone, definition_of, taken_up, what_ran
+        from windlass.engine.resuming import (
+            RAN,
+            alone,
+            definition_of,
+            forked,
+            sent_at,
+            taken_up,
+            what_ran,
+        )
         from windlass.engine.setup import check_models, prepare
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
@@ -178,19 +197,30 @@ async def resume(
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
-        run = prepare(
-            loaded,
-            start.input,
-            registry=registry,
-            children=children,
-            settings=settings,
-            store=history,
-            resolve=resolve,
-            on_event=on_event,
-            session_id=session,
-            resumed=True,
-        )
-        return await run_cascade(taken_up(run, definition_of(loaded), again))
+
+        def prepared(session_id: str | None) -> CascadeRun:
+            return prepare(
+                loaded,
+                start.input,
+                registry=registry,
+                children=children,
+                settings=settings,
+                store=history,
+                resolve=resolve,
+                on_event=on_event,
+                session_id=session_id,
+                resumed=session_id is not None,
+            )
+
+        try:
+            return await run_cascade(taken_up(prepared(session), definition_of(loaded), again))
+        except StepDiffers as differs:
+            if not accept:
+                raise
+            moment = sent_at(history, differs.session_id or session, differs.place)
+        run = forked(prepared(None), session, moment)
+        closing.enter_context(alone(history, run.record.session_id))
+        return await run_cascade(run)
 
 
 def resume_sync(session: str, *arguments: Any, **options: Any) -> Result:
@@ -200,6 +230,105 @@ def resume_sync(session: str, *arguments: Any, **options: Any) -> Result:
     what is meant.
     """
     return _in_a_loop(lambda: resume(session, *arguments, **options), "resume")
+
+
+async def fork(
+    session: str,
+    at: int,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    message: str = "",
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    session_id: str | None = None,
+    auto: bool = False,
+    budget: float | None = None,
+    trust: bool = False,
+) -> Result:
+    """Run a session of a cascade anew from one of its calls on, in a session of its own.
+
+    What was answered before that call comes from the record at no cost, whatever has changed; its
+    contents are shared. The bill of the new session shows what it inherits apart.
+
+    Args:
+        session: Its id, the beginning of it, or `latest`; it may have completed.
+        at: The number of the first call that is sent anew, as `windlass show` lists them.
+        changes: What is another one in the new session, by its key: `PHASE.KEY` of a phase, or a
+            key of the cascade such as `model`; `profile` is that of `auto_context`.
+        message: What the user says before that call.
+        model: As in `run`; default what the run was given.
+        store: As in `run`.
+        root: As in `run`; default that of the run.
+        search_folder: As in `run`.
+        tools: As in `run`.
+        providers: As in `run`.
+        on_event: As in `run`.
+        session_id: A name for the new session.
+        auto: As in `run`.
+        budget: As in `run`; what is inherited does not count.
+        trust: As in `run`.
+
+    Raises UsageError for a call or a key that is not there.
+    """
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.cascade import run_cascade
+        from windlass.engine.record import Recorder
+        from windlass.engine.resuming import RAN, alone, changed_by, forked, moment_of, what_ran
+        from windlass.engine.setup import check_models, prepare
+
+        history = closing.enter_context(open_store(chosen, existing=True, writing=True))
+        session = history.find_session(session)
+        start = what_ran(history, session, ended=True)
+        moment = moment_of(history, session, at)
+        begun = start.cascade[RAN]
+        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
+        if "model" in (changes or {}) and model is None:
+            flags["model"] = None  # the cascade's own is meant
+        settings = Settings.read(flags, trust=trust)
+        resolve = _paid(at_hand, budget)
+        loaded, registry, children = ready = load_cascade(
+            changed_by(start.cascade, changes or {}),
+            settings,
+            tools,
+            auto=auto,
+            input=start.input,
+            warn=noted(on_event),
+        )
+        for each in ready.walk():
+            check_models(each.cascade, settings, resolve)
+        run = prepare(
+            loaded,
+            start.input,
+            registry=registry,
+            children=children,
+            settings=settings,
+            store=history,
+            resolve=resolve,
+            on_event=on_event,
+            session_id=session_id,
+        )
+        closing.enter_context(alone(history, run.record.session_id))
+        run = forked(run, session, moment, message)
+        result = await run_cascade(run)
+        origin = Recorder(history, session, run.record.clock, run.record.new_id)
+        told = f"forked at call {at} as session {result.session_id}"
+        origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
+        return result
+
+
+def fork_sync(session: str, at: int, **options: Any) -> Result:
+    """`fork` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.fork(...)` is
+    what is meant.
+    """
+    return _in_a_loop(lambda: fork(session, at, **options), "fork")
 
 
 def run_sync(

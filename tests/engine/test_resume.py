@@ -11,12 +11,20 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from tests.engine.test_soundings import PICK, judges
+from tests.engine.test_sub_cascades import write
 from windlass.errors import ProviderError, StepDiffers, UsageError
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.providers.scripted import Scripted
+from windlass.report.diff import compare_sessions
+from windlass.report.show import view_session
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
 from windlass.wire.base import Request
+
+
+class Gone(BaseException):
+    """The process is gone."""
 
 
 class Model:
@@ -28,7 +36,7 @@ class Model:
     def __call__(self, request: Request) -> Any:
         self.asked.append(request)
         if len(self.asked) == self.at:
-            raise asyncio.CancelledError
+            raise Gone
         return self.script(request)
 
 
@@ -81,7 +89,7 @@ WHOLE = cascade(
 async def broken_off(house: House, at: int, whole: dict[str, Any] = WHOLE) -> tuple[str, Model]:
     """A session whose call with this number never came back."""
     model = Model(at, script)
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(Gone):
         await house.run(whole, model, tools=[look, note], session_id="s")
     return "s", model
 
@@ -193,3 +201,128 @@ class TestResume:
         assert told in ran.decisions("waiting")[0]["text"]
         result, asked = await go_on(house, "s", again=["note"])
         assert (result.status, len(asked), len(noted)) == ("completed", 1, 2)
+
+    async def test_soundings_and_sub_cascades_are_gone_on_with(self, house: House) -> None:
+        write(house, "child.json", phase("c", tackle=["look"]))
+        tried = {"factor": 3, "mutate": ["way 1", "way 2"], **PICK, "max_parallel": 2}
+        whole = write(
+            house,
+            "top.json",
+            phase("a", soundings=tried, tackle=["look"]),
+            phase("b", sub_cascades=[{"ref": "child.json"}]),
+        )
+
+        def answers(request: Request) -> Any:
+            if judges(request):
+                return '{"winner": 2}'
+            if request.tools and request.messages[-1].role != "tool":
+                return calls(call("look", '{"name": "it"}'))
+            return f"said {request.messages[0].text}"
+
+        untouched = House(house.folder / "whole")
+        ran = await untouched.run(whole, answers, tools=[look])
+        for at in range(1, len(ran.model.requests) + 1):
+            first, then = Model(at, answers), Model(-1, answers)
+            name = f"s{at}"
+            with pytest.raises(Gone):
+                await house.run(whole, first, tools=[look], session_id=name)
+            result = await windlass.resume(
+                name,
+                store=house.store,
+                root=house.folder,
+                tools=[look],
+                providers={"scripted": Scripted(then)},
+            )
+            assert (result.outputs, result.status) == (ran.result.outputs, "completed")
+            assert len(first.asked) + len(then.asked) <= len(ran.model.requests) + 2
+            assert {info.parent_id for info in below(house, name)} == {name}
+        untouched.close()
+
+    async def test_two_at_once_are_one(self, house: House) -> None:
+        await broken_off(house, 2)
+        both = (go_on(house, "s"), go_on(house, "s"))
+        ended = await asyncio.gather(*both, return_exceptions=True)
+        failed = [each for each in ended if isinstance(each, BaseException)]
+        assert len(failed) == 1
+        assert isinstance(failed[0], UsageError)
+        assert "is running in process" in str(failed[0])
+
+
+class TestFork:
+    async def test_inherits_what_came_before_the_call(self, house: House) -> None:
+        ran = await house.run(WHOLE, script, tools=[look, note], session_id="s")
+        result, asked = await forked(house, "s", 4, session_id="t")
+        assert (result.status, len(asked)) == ("completed", 3)
+        assert result.outputs == ran.result.outputs
+        assert result.usage.tokens_in < ran.result.usage.tokens_in
+        rows = Ran(result, Scripted(script), house.open_store(), []).rows(
+            NodeType.AGENT, NodeType.FOLLOW_UP
+        )
+        inherited = [row.row.metadata.get("inherited") for row in rows]
+        assert [bool(each) for each in inherited] == [True] * 3 + [False] * 3
+        view = view_session(house.open_store(), "s")
+        assert "forked at call 4 as session t" in [each.text for each in view.notes]
+        assert noted.count("seen 3") == 1, "tools before the call are not run again"
+
+    async def test_may_change_a_phase_and_the_profile_and_add_a_message(self, house: House) -> None:
+        await house.run(WHOLE, script, tools=[look, note], session_id="s")
+        changes = {"b.instructions": "Do b better.", "profile": "lean"}
+        result, asked = await forked(house, "s", 5, changes=changes, message="Mind the rest.")
+        texts = [message.text for message in asked[0].messages]
+        assert texts[-1] == "Mind the rest."
+        assert "Do b better." in texts
+        definition = house.open_store().start(result.session_id).cascade
+        assert definition["auto_context"] == {"profile": "lean"}
+
+    @pytest.mark.parametrize(
+        ("at", "changes", "told"),
+        [
+            (7, {}, "has no call 7; its calls are 1 to 6"),
+            (0, {}, "has no call 0"),
+            (2, {"c.model": "x/y"}, "there is no phase 'c'"),
+        ],
+    )
+    async def test_what_is_not_there_is_told(
+        self, house: House, at: int, changes: dict[str, Any], told: str
+    ) -> None:
+        await house.run(WHOLE, script, tools=[look, note], session_id="s")
+        with pytest.raises(UsageError, match=told):
+            await forked(house, "s", at, changes=changes)
+
+    async def test_a_change_that_is_accepted_is_gone_on_with_in_a_session_of_its_own(
+        self, house: House
+    ) -> None:
+        session, _ = await broken_off(house, 6)
+        changed = json.loads(json.dumps(WHOLE))
+        changed["phases"][1]["instructions"] = "Do b in another way."
+        result, asked = await go_on(house, session, cascade=changed, accept=True)
+        assert (result.status, len(asked)) == ("completed", 3)
+        assert result.session_id != session
+        assert "Do b in another way." in [message.text for message in asked[0].messages]
+
+    async def test_a_diff_shows_where_two_part(self, house: House) -> None:
+        await house.run(WHOLE, script, tools=[look, note], session_id="s")
+        await forked(house, "s", 4, changes={"b.instructions": "Do b better."}, session_id="t")
+        found = compare_sessions(house.open_store(), "s", "t")
+        assert (found.call, found.what) == (4, "message 7 (user) differs")
+        assert found.texts == ("Do b of done.", "Do b better.")
+        same = compare_sessions(house.open_store(), "s", "s")
+        assert (same.call, same.what) == (None, "no call differs")
+
+
+async def forked(house: House, session: str, at: int, **options: Any) -> tuple[Any, list[Request]]:
+    model = Model(-1, script)
+    result = await windlass.fork(
+        session,
+        at,
+        store=house.store,
+        root=house.folder,
+        tools=[look, note],
+        providers={"scripted": Scripted(model)},
+        **options,
+    )
+    return result, model.asked
+
+
+def below(house: House, session: str) -> list[SessionInfo]:
+    return list(house.open_store().sessions(SessionFilter(under=(session,))))

@@ -217,6 +217,13 @@ def run(
         list[str] | None,
         typer.Option(help="With --resume: a tool that may run again though it may have run."),
     ] = None,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept",
+            help="With --resume: go on in a new session from the first step that has changed.",
+        ),
+    ] = False,
     price_as: Annotated[
         str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
     ] = None,
@@ -241,16 +248,64 @@ def run(
     if resume is not None:
         if given or session or dry_run:
             raise UsageError("a resumed session has its own input and name, and is no dry run")
-        options |= {"budget": budget, "output_only": output_only, "again": again or ()}
+        options |= {"budget": budget, "output_only": output_only}
+        options |= {"again": again or (), "accept": accept}
         resume_cascade(resume, cascade, flags, price_as=price_as, **options)
         return
-    if cascade is None or again:
+    if cascade is None or again or accept:
         raise UsageError("give a cascade to run, or a session with --resume")
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
         options |= {"session_id": session, "budget": budget, "output_only": output_only}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
+
+
+@_command
+def fork(
+    session: Session,
+    *,
+    at: Annotated[int, typer.Option(help="The first call that is sent anew, from 1.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="What is another one: PHASE.instructions=…, model=…, profile=…; @FILE is a text.",
+        ),
+    ] = None,
+    message: Annotated[str, typer.Option(help="What the user says before that call.")] = "",
+    model: Model = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    name: SessionName = None,
+    price_as: Annotated[
+        str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
+    ] = None,
+    budget: BudgetOption = None,
+    output_only: OutputOnly = False,
+    trust: Trust = False,
+) -> None:
+    """Run a session anew from one of its calls on, in a session of its own."""
+    from windlass.cli.run import fork_session
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    options: dict[str, Any] = {"at": at, "message": message, "session_id": name}
+    options |= {"budget": budget, "trust": trust, "output_only": output_only}
+    fork_session(session, changes or (), flags, price_as=price_as, **options)
+
+
+@_command
+def diff(
+    session: Session,
+    other: Annotated[str, typer.Argument(help="The other session.")],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Show where two sessions part, and what each cost."""
+    from windlass.cli.show import show_difference
+
+    show_difference(session, other, store)
 
 
 @_command

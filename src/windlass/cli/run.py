@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import evaluate, load_cascade, open_store, resume, run
+from windlass.api import evaluate, fork, load_cascade, open_store, resume, run
 from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.ending import finish
@@ -72,6 +72,26 @@ def resume_cascade(
     """Go on with a session, print the output and the table, and raise what stopped the run."""
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(resume, session, cascade, **flags, **options)
+    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
+
+
+def fork_session(
+    session: str,
+    changes: Sequence[str],
+    flags: Mapping[str, Any],
+    *,
+    price_as: str | None = None,
+    output_only: bool = False,
+    **options: Any,
+) -> None:
+    """Run a session anew from a call on, and show it as a run is shown."""
+    settings = settings_to_run({**flags, "price_as": price_as}, trusted=options["trust"])
+    for written in changes:
+        if "=" not in written:
+            raise UsageError(f"--set {written!r}: write KEY=VALUE, such as model=local/smollm2")
+    pairs = (written.partition("=") for written in changes)
+    values = {key.strip(): _value(text) for key, _, text in pairs}
+    work = partial(fork, session, changes=values, **flags, **options)
     _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
 
 

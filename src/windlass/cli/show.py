@@ -21,6 +21,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
 from windlass.history.callouts import Callout
 from windlass.messages import Message, Picture, Text
+from windlass.report.diff import compare_sessions
 from windlass.report.show import (
     CallView,
     SessionView,
@@ -112,6 +113,37 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
             _print_session(view)
         else:
             _print_call(view, call, full=full)
+
+
+def show_difference(session: str, other: str, store: str | None) -> None:
+    """Show where two sessions part, and what each cost."""
+    with open_existing(store) as history:
+        names = [history.find_session(name) for name in (session, other)]
+        found = compare_sessions(history, names[0], names[1])
+    if printed_as_json(found):
+        return
+    where = "" if found.call is None else f"call {found.call}: "
+    out.print(f"{where}{found.what}")
+    for info, text in zip(found.sessions, found.texts, strict=True):
+        if text:
+            out.print(f"  {info.session_id}: {shorten(text, 400)}")
+    out.print()
+    print_table(
+        ["session", "status", "calls", "tokens in", "cached", "out", "cost"],
+        [
+            [
+                info.session_id,
+                in_words(info.status, info.reason),
+                str(info.calls),
+                f"{info.tokens_in:,}",
+                f"{info.tokens_cached:,}",
+                f"{info.tokens_out:,}",
+                money(info.cost),
+            ]
+            for info in found.sessions
+        ],
+        right=range(2, 7),
+    )
 
 
 def _print_session(view: SessionView) -> None:

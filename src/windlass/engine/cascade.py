@@ -228,6 +228,8 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
     data[RAN] = begun_as(run, definition_of(cascade))
+    if run.journal.origin and run.parent is None:
+        data[RAN]["forked_from"] = run.journal.origin
     if run.record.recorded is not None:
         return models  # it began before
     start = SessionStart(

@@ -16,7 +16,7 @@ from windlass.cascade.model import Cascade, Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.record import Recorder
-from windlass.engine.resuming import definition_of, has_begun, taken_up
+from windlass.engine.resuming import definition_of, forked, has_begun, taken_up
 from windlass.engine.setup import prepare
 from windlass.engine.sources import last_said
 from windlass.history.base import StateChange
@@ -76,6 +76,8 @@ def opened_below(
     child = replace(child, parent=run, **more)
     if began:
         return taken_up(child, definition_of(cascade), run.journal.again)
+    if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
+        return forked(child, f"{origin}.{name}", run.journal.before)
     return child
 
 

@@ -19,6 +19,7 @@ from windlass.history.base import (
     ANSWERED,
     CONTINUES,
     FAILED,
+    INHERITED,
     SENT,
     STARTED,
     STEP,
@@ -55,6 +56,9 @@ class Journal:
         changed: What of the program is another one now: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
         holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
+        origin: The session that the record is of, where this one was forked from it.
+        before: Up to when, in seconds since 1970.
+        message: What is said before the first call that is not answered there.
         seen: How often each place was come by in this run.
     """
 
@@ -68,6 +72,9 @@ class Journal:
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
     holds_back: bool = False
+    origin: str = ""
+    before: float = 0.0
+    message: str = ""
     seen: Counter[str] = field(default_factory=Counter[str])
 
     def next_place(self, place: str) -> str:
@@ -202,6 +209,15 @@ def _reply_of(stored: StoredRow) -> Reply:
     )
 
 
+def billed_here(journal: Journal, reply: Reply) -> tuple[Reply, dict[str, Any]]:
+    """A reply with what this session pays for it, and what its row says of its step."""
+    told: dict[str, Any] = {"finish": reply.finish, STEP: reply.step}
+    if not reply.inherited:
+        return reply, told
+    told[INHERITED] = {"session": journal.origin, "usage": _usage_of(reply)}
+    return replace(reply, usage=Usage(0, 0)), told
+
+
 def failure_of(error: WindlassError) -> dict[str, Any]:
     """What a row says of a failed call beside its text."""
     told: dict[str, Any] = {"error": type(error).__name__}
@@ -212,19 +228,18 @@ def failure_of(error: WindlassError) -> dict[str, Any]:
 
 def as_record(reply: Reply) -> dict[str, Any]:
     """A reply as JSON, for a row."""
-    usage = reply.usage
     return {
         "text": reply.message.text,
-        "usage": [
-            usage.tokens_in,
-            usage.tokens_out,
-            usage.tokens_cached,
-            usage.tokens_written,
-            usage.tokens_written_long,
-        ],
+        "usage": _usage_of(reply),
         "finish": reply.finish,
         "model": reply.model,
     }
+
+
+def _usage_of(reply: Reply) -> list[int]:
+    usage = reply.usage
+    read, written = usage.tokens_cached, usage.tokens_written
+    return [usage.tokens_in, usage.tokens_out, read, written, usage.tokens_written_long]
 
 
 def _as_reply(told: Mapping[str, Any]) -> Reply:

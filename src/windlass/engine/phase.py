@@ -414,6 +414,7 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
     """
     repairs = phase_run.progress.repaired
     for _ in range(1 if repairs else most):
+        _say_message(run, phase_run)
         reply = await take_turn(run, phase_run)
         if not reply.message.tool_calls:
             return _cut_short(run, phase_run, reply)
@@ -427,6 +428,15 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         if not reply.message.tool_calls:
             return _cut_short(run, phase_run, reply) or "turns"
     return "turns"
+
+
+def _say_message(run: Run, phase_run: PhaseRun) -> None:
+    """Say what a fork adds, before the first call that is not answered in its origin."""
+    journal, progress = run.journal, phase_run.progress
+    at = run.record.sounding_index, progress.attempt, progress.turn + 1
+    if journal.message and turn_place(phase_run.phase.name, *at) not in journal.replies:
+        _say(run, phase_run, journal.message)
+        journal.message = ""
 
 
 def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:

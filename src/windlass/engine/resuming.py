@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from windlass.cascade.compile import compile_rule
@@ -14,8 +16,8 @@ from windlass.cascade.model import Cascade, judges_of, tool_names
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.journal import read_journal
 from windlass.engine.record import Recorded
-from windlass.errors import UsageError
-from windlass.history.base import SessionStart, Store
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import SENT, STEP, SessionStart, Store
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
@@ -99,8 +101,64 @@ def taken_up(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str
     return replace(run, journal=replace(journal, holds_back=run.is_sounding))
 
 
-def what_ran(store: Store, session_id: str) -> SessionStart:
-    """How a session of a cascade began. Raises UsageError where there is nothing to go on with."""
+def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:
+    """The run with the answers that the record of another session held before a moment."""
+    rows = [each for each in run.record.store.rows(origin) if each.row.timestamp < before]
+    journal = read_journal(rows, (), ())
+    journal = replace(journal, origin=origin, message=message, started={}, before=before)
+    return replace(run, journal=journal)
+
+
+def changed_by(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition that a session recorded, with other values for some keys. Raises UsageError.
+
+    Files of sub-cascades are named from its own folder.
+    """
+    definition = json.loads(json.dumps({k: v for k, v in recorded.items() if k != RAN}))
+    phases = {phase["name"]: phase for phase in definition["phases"]}
+    if folder := recorded[RAN]["file"]:
+        for sub in (sub for phase in phases.values() for sub in phase.get("sub_cascades", ())):
+            sub["ref"] = str(Path(folder).resolve().parent / sub["ref"])
+    for key, value in changes.items():
+        name, dot, of_phase = key.rpartition(".")
+        if key == "profile":
+            auto = definition.get("auto_context")
+            own = auto if isinstance(auto, dict) else {}
+            definition["auto_context"] = {**own, "profile": value}
+        elif not dot:
+            definition[key] = value
+        elif name in phases:
+            phases[name][of_phase] = value
+        else:
+            raise UsageError(f"there is no phase {name!r}; {did_you_mean(name, phases)}")
+    return dict(definition)
+
+
+def moment_of(store: Store, session_id: str, number: int) -> float:
+    """When a call of a session was sent, in seconds since 1970. Raises UsageError."""
+    calls = store.calls(session_id)
+    if not 1 <= number <= len(calls):
+        raise UsageError(
+            f"session {session_id!r} has no call {number}; its calls are 1 to {len(calls)}"
+        )
+    trace = calls[number - 1].trace_id
+    replies = (each.row for each in store.rows(session_id) if each.row.trace_id == trace)
+    return sent_at(store, session_id, next(replies).metadata.get(STEP, ""))
+
+
+def sent_at(store: Store, session_id: str, place: str) -> float:
+    """When a step of a session was sent first, in seconds since 1970. Raises UsageError."""
+    for each in store.rows(session_id):
+        if each.row.metadata.get("kind") == SENT and each.row.metadata[STEP] == place:
+            return each.row.timestamp
+    raise UsageError(f"session {session_id!r} was recorded before runs could be forked")
+
+
+def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:
+    """How a session of a cascade began. Raises UsageError where nobody can go on with it.
+
+    `ended`: one that completed will do.
+    """
     start = store.start(session_id)
     if OPERATORS in start.cascade:
         raise UsageError(
@@ -112,8 +170,8 @@ def what_ran(store: Store, session_id: str) -> SessionStart:
         )
     if RAN not in start.cascade:
         raise UsageError(f"session {session_id!r} was recorded before runs could be resumed")
-    ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
-    if ended and ended[-1].status == "completed":
+    endings = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
+    if endings and endings[-1].status == "completed" and not ended:
         raise UsageError(
             f"session {session_id!r} completed; there is nothing to resume."
             f" What it did: windlass show {session_id}"

@@ -18,7 +18,7 @@ from windlass.history.base import ANSWERED, FAILED, SENT, STEP
 from windlass.messages import Message
 from windlass.providers.base import Provider
 from windlass.tools.registry import sent_name
-from windlass.wire.base import Reply, Request
+from windlass.wire.base import Reply, Request, Usage
 
 
 async def send(
@@ -60,7 +60,9 @@ async def take_step(  # noqa: PLR0917
     reply = journal.answer(place, digest)
     if reply is not None:
         record.pass_to(journal.times[place])
-        return replace(reply, step=place)
+        if journal.origin and not has_row:  # its session paid for it
+            reply = replace(reply, usage=Usage(0, 0))
+        return replace(reply, step=place, inherited=bool(journal.origin))
     record.pass_to(None)
     told: dict[str, Any] = {STEP: place, "request": digest, "model": name}
     record.decide(phase, f"{place}: sent to {name}", kind=SENT, **told)

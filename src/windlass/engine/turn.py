@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from windlass.engine.answer import answer_calls, refuse_calls
 from windlass.engine.cache import take_report
@@ -20,6 +19,7 @@ from windlass.engine.callouts import mark_matches
 from windlass.engine.check import has_room, tell_budget, tell_choice
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
+from windlass.engine.journal import billed_here
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
@@ -32,7 +32,7 @@ from windlass.engine.windows import (
 )
 from windlass.errors import BadRequest, ContextTooLong
 from windlass.fair import beside, fair
-from windlass.history.base import CONTINUES, STEP, CallRecord, NodeType, ShownMessage, request_hash
+from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
 from windlass.messages import user
 from windlass.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item
@@ -110,9 +110,8 @@ async def _call(
     reply, reported = take_report(run, phase_run, plan, reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
+    reply, metadata = billed_here(run.journal, reply)
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
-
-    metadata: dict[str, Any] = {"finish": reply.finish, STEP: reply.step}
     if plan.rest_of is not None:
         metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
         reply = replace(reply, message=joined(plan.rest_of.message, reply.message))

@@ -254,6 +254,8 @@ FAILED: Final = "failed"
 """The kind of the row after a call that a provider refused or broke off."""
 STARTED: Final = "started"
 """The kind of the row before tools run whose effects cannot be taken back."""
+INHERITED: Final = "inherited"
+"""In the metadata of a reply of a forked session: the session that paid for it, and its tokens."""
 STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
 STEP: Final = "step"
 """In the metadata of a row: the place of the step that it belongs to."""

@@ -1,0 +1,96 @@
+"""Where two sessions part, and what each cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
+from windlass.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first call in which two sessions differ, from 1, and how (None: in none).
+
+    `what` says it in words, `texts` are what each has there. `sessions` tell of both.
+    """
+
+    call: int | None
+    what: str
+    texts: tuple[str, str]
+    sessions: tuple[SessionInfo, SessionInfo]
+
+
+def compare_sessions(store: Store, one: str, other: str) -> Difference:
+    """Where two sessions part. Raises UsageError for an unknown one."""
+    store.start(one)
+    store.start(other)
+    both = [_Calls(store, name) for name in (one, other)]
+    told = tuple(each.info for each in both)
+    sessions = (told[0], told[1])
+    mine, theirs = both
+    for number, (call, its) in enumerate(zip(mine.calls, theirs.calls, strict=False), start=1):
+        if call.request_hash != its.request_hash:
+            what, texts = _first_difference(mine.asked(call), theirs.asked(its))
+            return Difference(number, what, texts, sessions)
+        replies = mine.reply(call), theirs.reply(its)
+        if replies[0].key != replies[1].key:
+            texts = (_words(replies[0]), _words(replies[1]))
+            return Difference(number, "the replies differ", texts, sessions)
+    if len(mine.calls) != len(theirs.calls):
+        least = min(len(mine.calls), len(theirs.calls))
+        what = f"one ends after {least} calls"
+        return Difference(least + 1, what, ("", ""), sessions)
+    return Difference(None, "no call differs", ("", ""), sessions)
+
+
+def _first_difference(
+    mine: Sequence[Message], theirs: Sequence[Message]
+) -> tuple[str, tuple[str, str]]:
+    """The first message of two requests that differs, in words, and both texts."""
+    for at, (message, other) in enumerate(zip(mine, theirs, strict=False), start=1):
+        if message.key != other.key:
+            return f"message {at} ({message.role}) differs", (_words(message), _words(other))
+    if len(mine) != len(theirs):
+        longer = mine if len(mine) > len(theirs) else theirs
+        at = min(len(mine), len(theirs))
+        texts = ["", ""]
+        texts[longer is theirs] = _words(longer[at])
+        return f"message {at + 1} is in one only", (texts[0], texts[1])
+    return "the tools differ", ("", "")
+
+
+def _words(message: Message) -> str:
+    calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
+    return " ".join([message.text, *calls]).strip()
+
+
+class _Calls:
+    """The calls of a session, and what was said in them."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self.calls = store.calls(session_id)
+        rows = list(store.rows(session_id))
+        self._said = {each.id: each.row.message for each in rows if each.id and each.row.message}
+        self._replies = {each.row.trace_id: each.row.message for each in rows}
+        listed = store.sessions(SessionFilter(prefix=session_id))
+        self.info = next(info for info in listed if info.session_id == session_id)
+
+    def asked(self, call: CallRecord) -> list[Message]:
+        """What a call was sent."""
+        return list(self._asked(call))
+
+    def _asked(self, call: CallRecord) -> Iterator[Message]:
+        for shown in call.shown:
+            if shown.shown_as is not None:
+                yield self._store.message(shown.shown_as)
+            elif (message := self._said.get(shown.message_id)) is not None:
+                yield message
+
+    def reply(self, call: CallRecord) -> Message:
+        """What a call was answered."""
+        message = self._replies[call.trace_id]
+        assert message is not None
+        return message
