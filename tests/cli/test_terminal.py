@@ -61,6 +61,8 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("bad.json", "--model", f"{BAD}/x"),
         ("bad.json", "--session", "s1"),
     ),
+    ("fork",): (("S", "--at", "1"), ("S", "--at", "99"), (BAD, "--at", "1")),
+    ("diff",): (("S", "S"), ("S", BAD)),
     ("evaluate",): (("bad.xml", "-i", f"x={BAD}"), (f"{NAME}.xml",), ("--resume", BAD)),
     ("sessions",): ((), ("--store", BAD.replace("/", ""))),
     ("show",): (("S",), ("S", "--call", "1"), ("S", "--call", "2", "--full"), (BAD,)),

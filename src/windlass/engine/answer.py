@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
-from windlass.engine.journal import BROKEN_OFF, Tried, turn_place
+from windlass.engine.journal import BROKEN_OFF, RecordedResult, turn_place
 from windlass.engine.record import usage_columns
 from windlass.engine.state import PhaseRun, Run
 from windlass.history.base import STARTED, STEP, NodeType
@@ -59,7 +59,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 async def _answer_again(
-    run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[Tried], parent: str
+    run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[RecordedResult], parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
 

@@ -34,7 +34,7 @@ BROKEN_OFF: Final = "[no result: the run was interrupted]"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RecordedResult:
     """A tool call that is in the record: its result, and what it left in the state."""
 
     message: Message
@@ -66,7 +66,9 @@ class Journal:
     times: Mapping[str, float] = field(default_factory=dict[str, float])
     requests: Mapping[str, str] = field(default_factory=dict[str, str])
     refused: Mapping[str, ContextTooLong] = field(default_factory=dict[str, ContextTooLong])
-    results: Mapping[str, Sequence[Tried]] = field(default_factory=dict[str, Sequence[Tried]])
+    results: Mapping[str, Sequence[RecordedResult]] = field(
+        default_factory=dict[str, Sequence[RecordedResult]]
+    )
     started: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     changed: Sequence[str] = ()
@@ -87,7 +89,7 @@ class Journal:
         """What a validator answered on the output of a turn; None: it was not asked."""
         return self.verdicts.get(f"{place}: {output}")
 
-    def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[Tried] | None:
+    def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[RecordedResult] | None:
         """The results of the calls of a turn; None: they are to be run.
 
         Raises Unsure where tools may have run whose effects cannot be taken back.
@@ -143,7 +145,7 @@ def read_journal(
     journal = Journal(changed=changed, again=frozenset(again))
     replies, requests = dict[str, Reply](), dict[str, str]()
     times, refused = dict[str, float](), dict[str, ContextTooLong]()
-    results: dict[str, list[Tried]] = defaultdict(list)
+    results: dict[str, list[RecordedResult]] = defaultdict(list)
     started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
     for stored in rows:
         row, told = stored.row, stored.row.metadata
@@ -166,7 +168,7 @@ def read_journal(
         elif row.node_type == NodeType.TOOL_RESULT and row.message is not None:
             if row.message.failed and row.message.text == BROKEN_OFF:
                 continue
-            results[place].append(Tried(row.message, told))
+            results[place].append(RecordedResult(row.message, told))
         elif row.node_type == NodeType.VALIDATION:
             verdicts[f"{place}: {told['output']}"] = told
     return replace(
