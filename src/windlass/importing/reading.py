@@ -1,0 +1,99 @@
+"""Files and folders of recordings as a stream of them; a format is recognised by what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, cast
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.importing.base import Answers, RecordedFormat
+from windlass.importing.files import RecordedFile
+from windlass.importing.recording import Recording
+
+_FORMATS: Final = ("claude_code", "mini_swe_agent", "swe_agent")
+"""The modules of the formats, in the order in which they are tried."""
+
+
+@cache
+def formats() -> Mapping[str, RecordedFormat]:
+    """The formats by their names."""
+    modules = [import_module(f"windlass.importing.{name}") for name in _FORMATS]
+    return {one.NAME: one for one in cast("list[RecordedFormat]", modules)}
+
+
+def recordings(
+    path: str | Path, form: str | None = None, on_skip: Callable[[str], None] | None = None
+) -> Iterator[Recording]:
+    """The recordings of a file, or of all files in a folder and its folders.
+
+    One file is held at a time, so that a folder may be large. An answer that stands in several
+    records or files is counted once.
+
+    Args:
+        path: A file, or a folder.
+        form: The name of the format; default: it is recognised by content.
+        on_skip: Told in one sentence of each file of a folder that is not read.
+
+    Raises UsageError where there is nothing, an unknown format, or a file that cannot be read; of a
+    folder, where none of its files can.
+    """
+    place = Path(path)
+    if form is not None and form not in formats():
+        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, formats())}")
+    if not place.is_dir():
+        if not place.exists():
+            raise UsageError(f"there is no file or folder {str(path)!r}")
+        yield from _read([place], form)
+        return
+    # As text, so that a session stands before the folder of its side chains.
+    paths = sorted((one for one in place.rglob("*") if _is_telling(one)), key=str)
+    readable: list[Path] = []
+    for one in paths:
+        try:
+            _format_of(RecordedFile(one), form)
+        except UsageError as error:
+            if on_skip is not None:
+                on_skip(str(error))
+        else:
+            readable.append(one)
+    if not readable:
+        raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
+    yield from _read(readable, form, on_skip)
+
+
+def _is_telling(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+def _format_of(file: RecordedFile, form: str | None) -> RecordedFormat:
+    """The format of a file. Raises UsageError where it is none that is known."""
+    if form is not None:
+        return formats()[form]
+    for one in formats().values():
+        if one.recognises(file.head):
+            return one
+    keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
+    raise UsageError(
+        f"{str(file.path)!r} is no recording that is known here: its first object has {keys};"
+        f" known formats: {', '.join(formats())}"
+    )
+
+
+def _read(
+    paths: list[Path], form: str | None, on_skip: Callable[[str], None] | None = None
+) -> Iterator[Recording]:
+    answers = Answers()
+    for path in paths:  # answers first: the best record of one may stand in a later file
+        file = RecordedFile(path)
+        _format_of(file, form).scan(file, answers)
+    for path in paths:
+        file = RecordedFile(path)
+        try:
+            yield from _format_of(file, form).read(file, answers)
+        except UsageError as error:
+            if on_skip is None:
+                raise
+            on_skip(str(error))
