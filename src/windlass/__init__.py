@@ -14,6 +14,7 @@ __all__ = [
     "bound",
     "evaluate",
     "evaluate_sync",
+    "import_sessions",
     "query_unified",
     "run",
     "run_sync",
@@ -30,6 +31,7 @@ _HOMES = {
     "bound": "windlass.loop.bound",
     "evaluate": "windlass.api",
     "evaluate_sync": "windlass.api",
+    "import_sessions": "windlass.api",
     "query_unified": "windlass.api",
     "run": "windlass.api",
     "run_sync": "windlass.api",
@@ -37,7 +39,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from windlass.api import evaluate, evaluate_sync, query_unified, run, run_sync
+    from windlass.api import evaluate, evaluate_sync, import_sessions, query_unified, run, run_sync
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError

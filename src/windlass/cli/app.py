@@ -450,6 +450,22 @@ def prune(
 
 
 @_command
+def do_import(
+    path: Annotated[Path, typer.Argument(help="A file, or a folder with files.")],
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option("--as", help="The format (default: recognised by what the file holds)."),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Import recordings of other programs as sessions; may be repeated."""
+    from windlass.cli.recordings import show_import
+
+    show_import(path, form, store)
+
+
+@_command
 def migrate(
     source: Annotated[str, typer.Argument(help="The store to copy: a folder or an address.")],
     target: Annotated[str, typer.Argument(help="The store to copy to.")],

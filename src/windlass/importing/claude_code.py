@@ -213,7 +213,7 @@ class _Tree:
         """Add a message to a node, once."""
         node = self._nodes[at]
         if content not in node.blocks:
-            self._room.take(message.chars)
+            self._room.take(message)
             node.blocks.add(content)
             node.messages.append(message)
 
@@ -255,7 +255,7 @@ class _Tree:
         if content in node.blocks or not (message.parts or message.tool_calls):
             return
         node.blocks.add(content)
-        self._room.take(message.chars)
+        self._room.take(message)
         if call is not None:
             self._of_call.setdefault(call.id, at)
         node.messages = [joined(node.messages[0], message) if node.messages else message]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
+from windlass.messages import Message
 
 LONGEST: Final = 64 << 20
 """Bytes of a line, and of a file that is one JSON text: more is not read into memory."""
 MOST: Final = 128 << 20
-"""Characters of messages that the conversations of one file may have together."""
+"""Characters of messages, and bytes of pictures, that the conversations of one file may have."""
 HEAD: Final = 40
 """Records by which a format is recognised."""
 CUT: Final = "lines that are cut or no JSON"
@@ -140,9 +141,9 @@ class Room:
         self._path = path
         self._chars = 0
 
-    def take(self, chars: int) -> None:
-        """Count the characters of a message that is kept."""
-        self._chars += chars
+    def take(self, message: Message) -> None:
+        """Count a message that is kept: its characters, and the bytes of its pictures."""
+        self._chars += message.chars + sum(len(one.data or b"") for one in message.pictures)
         if self._chars > MOST:
             raise UsageError(
                 f"{str(self._path)!r} holds conversations of more than {size_text(MOST)}: more"

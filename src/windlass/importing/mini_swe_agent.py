@@ -55,7 +55,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 "openai", [{k: v for k, v in given.items() if k not in _ASIDE}], file.skipped
             )
             for message in read_now:
-                room.take(message.chars)
+                room.take(message)
             if given.get("role") == "assistant" and read_now:
                 call = _call(given, len(messages), name)
                 if not call.id or answers.claim(call.id):

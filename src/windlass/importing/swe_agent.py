@@ -43,7 +43,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
                 told["tool_call_id"] = ids[0]
             read_now = read_list("openai", [told], file.skipped)
             for message in read_now:
-                room.take(message.chars)
+                room.take(message)
             if told.get("role") == "assistant" and read_now and not is_demo:
                 calls.append(RecordedCall(len(messages), model))
             messages += read_now
