@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Final, cast
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.importing import claude_bodies
 from windlass.importing.base import Answers, RecordedFormat
+from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.files import RecordedFile
 from windlass.importing.recording import Recording
 
-_FORMATS: Final = ("claude_code", "mini_swe_agent", "swe_agent")
+_FORMATS: Final = (
+    *("claude_bodies", "claude_code", "codex", "mini_swe_agent", "swe_agent", "request_log"),
+)
 """The modules of the formats, in the order in which they are tried."""
 
 
@@ -49,11 +53,11 @@ def recordings(
         yield from _read([place], form)
         return
     # As text, so that a session stands before the folder of its side chains.
-    paths = sorted((one for one in place.rglob("*") if _is_telling(one)), key=str)
+    paths = sorted((one for one in (place, *place.rglob("*")) if _is_telling(one)), key=str)
     readable: list[Path] = []
     for one in paths:
         try:
-            _format_of(RecordedFile(one), form)
+            _format_of(_opened(one), form)
         except UsageError as error:
             if on_skip is not None:
                 on_skip(str(error))
@@ -65,11 +69,21 @@ def recordings(
 
 
 def _is_telling(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
+    """Whether a path is read by itself: a folder of bodies is, and its files are not."""
+    if path.is_dir():
+        return is_folder_of_bodies(path)
+    within = is_folder_of_bodies(path.parent)
+    return path.is_file() and not path.name.startswith(".") and not within
+
+
+def _opened(path: Path) -> RecordedFile:
+    return BodyFolder(path) if path.is_dir() else RecordedFile(path)
 
 
 def _format_of(file: RecordedFile, form: str | None) -> RecordedFormat:
     """The format of a file. Raises UsageError where it is none that is known."""
+    if isinstance(file, BodyFolder):
+        return formats()[claude_bodies.NAME]
     if form is not None:
         return formats()[form]
     for one in formats().values():
@@ -87,10 +101,10 @@ def _read(
 ) -> Iterator[Recording]:
     answers = Answers()
     for path in paths:  # answers first: the best record of one may stand in a later file
-        file = RecordedFile(path)
+        file = _opened(path)
         _format_of(file, form).scan(file, answers)
     for path in paths:
-        file = RecordedFile(path)
+        file = _opened(path)
         try:
             yield from _format_of(file, form).read(file, answers)
         except UsageError as error:
