@@ -7,9 +7,18 @@ from pathlib import Path
 
 from windlass.api import import_sessions
 from windlass.caching.rates import money
-from windlass.cli.output import note, out, print_table, printed_as_json
+from windlass.cli.output import (
+    escaped,
+    escaped_json,
+    note,
+    out,
+    print_table,
+    printed_as_json,
+)
+from windlass.cli.store import open_existing
 from windlass.importing.imported import ImportedSession
 from windlass.importing.recording import GRADES
+from windlass.report.exporting import export
 
 
 def show_import(path: Path, form: str | None, store: str | None) -> None:
@@ -43,6 +52,14 @@ def show_import(path: Path, form: str | None, store: str | None) -> None:
     new = [session.session_id for session in imported.sessions if session.state != "unchanged"]
     if new:
         out.print(f"what one cost: windlass report {new[0]}")
+
+
+def print_export(session: str, form: str, store: str | None, *, redact: bool) -> None:
+    """Print a session in a form."""
+    with open_existing(store) as history:
+        for piece in export(history, history.find_session(session), form, redact=redact):
+            is_json = form in ("openai", "anthropic", "jsonl")
+            print(escaped_json(piece) if is_json else escaped(piece), end="", file=out.file)
 
 
 def _line(group: list[ImportedSession]) -> list[str]:
