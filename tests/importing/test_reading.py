@@ -10,6 +10,7 @@ import pytest
 from tests.importing.making import DATA, Session, call, result, text, used, write_lines
 from windlass.errors import UsageError
 from windlass.importing import files
+from windlass.importing.claude_requests import hash_of
 from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
 from windlass.wire.base import Usage
@@ -297,3 +298,58 @@ def test_bad_files_of_a_folder_are_told_and_the_others_read(tmp_path: Path) -> N
     (one,) = recordings(tmp_path, on_skip=told.append)
     assert one.name == "s-1"
     assert len(told) == 2
+
+
+# ---- requests that are recorded beside the session --------------------------------------------
+
+
+def with_requests() -> Session:
+    """A session with the records of its two requests; the first message stands by itself."""
+    session = Session()
+    begun = {"role": "user", "content": [text("<reminder>"), {**text("Go."), "cache_control": {}}]}
+    system = [text("x-anthropic-billing-header: 1"), text("Be.")]
+    tools = [{"name": "ls", "input_schema": {"type": "object"}}]
+    session.add("api-request-shape", hash="h1", system=system, tools=tools)
+    session.add("api-request-blob", begun, hash=hash_of(begun))
+    session.user("Go.")
+    first = session.records[-1]["uuid"]
+    shared = {"params": {"model": session.model}, "shape": "h1"}
+    session.add("api-request", base=None, keep=0, tail=[hash_of(begun)], id="q1", **shared)
+    session.last = first
+    session.answer("m1", text("Looking."))
+    session.answer("m1", call("t1"))
+    results = session.user([result("t1")])
+    joined = {"role": "assistant", "content": [text("Looking."), call("t1")]}
+    tail = [hash_of(joined), hash_of(results["message"])]
+    session.add("api-request", base="q1", keep=1, tail=tail, id="q2", **shared)
+    session.last = results["uuid"]
+    session.answer("m2", text("done"))
+    return session
+
+
+def test_requests_are_rebuilt_and_proven_by_their_hashes(tmp_path: Path) -> None:
+    (one,) = read(write_lines(tmp_path / "s.jsonl", with_requests().records))
+    assert (one.grade, one.name) == ("B", "s-1")
+    assert [message.text for message in one.messages] == [
+        *("Be.", "<reminder>\nGo.", "Looking.", "done", "done")
+    ]
+    assert [made.at for made in one.calls] == [2, 4]
+    assert [tool.name for tool in one.tools or ()] == ["ls"]
+    assert one.system == one.messages[:1]
+
+
+@pytest.mark.parametrize("lost", ["api-request-blob", "api-request"])
+def test_with_a_message_or_a_request_missing_it_is_a_transcript(tmp_path: Path, lost: str) -> None:
+    records = with_requests().records
+    at = next(at for at, record in enumerate(records) if record["type"] == lost)
+    (one,) = read(write_lines(tmp_path / "s.jsonl", [*records[:at], *records[at + 1 :]]))
+    assert one.grade == "C"
+    assert [made.at for made in one.calls] == [1, 3]
+    assert any("cannot be rebuilt" in reason for reason in one.skipped)
+
+
+def test_a_message_that_was_changed_fits_no_hash(tmp_path: Path) -> None:
+    records = with_requests().records
+    records[1]["message"]["content"][1]["text"] = "Stop."
+    (one,) = read(write_lines(tmp_path / "s.jsonl", records))
+    assert one.grade == "C"

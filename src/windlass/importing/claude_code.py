@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from windlass.importing.base import Answers, model_of, read_list, text_of, time_of, usage_of
+from windlass.importing.claude_requests import TYPES, RecordedRequests
+from windlass.importing.exchanges import Exchanges
 from windlass.importing.files import RecordedFile, Room
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import Message, Opaque, ToolCall, user
@@ -73,9 +75,22 @@ def scan(file: RecordedFile, answers: Answers) -> None:
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a file: the session, its branches and its side chains."""
     tree = _Tree(file)
+    requests = RecordedRequests()
+    has_requests = any(record.get("type") in TYPES for record in file.head)
     for record in file.records():
-        tree.add(record)
-    yield from tree.recordings(answers)
+        if has_requests:
+            requests.add(record)
+        if record.get("type") not in TYPES:
+            tree.add(record)
+    exchanges = requests.exchanges(tree.name) if has_requests else None
+    if has_requests and exchanges is None:
+        file.skipped["records of requests that cannot be rebuilt: the session is a transcript"] += 1
+    if exchanges:
+        rebuilt = Exchanges(file.path, answers, file.skipped)
+        for exchange in exchanges:
+            rebuilt.add(exchange)
+        yield from rebuilt.recordings(NAME, "B")
+    yield from tree.recordings(answers, tree.name if exchanges else "")
 
 
 def _of_progress(record: Record) -> Record:
@@ -299,8 +314,16 @@ class _Tree:
 
     # ---- out ------------------------------------------------------------------------
 
-    def recordings(self, answers: Answers) -> Iterator[Recording]:
-        """A recording of each path on which calls were made that are counted nowhere else."""
+    @property
+    def name(self) -> str:
+        """The session's."""
+        return self._session or self._file.path.stem
+
+    def recordings(self, answers: Answers, main: str = "") -> Iterator[Recording]:
+        """A recording of each path on which calls were made that are counted nowhere else.
+
+        `main` is the name of the session where it stands already.
+        """
         ends = [at for at, node in enumerate(self._nodes) if node.ended]
         # The session first; of the ends of one beginning the one that was reached last.
         ends.sort(
@@ -310,10 +333,9 @@ class _Tree:
                 -self._nodes[at].last,
             )
         )
-        own = self._session or self._file.path.stem
+        own, has_main = self.name, bool(main)
         taken: set[int] = set()
         elsewhere: set[int] = set()
-        main = ""
         for end in ends:
             path = self._path(end)
             messages: list[Message] = []
@@ -363,7 +385,7 @@ class _Tree:
                 skipped=skipped,
                 source=str(self._file.path),
             )
-        if elsewhere:
+        if elsewhere and not has_main:
             self._skipped["answers that another file has, too"] += len(elsewhere)
 
     def _path(self, end: int) -> list[int]:

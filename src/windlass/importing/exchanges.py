@@ -98,6 +98,8 @@ class Exchanges:
         if ident and answer is None:
             self._skipped["answers that stand there twice"] += 1
             return
+        if answer is not None and answer.usage is not None:
+            usage = answer.usage
         if reply is None and usage is None:
             self._skipped["requests without an answer"] += 1
             return
