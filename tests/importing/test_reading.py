@@ -287,6 +287,12 @@ def test_an_unknown_format_and_a_missing_file(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_a_file_that_begins_with_an_empty_line_is_no_binary(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\n" + (DATA / "claude_code.jsonl").read_bytes())
+    assert len(read(path)) == 1
+
+
 def test_bad_files_of_a_folder_are_told_and_the_others_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     (tmp_path / "b.json").write_text(json.dumps({"a": 1}))

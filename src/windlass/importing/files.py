@@ -18,6 +18,8 @@ MOST: Final = 128 << 20
 """Characters of messages, and bytes of pictures, that the conversations of one file may have."""
 HEAD: Final = 40
 """Records by which a format is recognised."""
+_RESOURCE_SPANS: Final = b"\x0a"
+"""How an export of OpenTelemetry in protobuf begins: its first field, of a length."""
 CUT: Final = "lines that are cut or no JSON"
 
 
@@ -44,14 +46,17 @@ class RecordedFile:
             raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
         if not start.strip():
             raise UsageError(f"{str(path)!r} is empty")
-        if b"\0" in start:
+        self._whole: dict[str, Any] | None = None
+        is_text = "\ufffd" not in start.decode("utf-8", "replace")[:-3]
+        if start[:1] == _RESOURCE_SPANS and (b"\0" in start or not is_text):
+            self._whole = self._read_protobuf()
+        elif b"\0" in start:
             raise UsageError(
                 f"{str(path)!r} is binary and no JSON; recordings are JSON, or JSON lines"
             )
-        if "\ufffd" in start.decode("utf-8", "replace")[:-3]:
+        elif not is_text:
             raise UsageError(f"{str(path)!r} is no text in UTF-8, so no JSON")
-        self._whole: dict[str, Any] | None = None
-        if not self._has_lines():
+        elif not self._has_lines():
             self._whole = self._read_whole()
         self.head: list[dict[str, Any]] = list(islice(self.records(), HEAD))
         self.skipped.clear()
@@ -62,12 +67,31 @@ class RecordedFile:
         """Whether one of the first lines is an object by itself."""
         return any(value is not None for _, value in islice(self._lines(), HEAD))
 
-    def _read_whole(self) -> dict[str, Any]:
+    def _read_protobuf(self) -> dict[str, Any]:
+        """An export of OpenTelemetry."""
+        from windlass.importing.otel import read_protobuf
+
+        self._check_size("protobuf text")
+        try:
+            told = read_protobuf(self.path.read_bytes())
+        except ImportError as error:
+            raise UsageError(
+                f"{str(self.path)!r} is binary; if it is OTLP in protobuf, it is read after"
+                " `pip install 'windlass[otel]'`"
+            ) from error
+        if told is None:
+            raise UsageError(f"{str(self.path)!r} is binary, and neither JSON nor OTLP in protobuf")
+        return told
+
+    def _check_size(self, kind: str) -> None:
         if self.size > LONGEST:
             raise UsageError(
-                f"{str(self.path)!r} is one JSON text of {size_text(self.size)}; at most"
+                f"{str(self.path)!r} is one {kind} of {size_text(self.size)}; at most"
                 f" {size_text(LONGEST)} are read at once (JSON lines may be longer)"
             )
+
+    def _read_whole(self) -> dict[str, Any]:
+        self._check_size("JSON text")
         try:
             value = json.loads(self.path.read_bytes())
         except UnicodeDecodeError as error:

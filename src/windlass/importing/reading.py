@@ -16,7 +16,15 @@ from windlass.importing.files import RecordedFile
 from windlass.importing.recording import Recording
 
 _FORMATS: Final = (
-    *("claude_bodies", "claude_code", "codex", "mini_swe_agent", "swe_agent", "request_log"),
+    *(
+        "claude_bodies",
+        "claude_code",
+        "codex",
+        "mini_swe_agent",
+        "swe_agent",
+        "otel",
+        "request_log",
+    ),
 )
 """The modules of the formats, in the order in which they are tried."""
 
