@@ -105,3 +105,15 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     said = line("import", name)
     assert said.code == 2
     assert name in said.complaint
+
+
+def test_a_call_whose_answer_is_missing_is_imported_once_and_again(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    request = {"model": "gpt-5", "messages": [{"role": "user", "content": "Go."}]}
+    told = {"id": "c1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 0}}
+    write_lines(tmp_path / "log.jsonl", [{"request": request, "response": told}])
+    assert "1 new" in line("import", "log.jsonl").out
+    assert "1 here already" in line("import", "log.jsonl").out
+    (info,) = line("sessions", "--json").json
+    assert (info["calls"], info["tokens_in"]) == (1, 9)

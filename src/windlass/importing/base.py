@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.files import RecordedFile
@@ -18,6 +19,17 @@ from windlass.wire.forms import MODULES, FormName, ListForm
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
 from windlass.wire.usage import read_usage
+
+MALFORMED: Final = (
+    *(AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError),
+    SequenceError,
+)
+"""What a record raises that is not as its schema says: it is counted and left out."""
+
+
+_MOST_TOKENS: Final = 10**12
+_MOST_MONEY: Final = 10**9
+"""Of one call."""
 
 
 @dataclass(slots=True)
@@ -107,12 +119,12 @@ class ListOfForm:
         where = f"message {len(self.messages)}"
         try:
             if not isinstance(given, Mapping):
-                raise SequenceError(f"{where}: a message is an object")  # noqa: TRY301
+                raise SequenceError(f"{where}: a message is an object")
             if self._reader is None:
                 self._end_of(from_openai(given, where=where))
                 return
             reading = self._reader.read(given, where)
-        except (SequenceError, ValueError, TypeError, KeyError) as error:
+        except MALFORMED as error:
             self._skipped[f"messages that cannot be read ({str(error).partition(': ')[2]})"] += 1
             return
         for message in reading.messages:
@@ -141,9 +153,11 @@ def read_tools(given: object) -> tuple[ToolSpec, ...]:
     for one in given if isinstance(given, list) else ():
         if not isinstance(one, Mapping):
             continue
-        for told in [one.get("function", one), *(one.get("functionDeclarations") or ())]:
+        more = one.get("functionDeclarations")
+        for told in [one.get("function", one), *(more if isinstance(more, list) else ())]:
             if isinstance(told, Mapping) and isinstance(name := told.get("name"), str):
                 schema = told.get("parameters") or told.get("input_schema") or {}
+                schema = schema if isinstance(schema, Mapping) else {}
                 tools.append(ToolSpec(name, str(told.get("description") or ""), schema))
     return tuple(tools)
 
@@ -152,11 +166,12 @@ def read_tools(given: object) -> tuple[ToolSpec, ...]:
 
 
 def usage_of(given: object) -> Usage | None:
-    """A usage in any provider's words; None where it is none."""
+    """A usage in any provider's words; None where it is none, or cannot be."""
     try:
-        return read_usage(given)
-    except ValueError:
+        usage = read_usage(given)
+    except (ValueError, OverflowError):
         return None
+    return usage if max(usage.tokens_in, usage.tokens_out) < _MOST_TOKENS else None
 
 
 def time_of(given: object) -> float | None:
@@ -164,14 +179,24 @@ def time_of(given: object) -> float | None:
     if isinstance(given, str) and not given.isdigit():
         try:
             return datetime.fromisoformat(given).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
-    value = float(given)
+    try:
+        value = float(given)
+    except OverflowError:
+        return None
     while value > 1e11:  # noqa: PLR2004 - seconds of the year 5138
         value /= 1e3
-    return value if value > 0 else None
+    return value if value > 0 and math.isfinite(value) else None
+
+
+def dollars_of(given: object) -> float | None:
+    """An amount that a file names, in US dollars; None where it is none, or nothing."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < _MOST_MONEY:
+        return None
+    return float(given)
 
 
 def text_of(given: Mapping[str, Any], *keys: str) -> str:

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from windlass.importing.base import Answers, model_of, read_list, text_of, time_of, usage_of
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    dollars_of,
+    model_of,
+    read_list,
+    text_of,
+    time_of,
+    usage_of,
+)
 from windlass.importing.claude_requests import TYPES, RecordedRequests
 from windlass.importing.exchanges import Exchanges
 from windlass.importing.files import RecordedFile, Room
@@ -56,7 +66,7 @@ def recognises(records: Sequence[Record]) -> bool:
             and one["message"].get("role") in ("user", "assistant")
         )
         or (one.get("type") == "system" and "claude_code_version" in (one.get("message") or one))
-        or (one.get("type") in _UNSENT and ("sessionId" in one or "messageId" in one))
+        or (text_of(one, "type") in _UNSENT and ("sessionId" in one or "messageId" in one))
         for one in records
     )
 
@@ -68,7 +78,11 @@ def scan(file: RecordedFile, answers: Answers) -> None:
             message = inner.get("message")
             if inner.get("type") != "assistant" or not isinstance(message, Mapping):
                 continue
-            if isinstance(ident := message.get("id"), str) and message.get("model") != _LOCAL:
+            if (
+                isinstance(ident := message.get("id"), str)
+                and ident
+                and message.get("model") != _LOCAL
+            ):
                 answers.note(ident, text_of(inner, "requestId"), usage_of(message.get("usage")))
 
 
@@ -76,13 +90,17 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a file: the session, its branches and its side chains."""
     tree = _Tree(file)
     requests = RecordedRequests()
-    has_requests = any(record.get("type") in TYPES for record in file.head)
+    has_requests = any(text_of(record, "type") in TYPES for record in file.head)
     for record in file.records():
         if has_requests:
-            requests.add(record)
-        if record.get("type") not in TYPES:
+            with suppress(*MALFORMED):  # a request that is missing makes it a transcript
+                requests.add(record)
+        if text_of(record, "type") not in TYPES:
             tree.add(record)
-    exchanges = requests.exchanges(tree.name) if has_requests else None
+    exchanges = None
+    if has_requests:
+        with suppress(*MALFORMED):
+            exchanges = requests.exchanges(tree.name)
     if has_requests and exchanges is None:
         file.skipped["records of requests that cannot be rebuilt: the session is a transcript"] += 1
     if exchanges:
@@ -153,7 +171,10 @@ class _Tree:
         parser = _PARSERS.get(kind)
         node = None
         if parser is not None:
-            node = parser(self, record)
+            try:
+                node = parser(self, record)
+            except MALFORMED:
+                self._skipped[f"records of type {kind!r} that are malformed"] += 1
         elif kind in _UNSENT:
             self._skipped[_UNSENT[kind]] += 1
         else:
@@ -178,7 +199,7 @@ class _Tree:
             above = record["parentUuid"]
             if above is None:
                 return None
-            if above in self._of_record:
+            if isinstance(above, str) and above in self._of_record:
                 return self._of_record[above]
         return self._tails.get(chain)
 
@@ -252,8 +273,8 @@ class _Tree:
         node = self._nodes[at]
         node.request = node.request or text_of(record, "requestId")
         node.last = self._records
-        if isinstance(dollars := record.get("costUSD"), int | float):
-            node.cost = max(node.cost or 0.0, float(dollars))
+        if dollars := dollars_of(record.get("costUSD")):
+            node.cost = max(node.cost or 0.0, dollars)
         self._tails[node.chain] = at
         content = told.get("content")
         for block in content if isinstance(content, list) else [content]:

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.importing.base import Answers, ListOfForm, model_of, text_of, time_of, usage_of
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    ListOfForm,
+    model_of,
+    text_of,
+    time_of,
+    usage_of,
+)
 from windlass.importing.files import RecordedFile, Room
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.wire.base import Usage
@@ -26,7 +34,8 @@ _TYPES: Final = frozenset(
 def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
     """Whether these are the first records of such a file."""
     return any(
-        one.get("type") in _TYPES and isinstance(one.get("payload"), Mapping) for one in records
+        text_of(one, "type") in _TYPES and isinstance(one.get("payload"), Mapping)
+        for one in records
     )
 
 
@@ -43,7 +52,12 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         if parser is None or not isinstance(payload, Mapping):
             file.skipped[f"records of the unknown type {kind!r}"] += 1
             continue
-        yield from parser(rollout, payload, time_of(record.get("timestamp")))
+        try:
+            ended = list(parser(rollout, payload, time_of(record.get("timestamp"))))
+        except MALFORMED:
+            file.skipped[f"records of type {kind!r} that are malformed"] += 1
+        else:
+            yield from ended
     yield from rollout.end()
 
 

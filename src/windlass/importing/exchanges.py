@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from windlass.importing.base import (
+    MALFORMED,
     Answers,
     ListOfForm,
+    dollars_of,
     model_of,
     read_list,
     read_tools,
@@ -82,7 +84,13 @@ class Exchanges:
         self._first: dict[str, _Chain] = {}
 
     def add(self, exchange: Exchange) -> None:
-        """Take in the next exchange."""
+        """Take in the next exchange; one that is malformed is counted."""
+        try:
+            self._add(exchange)
+        except MALFORMED:
+            self._skipped["requests and answers that are malformed"] += 1
+
+    def _add(self, exchange: Exchange) -> None:
         request = exchange.request
         form = form_of_request(request, exchange.response)
         if form is None:
@@ -337,7 +345,7 @@ def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
         response,
         _key_of(record, request),
         time_of(when),
-        float(told) if isinstance(told, int | float) and told > 0 else None,
+        dollars_of(told),
     )
 
 

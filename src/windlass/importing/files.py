@@ -104,6 +104,8 @@ class RecordedFile:
             raise UsageError(
                 f"{str(self.path)!r} {cut}: {error.msg} (line {error.lineno}, column {error.colno})"
             ) from error
+        except ValueError as error:  # a number of too many digits
+            raise UsageError(f"{str(self.path)!r} is no JSON that can be read: {error}") from error
         if isinstance(value, list) and all(isinstance(one, dict) for one in value):
             value = {"records": value}
         if not isinstance(value, dict):

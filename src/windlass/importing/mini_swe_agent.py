@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, read_list, text_of, time_of, usage_of
+from windlass.importing.base import (
+    Answers,
+    dollars_of,
+    model_of,
+    read_list,
+    text_of,
+    time_of,
+    usage_of,
+)
 from windlass.importing.files import RecordedFile, Room
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
@@ -92,7 +100,7 @@ def _call(given: Mapping[str, Any], at: int, model: str) -> RecordedCall:
         at,
         model,
         usage_of(usage),
-        float(told) if isinstance(told, int | float) and told > 0 else None,
+        dollars_of(told),
         time_of(response.get("created") or extra.get("timestamp") or given.get("timestamp")),
         text_of(response, "id"),
     )

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, text_of, time_of
+from windlass.importing.base import MALFORMED, Answers, model_of, text_of, time_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.files import RecordedFile
 from windlass.importing.recording import Recording
@@ -69,12 +69,16 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     without: dict[str, list[dict[str, Any]]] = {}
     for record in file.records():
         for span in sorted(_spans(record), key=lambda one: str(one.get("startTimeUnixNano", ""))):
-            told = _attributes(span.get("attributes"))
+            try:
+                told = _attributes(span.get("attributes"))
+                exchange = _exchange(span, told)
+            except MALFORMED:
+                file.skipped["spans that are malformed"] += 1
+                continue
             operation = told.get("operation") or ("chat" if "in" in told else "")
-            if operation not in _CALLS:
+            if not isinstance(operation, str) or operation not in _CALLS:
                 file.skipped[f"spans of the operation {operation or 'none of a model'!r}"] += 1
                 continue
-            exchange = _exchange(span, told)
             if not exchange.request["messages"]:
                 file.skipped["messages of calls whose content was not recorded"] += 1
                 said = without.setdefault(exchange.key, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Final, cast
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing import claude_bodies
-from windlass.importing.base import Answers, RecordedFormat
+from windlass.importing.base import MALFORMED, Answers, RecordedFormat
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.files import RecordedFile
 from windlass.importing.recording import Recording
@@ -95,8 +96,9 @@ def _format_of(file: RecordedFile, form: str | None) -> RecordedFormat:
     if form is not None:
         return formats()[form]
     for one in formats().values():
-        if one.recognises(file.head):
-            return one
+        with suppress(*MALFORMED):
+            if one.recognises(file.head):
+                return one
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is no recording that is known here: its first object has {keys};"

@@ -84,37 +84,43 @@ def store_recording(
     `parents` are the sessions of recordings by name: those of its parent's side chains.
     """
     session = session_id_of(recording)
-    there = _messages_of(store, session)
+    there = _keys_of(store, session)
     keys = [message.key for message in recording.messages]
-    if there and keys[: len(there)] != there:
+    if recording.calls and recording.calls[-1].at == len(keys):
+        keys.append(_UNANSWERED)
+    if there is not None and keys[: len(there)] != there:
         # It says something else than before: both are kept.
         told = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
         session = f"{session}-{told}"
-        there = _messages_of(store, session)
-    if there and len(there) == len(keys):
+        there = _keys_of(store, session)
+    if there is not None and len(there) == len(keys):
         return StoredSession(session, "unchanged", len(recording.calls))
-    _Writer(store, recording, session, len(there)).write(
-        (parents or {}).get(recording.parent or "")
-    )
-    return StoredSession(session, "grew" if there else "new", len(recording.calls))
+    parent = (parents or {}).get(recording.parent or "")
+    _Writer(store, recording, session, None if there is None else len(there)).write(parent)
+    return StoredSession(session, "new" if there is None else "grew", len(recording.calls))
 
 
-def _messages_of(store: Store, session: str) -> list[str]:
-    """The keys of the messages of a session; none where there is no such session."""
+_UNANSWERED: Final = ""
+"""What stands for a call at the end whose answer was not recorded."""
+
+
+def _keys_of(store: Store, session: str) -> list[str] | None:
+    """The keys of the messages of a session; None where there is no such session."""
     found = store.sessions(SessionFilter(prefix=session), limit=None)
     if all(info.session_id != session for info in found):
-        return []
-    return [row.key for row in store.rows(session) if row.key is not None]
+        return None
+    return [stored.key or _UNANSWERED for stored in store.rows(session)]
 
 
 class _Writer:
-    """Writes one recording from its message `first` on."""
+    """Writes one recording from its message `first` on; None: all of it, as a new session."""
 
-    def __init__(self, store: Store, recording: Recording, session: str, first: int) -> None:
+    def __init__(self, store: Store, recording: Recording, session: str, first: int | None) -> None:
+        self._is_new = first is None
         self._store = store
         self._recording = recording
         self._session = session
-        self._first = first
+        self._first = first or 0
         self._counter = FamilyCounter(recording.model)
         self._calls = {call.at: call for call in recording.calls}
         self._times = self._clock()
@@ -129,7 +135,7 @@ class _Writer:
     def write(self, parent: str | None) -> None:
         """Append batch by batch."""
         recording, rows, calls = self._recording, list[Row](), list[CallRecord]()
-        start = None if self._first else self._start(parent)
+        start = self._start(parent) if self._is_new else None
         output: str | None = None
         for at in range(len(recording.messages) + 1):
             call = self._calls.get(at)

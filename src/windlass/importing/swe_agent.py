@@ -36,8 +36,11 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
         calls: list[RecordedCall] = []
         model = model_of(_model(trajectory), "openai")
         for given in trajectory["history"]:
-            is_demo = isinstance(given, Mapping) and given.get("is_demo")
-            told = {k: given[k] for k in _SENT if given.get(k) is not None} if given else given
+            if not isinstance(given, Mapping):
+                file.skipped["messages that are no objects"] += 1
+                continue
+            is_demo = given.get("is_demo")
+            told = {key: given[key] for key in _SENT if given.get(key) is not None}
             ids = told.pop("tool_call_ids", None)
             if isinstance(ids, list) and ids:
                 told["tool_call_id"] = ids[0]
