@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -359,3 +360,63 @@ def test_a_message_that_was_changed_fits_no_hash(tmp_path: Path) -> None:
     records[1]["message"]["content"][1]["text"] = "Stop."
     (one,) = read(write_lines(tmp_path / "s.jsonl", records))
     assert one.grade == "C"
+
+
+def test_a_file_without_a_call_is_one_sentence(tmp_path: Path) -> None:
+    session = Session()
+    session.user("Go.")
+    session.add("summary")
+    path = write_lines(tmp_path / "s.jsonl", session.records)
+    with pytest.raises(UsageError, match="holds no call of a model; left out: 1 titles of"):
+        read(path)
+
+
+def test_a_copy_of_a_session_is_named_and_adds_nothing(tmp_path: Path) -> None:
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", text("a"))
+    for name in ("a.jsonl", "b.jsonl"):
+        write_lines(tmp_path / name, session.records)
+    told: list[str] = []
+    (one,) = recordings(tmp_path, on_skip=told.append)
+    assert len(one.calls) == 1
+    assert "b.jsonl' holds no call of a model; left out: 1 answers that another file" in told[0]
+
+
+def test_one_file_is_held_at_a_time(tmp_path: Path) -> None:
+    for number in range(30):
+        session = Session(f"s-{number}")
+        session.user("x" * 1_000_000)
+        session.answer(f"m{number}", text("a"))
+        write_lines(tmp_path / f"{number}.jsonl", session.records)
+    tracemalloc.start()
+    count = sum(1 for _ in recordings(tmp_path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 30
+    assert peak < 12_000_000
+
+
+def test_a_newer_trajectory_of_mini_swe_agent_calls_a_tool(tmp_path: Path) -> None:
+    made = {"id": "t1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    response = {"id": "r1", "created": 1_760_000_000, "usage": {"prompt_tokens": 50}}
+    messages = [
+        {"role": "system", "content": "Be."},
+        {"role": "user", "content": "Go."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [made],
+            "extra": {"response": response, "cost": 0.25, "timestamp": 1_760_000_001.5},
+        },
+        {"role": "tool", "tool_call_id": "t1", "content": "a.py", "extra": {"raw_output": "a.py"}},
+        {"role": "exit", "content": "Submitted"},
+    ]
+    told = {"trajectory_format": "mini-swe-agent-1.1", "info": {}, "messages": messages}
+    path = tmp_path / "traj.json"
+    path.write_text(json.dumps(told, indent=1))
+    (one,) = read(path)
+    assert [message.role for message in one.messages] == ["system", "user", "assistant", "tool"]
+    assert (one.grade, one.tools, one.name) == ("C", None, "traj")
+    assert one.calls[0].cost == 0.25
+    assert one.system == one.messages[:1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,6 @@ _REQUEST: Final = ".request.json"
 _RESPONSE: Final = ".response.json"
 
 
-@lru_cache(maxsize=1024)
 def is_folder_of_bodies(folder: Path) -> bool:
     """Whether a folder holds bodies of requests."""
     return any(folder.glob(f"*{_REQUEST}"))

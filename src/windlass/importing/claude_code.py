@@ -52,6 +52,14 @@ _UNSENT: Final[Mapping[str, str]] = {
     "stream_event": "pieces of answers, which stand whole beside them",
     "result": "sums at the end of a run",
     "cost-state": "sums of costs",
+    **dict.fromkeys(
+        (
+            *("file-history-delta", "relocated", "continued-in", "fork-context-ref", "frame-link"),
+            *("ended-by-model", "agent-color", "worktree-state", "bridge-session", "memory-mode"),
+            *("attribution-snapshot", "isolation-latch", "dev-mods", "observer-ref"),
+        ),
+        "notes of the client that no model sees",
+    ),
     "tag": "notes of users",
     "pr-link": "notes of users",
 }
@@ -355,6 +363,7 @@ class _Tree:
             )
         )
         own, has_main = self.name, bool(main)
+        found: list[Recording] = []
         taken: set[int] = set()
         elsewhere: set[int] = set()
         for end in ends:
@@ -390,24 +399,24 @@ class _Tree:
                 kind, name = "after compaction", f"{own}/{calls[0].id}"
             elif main:
                 kind, name = "branch", f"{own}/{calls[0].id}"
-            skipped: Counter[str] = Counter()
-            if not main:
-                skipped = self._skipped.copy()
-            main = main or own
-            yield Recording(
-                name,
-                NAME,
-                "C",
-                calls[0].model,
-                tuple(messages),
-                tuple(calls),
-                kind=kind,
-                parent=None if kind == "session" else own,
-                skipped=skipped,
-                source=str(self._file.path),
+            found.append(
+                Recording(
+                    name,
+                    NAME,
+                    "C",
+                    calls[0].model,
+                    tuple(messages),
+                    tuple(calls),
+                    kind=kind,
+                    parent=None if kind == "session" else own,
+                    skipped={} if main else self._skipped,
+                    source=str(self._file.path),
+                )
             )
+            main = main or own
         if elsewhere and not has_main:
             self._skipped["answers that another file has, too"] += len(elsewhere)
+        yield from found
 
     def _path(self, end: int) -> list[int]:
         path: list[int] = []

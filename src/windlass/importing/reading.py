@@ -62,7 +62,15 @@ def recordings(
         yield from _read([place], form)
         return
     # As text, so that a session stands before the folder of its side chains.
-    paths = sorted((one for one in (place, *place.rglob("*")) if _is_telling(one)), key=str)
+    found = [place, *place.rglob("*")]
+    bodies = {one for one in found if one.is_dir() and is_folder_of_bodies(one)}
+    files = (
+        one
+        for one in found
+        if one.is_file() and not one.name.startswith(".") and one.parent not in bodies
+    )
+    # As text, so that a session stands before the folder of its side chains.
+    paths = sorted((*bodies, *files), key=str)
     readable: list[Path] = []
     for one in paths:
         try:
@@ -75,14 +83,6 @@ def recordings(
     if not readable:
         raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
     yield from _read(readable, form, on_skip)
-
-
-def _is_telling(path: Path) -> bool:
-    """Whether a path is read by itself: a folder of bodies is, and its files are not."""
-    if path.is_dir():
-        return is_folder_of_bodies(path)
-    within = is_folder_of_bodies(path.parent)
-    return path.is_file() and not path.name.startswith(".") and not within
 
 
 def _opened(path: Path) -> RecordedFile:
@@ -116,8 +116,20 @@ def _read(
     for path in paths:
         file = _opened(path)
         try:
-            yield from _format_of(file, form).read(file, answers)
+            yield from _some(_format_of(file, form).read(file, answers), file)
         except UsageError as error:
             if on_skip is None:
                 raise
             on_skip(str(error))
+
+
+def _some(found: Iterator[Recording], file: RecordedFile) -> Iterator[Recording]:
+    """What was found in a file. Raises UsageError where that is nothing."""
+    is_empty = True
+    for recording in found:
+        is_empty = False
+        yield recording
+    if is_empty:
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in file.skipped.most_common(3))
+        told = f"; left out: {skipped}" if skipped else ""
+        raise UsageError(f"{str(file.path)!r} holds no call of a model{told}")

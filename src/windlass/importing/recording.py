@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from windlass.caching.rates import cost
@@ -90,11 +92,7 @@ class Recording:
     @property
     def system(self) -> tuple[Message, ...] | None:
         """The system messages in front of all others; None: unknown."""
-        head = tuple(
-            message
-            for at, message in enumerate(self.messages)
-            if message.is_system and all(one.is_system for one in self.messages[:at])
-        )
+        head = tuple(takewhile(attrgetter("is_system"), self.messages))
         return head if head or self.grade != "C" else None
 
     @property
@@ -111,7 +109,8 @@ class Recording:
         """What all calls cost in US dollars; None where that of one is unknown."""
         total = 0.0
         for call in self.calls:
-            if call.dollars is None:
+            dollars = call.dollars
+            if dollars is None:
                 return None
-            total += call.dollars
+            total += dollars
         return total
