@@ -69,7 +69,7 @@ class RecordedFile:
 
     def _read_protobuf(self) -> dict[str, Any]:
         """An export of OpenTelemetry."""
-        from windlass.importing.otel import read_protobuf
+        from windlass.importing.protobuf import read_protobuf
 
         self._check_size("protobuf text")
         try:

@@ -221,21 +221,3 @@ def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _text(given: Any) -> str:
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-
-
-def read_protobuf(data: bytes) -> dict[str, Any] | None:
-    """The export that a protobuf text holds, as JSON; None where it is none.
-
-    Raises ImportError where the extra is not installed.
-    """
-    from google.protobuf.json_format import MessageToDict
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
-
-    message = TracesData()
-    try:
-        message.ParseFromString(data)
-    except DecodeError:
-        return None
-    told: dict[str, Any] = MessageToDict(message)
-    return told if told.get("resourceSpans") else None
