@@ -117,3 +117,36 @@ def test_a_call_whose_answer_is_missing_is_imported_once_and_again(
     assert "1 here already" in line("import", "log.jsonl").out
     (info,) = line("sessions", "--json").json
     assert (info["calls"], info["tokens_in"]) == (1, 9)
+
+
+def test_a_session_that_was_imported_in_the_middle_of_an_answer_counts_once(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", text("Looking."), usage=used(10, 1))
+    path = write_lines(tmp_path / "s.jsonl", session.records)
+    line("import", str(path))
+    session.answer("m1", call("t1"), usage=used(10, 9))
+    session.user([result("t1")])
+    session.answer("m2", text("done"), usage=used(20, 2))
+    write_lines(path, session.records)
+    assert "1 with more calls than before" in line("import", str(path)).out
+    (info,) = line("sessions", "--json").json
+    assert (info["calls"], info["tokens_in"], info["tokens_out"]) == (2, 30, 11)
+    assert "1 here already" in line("import", str(path)).out
+    assert line("verify").code == 0
+
+
+def test_another_session_that_begins_alike_is_kept_beside_it(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    for last in ("left", "right"):
+        session = Session()
+        session.user("Go.")
+        session.answer("m1", text("a"))
+        session.user(last)
+        session.answer("m2", text(last))
+        write_lines(tmp_path / "s.jsonl", session.records)
+        assert "1 new" in line("import", "s.jsonl").out
+    assert len(line("sessions", "--json").json) == 2

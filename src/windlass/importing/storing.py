@@ -88,8 +88,14 @@ def store_recording(
     keys = [message.key for message in recording.messages]
     if recording.calls and recording.calls[-1].at == len(keys):
         keys.append(_UNANSWERED)
-    if there is not None and keys[: len(there)] != there:
+    was_there = there is not None
+    if there and keys[: len(there)] != there and keys[: len(there) - 1] == there[:-1]:
+        # It was imported while its last answer was being written: there is a whole one now.
+        store.prune(session_id=session, now=0)
+        there = None
+    elif there is not None and keys[: len(there)] != there:
         # It says something else than before: both are kept.
+        was_there = False
         told = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
         session = f"{session}-{told}"
         there = _keys_of(store, session)
@@ -97,7 +103,8 @@ def store_recording(
         return StoredSession(session, "unchanged", len(recording.calls))
     parent = (parents or {}).get(recording.parent or "")
     _Writer(store, recording, session, None if there is None else len(there)).write(parent)
-    return StoredSession(session, "new" if there is None else "grew", len(recording.calls))
+    grew = was_there or there is not None
+    return StoredSession(session, "grew" if grew else "new", len(recording.calls))
 
 
 _UNANSWERED: Final = ""
