@@ -256,3 +256,45 @@ def test_a_rollout_that_was_compacted_goes_on_in_another_recording(tmp_path: Pat
     assert (other.kind, other.parent) == ("after compaction", "th-1")
     assert [message.text for message in other.messages] == ["Short.", "b"]
     assert other.usage.tokens_in == 30
+
+
+def test_a_log_of_gemini(tmp_path: Path) -> None:
+    declared = [{"functionDeclarations": [{"name": "ls", "parameters": {"type": "object"}}]}]
+    asked = {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]}
+    answer = {"functionResponse": {"name": "ls", "response": {"files": "a.py"}}}
+    said = {"role": "model", "parts": [{"text": "done"}]}
+    first = [{"role": "user", "parts": [{"text": "Go."}]}]
+    second = [*first, asked, {"role": "user", "parts": [answer]}]
+    usage = {"promptTokenCount": 40, "candidatesTokenCount": 5, "thoughtsTokenCount": 2}
+    log = [
+        {
+            "request": {
+                "model": "gemini-3-pro",
+                "systemInstruction": {"parts": [{"text": "Be."}]},
+                "contents": contents,
+                "tools": declared,
+            },
+            "response": {"candidates": [{"content": content}], "usageMetadata": usage},
+        }
+        for contents, content in [(first, asked), (second, said)]
+    ]
+    (one,) = read(write_lines(tmp_path / "log.jsonl", log))
+    assert one.model == "gemini/gemini-3-pro"
+    assert [message.role for message in one.messages] == [
+        *("system", "user", "assistant", "tool", "assistant")
+    ]
+    assert one.calls[1].usage == Usage(40, 7)
+    assert [tool.name for tool in one.tools or ()] == ["ls"]
+
+
+def test_a_streamed_response_is_read_from_its_last_event(tmp_path: Path) -> None:
+    item = {"type": "message", "role": "assistant"}
+    output = [{**item, "content": [{"type": "output_text", "text": "Hi"}]}]
+    usage = {"input_tokens": 50, "output_tokens": 3}
+    done = {"id": "r1", "output": output, "usage": usage}
+    events = [{"type": "response.created"}, {"type": "response.completed", "response": done}]
+    told = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    line = {"request": {"model": "gpt-5", "input": "Go."}, "response": told}
+    (one,) = read(write_lines(tmp_path / "log.jsonl", [line]))
+    assert [message.text for message in one.messages] == ["Go.", "Hi"]
+    assert one.calls[0].usage == Usage(50, 3)

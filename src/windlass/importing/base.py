@@ -120,7 +120,8 @@ class ListOfForm:
         try:
             if not isinstance(given, Mapping):
                 raise SequenceError(f"{where}: a message is an object")
-            if self._reader is None:
+            is_apart = self.form == "gemini" and given.get("role") == "system"
+            if self._reader is None or is_apart:
                 self._end_of(from_openai(given, where=where))
                 return
             reading = self._reader.read(given, where)

@@ -202,7 +202,11 @@ def _listed(request: Mapping[str, Any], form: FormName) -> list[Any]:
         system: Any = request.get("instructions")
         head = [{"role": "developer", "content": system}] if system else []
     elif form == "gemini":
-        return [_without_marks(one) for one in request["contents"]]
+        listed = request["contents"]
+        system = request.get("systemInstruction") or request.get("system_instruction")
+        parts = system.get("parts") if isinstance(system, Mapping) else system
+        texts = [parts] if isinstance(parts, str) else [text_of(one, "text") for one in parts or ()]
+        head = [{"role": "system", "content": "\n".join(texts)}] if texts else []
     else:
         listed, system = request["messages"], request.get("system")
         if isinstance(system, list):
@@ -288,19 +292,22 @@ def _streamed(
 ) -> tuple[Message | None, Usage | None, str, str]:
     """An answer that was recorded as the text of its events."""
     module = cast("Format", import_module(MODULES[form]))
-    if not hasattr(module, "reader"):
-        skipped["streamed answers of a form whose events are not read"] += 1
-        return None, None, "", ""
-    reading = module.reader(Request("recorded", (), 1))
     ident = ""
     try:
-        for line in given.splitlines():
-            if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]":
-                event = json.loads(line.removeprefix("data:"))
-                ident = ident or text_of(event.get("message") or event, "id")
-                reading.feed(event)
+        events = [
+            json.loads(line.removeprefix("data:"))
+            for line in given.splitlines()
+            if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]"
+        ]
+        if form == "responses":  # the last event holds the whole of it
+            whole = events[-1]["response"]
+            return _answer(whole, form, skipped)
+        reading = module.reader(Request("recorded", (), 1))
+        for event in events:
+            ident = ident or text_of(event.get("message") or event, "id", "responseId")
+            reading.feed(event)
         reply = reading.reply()
-    except (ValueError, TypeError, AttributeError, Refused):
+    except (*MALFORMED, Refused):
         skipped["streamed answers that are cut or failed"] += 1
         return None, None, ident, ""
     return reply.message, None if reply.estimated else reply.usage, ident, reply.model
