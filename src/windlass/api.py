@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
     from windlass.history.base import Store
+    from windlass.importing.imported import Imported
     from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
@@ -633,6 +634,32 @@ _MODULES = (
     "windlass.history.sqlite",
     "windlass.operators.reading",
 )
+
+
+def import_sessions(
+    path: str | Path,
+    *,
+    form: str | None = None,
+    store: str | Path | None = None,
+    on_skip: Callable[[str], None] | None = None,
+) -> Imported:
+    """Store the sessions that other programs recorded, so that they can be shown and priced.
+
+    What is in the store already is not added again; a session that grew is gone on with.
+
+    Args:
+        path: A file, or a folder with files (docs/import.md lists the formats).
+        form: The format; default: it is recognised by what a file holds.
+        store: The folder of the history, or its address, as in `run`.
+        on_skip: Called with one sentence for each file of a folder that is not read.
+
+    Raises UsageError for what cannot be read, StoreError where the store fails.
+    """
+    from windlass.importing.imported import import_into
+
+    settings = Settings.read({"store": store})
+    with shared_store(settings) as history, override(settings.prices):
+        return import_into(history, path, form, on_skip)
 
 
 def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Store:

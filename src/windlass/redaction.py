@@ -7,8 +7,8 @@ or asked with what comes out of here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
 HIDDEN: Final = "***"
@@ -40,6 +40,16 @@ _ANYWHERE: Final = _compiled(
     # A run that begins so and is none is passed over whole: not tried again from within.
     r"\b(?:(?P<secret>eyj[\w-]++\.[\w-]++\.[\w-]*+)|eyj[\w-]*+)",
 )
+_QUOTE: Final = r"\\*[\"']"
+_IN_TEXTS: Final = (
+    *_ANYWHERE,
+    *_compiled(
+        # A value in quotes; without them one that looks made by chance.
+        rf"{_NAME}(?:{_QUOTE})?\s*[=:]\s*{_QUOTE}(?P<secret>[^\s\"'\\]{{4,}})(?={_QUOTE})",
+        rf"{_NAME}\s*[=:]\s*(?P<secret>(?=[^\s\"'&;,]{{0,200}}\d)(?=[^\s\"'&;,]{{0,200}}[a-z])"
+        r"[^\s\"'&;,$(){}\[\]]{8,})",
+    ),
+)
 _IN_COMMANDS: Final = (
     *_ANYWHERE,
     *_compiled(
@@ -56,6 +66,28 @@ _IN_COMMANDS: Final = (
 def redacted(text: str) -> str:
     """A text without the credentials that can be told from its own look."""
     return _without(text, _spans(text, _ANYWHERE))
+
+
+def redacted_text(text: str) -> str:
+    """A text without credentials, also those that it gives to a name such as `API_KEY`."""
+    return _without(text, _spans(text, _IN_TEXTS))
+
+
+def redacted_json(value: Any) -> Any:
+    """JSON data without credentials: in its texts, and under keys that name one."""
+    match value:
+        case str():
+            return redacted_text(value)
+        case Mapping():
+            return {
+                key: HIDDEN
+                if isinstance(one, str) and len(one) >= _SHORTEST and _SECRET.search(str(key))
+                else redacted_json(one)
+                for key, one in value.items()
+            }
+        case list() | tuple():
+            return [redacted_json(one) for one in value]
+    return value
 
 
 def redacted_url(url: str) -> str:

@@ -85,6 +85,16 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
     ("verify",): ((), ("--store", "damaged")),
     ("prune",): (("--session", "S", "--dry-run"), ("--session", BAD), ("--older-than", BAD)),
+    ("export",): (
+        ("S",),
+        ("S", "--as", "html", "--redact"),
+        ("S", "--as", "openai"),
+        ("S", "--as", "anthropic"),
+        ("S", "--as", "jsonl"),
+        ("S", "--as", BAD),
+        (BAD,),
+    ),
+    ("import",): (("log.jsonl",), (BAD,), ("log.jsonl", "--as", BAD), ("texts",)),
     ("migrate",): ((".windlass", "other"), (BAD.replace("/", ""), "other2")),
     ("schema",): ((), ("clickhouse",), (BAD,)),
     ("models",): ((), (f"openai/{BAD}",), (BAD,)),
@@ -122,6 +132,14 @@ def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
         (windlass.folder / folder).mkdir()
     (windlass.folder / "texts" / f"{NAME}.txt").write_text(f"deploy {BAD}")
     (windlass.folder / "damaged" / "windlass.sqlite").write_bytes(b"no database " + ACTS.encode())
+    said = {
+        "id": BAD,
+        "role": "assistant",
+        "model": BAD,
+        "content": [{"type": BAD}, {"type": "text", "text": BAD}],
+    }
+    log = [{"type": BAD}, {"type": "assistant", "sessionId": BAD, "message": said}]
+    windlass.write("log.jsonl", "\n".join(map(json.dumps, log)))
     asked = calls(
         call("set_state", json.dumps({"key": KEY, "value": BAD})),
         call("read_file", json.dumps({"path": BAD})),

@@ -524,6 +524,40 @@ def prune(
 
 
 @_command
+def do_import(
+    path: Annotated[Path, typer.Argument(help="A file, or a folder with files.")],
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option("--as", help="The format (default: recognised by what the file holds)."),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Import recordings of other programs as sessions; may be repeated."""
+    from windlass.cli.recordings import show_import
+
+    show_import(path, form, store)
+
+
+@partial(_command, has_json=False)
+def export(
+    session: Session,
+    *,
+    form: Annotated[
+        str, typer.Option("--as", help="openai, anthropic, markdown, jsonl or html.")
+    ] = "markdown",
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Take out what looks like a credential.")
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Write out a session: for another program, or to read."""
+    from windlass.cli.recordings import print_export
+
+    print_export(session, form, store, redact=redact)
+
+
+@_command
 def migrate(
     source: Annotated[str, typer.Argument(help="The store to copy: a folder or an address.")],
     target: Annotated[str, typer.Argument(help="The store to copy to.")],

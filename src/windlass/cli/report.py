@@ -8,6 +8,7 @@ from windlass.caching.rates import money, override, rate, table_date
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.history.base import in_words
+from windlass.importing.storing import evidence
 from windlass.report.costs import SessionCost, session_cost
 from windlass.report.prefix import Prefix, prefix_of
 
@@ -21,10 +22,13 @@ def show_costs(session: str, store: str | None) -> None:
         session = history.find_session(session)
         with override(settings.prices):
             costs = session_cost(history, session, settings.price_as)
+        source = evidence(history.start(session).cascade)
     if printed_as_json(costs):
         return
     with override(settings.prices):
         print_costs(costs)
+    if source:
+        out.print(source)
     if costs.status != "completed":
         out.print(f"the session: {in_words(costs.status, costs.reason)}")
     out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")

@@ -54,6 +54,39 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
     return tokens
 
 
+def read_usage(usage: Mapping[str, Any] | object) -> Usage:
+    """A usage in any of the formats' words as ours; what cannot be in it is cut to what can.
+
+    Raises ValueError in one clause where it has no input tokens.
+    """
+    fields = _as_mapping(usage)
+    tokens = _read(fields)
+    out = next(filter(None, (sum(count(fields, key) for key in keys) for keys in _OUT)), 0)
+    details = inside(fields, "prompt_tokens_details", dict)
+    kinds = inside(fields, "cache_creation", dict)
+    long = count(kinds, "ephemeral_1h_input_tokens")
+    told = count(fields, "cache_creation_input_tokens")
+    written = max(told, long + count(kinds, "ephemeral_5m_input_tokens"))
+    return possible(
+        Usage(
+            tokens.tokens_in + written - told,
+            out,
+            tokens.cached or 0,
+            written or count(details, "cache_write_tokens"),
+            long,
+        )
+    )
+
+
+_OUT: Final = (
+    ("completion_tokens",),
+    ("output_tokens",),
+    ("candidatesTokenCount", "thoughtsTokenCount"),
+    ("candidates_token_count", "thoughts_token_count"),
+)
+"""The keys of output tokens, by format."""
+
+
 def _as_mapping(usage: object) -> Mapping[str, Any]:
     dump = getattr(usage, "model_dump", None)
     fields = dump() if callable(dump) else usage

@@ -1,0 +1,1 @@
+"""Recordings of other programs: read, stored as sessions, and written out again."""

@@ -1,0 +1,124 @@
+"""Folders of raw bodies: what Claude Code sends, byte for byte, where it is told to keep it.
+
+`OTEL_LOG_RAW_API_BODIES=file:DIR` makes them: `*.request.json`, `*.response.json`, `index.jsonl`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import UsageError
+from windlass.importing.base import Answers, text_of
+from windlass.importing.exchanges import Exchange, Exchanges
+from windlass.importing.files import HEAD, LONGEST, RecordedFile, size_text
+from windlass.importing.recording import Recording
+
+NAME: Final = "claude-code-bodies"
+TITLE: Final = "folder of raw bodies of Claude Code"
+_REQUEST: Final = ".request.json"
+_RESPONSE: Final = ".response.json"
+
+
+def is_folder_of_bodies(folder: Path) -> bool:
+    """Whether a folder holds bodies of requests."""
+    return any(folder.glob(f"*{_REQUEST}"))
+
+
+class BodyFolder(RecordedFile):
+    """A folder of bodies, read as if it were a file of exchanges."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped: Counter[str] = Counter()
+        self.head = list(islice(self.records(), HEAD))
+        self.skipped.clear()
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """The exchanges in the order of the index, the others by the time of their files."""
+        index = self._index()
+        requests = sorted(
+            self.path.glob(f"*{_REQUEST}"),
+            key=lambda one: (index.get(one.name, len(index)), one.stat().st_mtime_ns, one.name),
+        )
+        for request in requests:
+            body = self._body(request)
+            if body is None:
+                continue
+            response = request.with_name(request.name.removesuffix(_REQUEST) + _RESPONSE)
+            yield {
+                "request": body,
+                "response": self._body(response) if response.exists() else None,
+                "time": request.stat().st_mtime,
+            }
+
+    def lines_with(self, word: bytes) -> Iterator[dict[str, Any]]:
+        """Its exchanges."""
+        del word
+        yield from self.records()
+
+    def _index(self) -> dict[str, int]:
+        """The place of each file that the index names."""
+        place = self.path / "index.jsonl"
+        if not place.exists():
+            return {}
+        places: dict[str, int] = {}
+        for record in RecordedFile(place).records():
+            for value in record.values():
+                if isinstance(value, str) and value.endswith((_REQUEST, _RESPONSE)):
+                    places.setdefault(Path(value).name, len(places))
+        return places
+
+    def _body(self, path: Path) -> Any:
+        try:
+            if path.stat().st_size > LONGEST:
+                self.skipped[f"bodies of more than {size_text(LONGEST)}"] += 1
+                return None
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            self.skipped["bodies that cannot be read"] += 1
+            return None
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            if text.lstrip().startswith(("event:", "data:")):
+                return text
+            self.skipped["bodies that are cut or no JSON"] += 1
+            return None
+
+
+def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Never by records: a folder is recognised by the names of its files."""
+    del records
+    return False
+
+
+def scan(file: RecordedFile, answers: Answers) -> None:
+    """Nothing: each answer is a file."""
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """The conversations of a folder: exact requests."""
+    if not isinstance(file, BodyFolder):
+        raise UsageError(f"{str(file.path)!r} is no folder of *{_REQUEST} files")
+    exchanges = Exchanges(file.path, answers, file.skipped)
+    for record in file.records():
+        request = {key: value for key, value in record["request"].items() if key != "betas"}
+        key = _session(request)
+        exchanges.add(Exchange(request, record["response"], key, record["time"]))
+    yield from exchanges.recordings(NAME)
+
+
+def _session(request: Mapping[str, Any]) -> str:
+    """What the client's metadata call the session."""
+    metadata = request.get("metadata")
+    told = text_of(metadata, "user_id") if isinstance(metadata, Mapping) else ""
+    try:
+        known = json.loads(told)
+    except ValueError:
+        return told.rpartition("_session_")[2] if "_session_" in told else ""
+    return text_of(known, "session_id") if isinstance(known, Mapping) else ""

@@ -1,0 +1,444 @@
+"""Claude Code: session files and `stream-json` logs, one JSON record a line.
+
+The layout is no promise of the vendor's: there is one parser a type of record, and a type without
+one is counted and left out. Records form a tree by `parentUuid`: where a user went back, it
+branches. Each path to an end on which calls were made becomes a recording, and each call belongs
+to the first of them. The records of one answer share a `message.id`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    dollars_of,
+    model_of,
+    read_list,
+    text_of,
+    time_of,
+    usage_of,
+)
+from windlass.importing.claude_requests import TYPES, RecordedRequests
+from windlass.importing.exchanges import Exchanges
+from windlass.importing.files import RecordedFile, Room
+from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.messages import Message, Opaque, ToolCall, user
+from windlass.wire.openai_responses import joined
+
+NAME: Final = "claude-code"
+TITLE: Final = "Claude Code session"
+
+Record: TypeAlias = Mapping[str, Any]
+
+_LOCAL: Final = "<synthetic>"
+"""The model of what the client said itself."""
+_UNSENT: Final[Mapping[str, str]] = {
+    "file-history-snapshot": "file snapshots, which no model sees",
+    "queue-operation": "notes of the queue of prompts",
+    "last-prompt": "notes of the last prompt",
+    "summary": "titles of sessions",
+    "custom-title": "titles of sessions",
+    "ai-title": "titles of sessions",
+    "agent-name": "titles of sessions",
+    "agent-setting": "notes of settings",
+    "permission-mode": "notes of settings",
+    "mode": "notes of settings",
+    "stream_event": "pieces of answers, which stand whole beside them",
+    "result": "sums at the end of a run",
+    "cost-state": "sums of costs",
+    **dict.fromkeys(
+        (
+            *("file-history-delta", "relocated", "continued-in", "fork-context-ref", "frame-link"),
+            *("ended-by-model", "agent-color", "worktree-state", "bridge-session", "memory-mode"),
+            *("attribution-snapshot", "isolation-latch", "dev-mods", "observer-ref"),
+        ),
+        "notes of the client that no model sees",
+    ),
+    "tag": "notes of users",
+    "pr-link": "notes of users",
+}
+
+
+def recognises(records: Sequence[Record]) -> bool:
+    """Whether these are the first records of such a file."""
+    return any(
+        (
+            one.get("type") in ("user", "assistant")
+            and isinstance(one.get("message"), Mapping)
+            and one["message"].get("role") in ("user", "assistant")
+        )
+        or (one.get("type") == "system" and "claude_code_version" in (one.get("message") or one))
+        or (text_of(one, "type") in _UNSENT and ("sessionId" in one or "messageId" in one))
+        for one in records
+    )
+
+
+def scan(file: RecordedFile, answers: Answers) -> None:
+    """Take in the answers of a file before any is read."""
+    for record in file.lines_with(b'"usage"'):
+        for inner in (record, _of_progress(record)):
+            message = inner.get("message")
+            if inner.get("type") != "assistant" or not isinstance(message, Mapping):
+                continue
+            if (
+                isinstance(ident := message.get("id"), str)
+                and ident
+                and message.get("model") != _LOCAL
+            ):
+                answers.note(ident, text_of(inner, "requestId"), usage_of(message.get("usage")))
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """The conversations of a file: the session, its branches and its side chains."""
+    tree = _Tree(file)
+    requests = RecordedRequests()
+    has_requests = any(text_of(record, "type") in TYPES for record in file.head)
+    for record in file.records():
+        if has_requests:
+            with suppress(*MALFORMED):  # a request that is missing makes it a transcript
+                requests.add(record)
+        if text_of(record, "type") not in TYPES:
+            tree.add(record)
+    exchanges = None
+    if has_requests:
+        with suppress(*MALFORMED):
+            exchanges = requests.exchanges(tree.name)
+    if has_requests and exchanges is None:
+        file.skipped["records of requests that cannot be rebuilt: the session is a transcript"] += 1
+    if exchanges:
+        rebuilt = Exchanges(file.path, answers, file.skipped)
+        for exchange in exchanges:
+            rebuilt.add(exchange)
+        yield from rebuilt.recordings(NAME, "B")
+    yield from tree.recordings(answers, tree.name if exchanges else "")
+
+
+def _of_progress(record: Record) -> Record:
+    """The record of a subagent in one that tells of its progress; else an empty one."""
+    told = record.get("data")
+    if record.get("type") != "progress" or not isinstance(told, Mapping):
+        return {}
+    inner = told.get("message")
+    if told.get("type") != "agent_progress" or not isinstance(inner, Mapping):
+        return {}
+    return {**inner, "agentId": told.get("agentId") or "agent", "uuid": None}
+
+
+@dataclass(slots=True)
+class _Node:
+    """What was said at one time: an answer, the results of its calls, or words of a user."""
+
+    parent: int | None
+    chain: str
+    messages: list[Message] = field(default_factory=list[Message])
+    answer: str = ""
+    request: str = ""
+    model: str = ""
+    time: float | None = None
+    cost: float | None = None
+    last: int = 0
+    compacted: bool = False
+    blocks: set[str] = field(default_factory=set[str])
+    ended: bool = True
+    """Whether no other one follows."""
+
+
+class _Tree:
+    """The records of a file as a tree."""
+
+    def __init__(self, file: RecordedFile) -> None:
+        self._file = file
+        self._room = Room(file.path)
+        self._skipped: Counter[str] = file.skipped
+        self._nodes: list[_Node] = []
+        self._of_record: dict[str, int | None] = {}
+        """The node of each record by its id; a record that says nothing stands for the one above"""
+        self._of_content: dict[tuple[int | None, str, str], int] = {}
+        self._of_answer: dict[str, int] = {}
+        self._of_call: dict[str, int] = {}
+        self._tails: dict[str, int] = {}
+        """The last node of each chain: what a record without a parent follows."""
+        self._records = 0
+        self._session = ""
+        self._compacted: set[str] = set()
+
+    # ---- in -------------------------------------------------------------------------
+
+    def add(self, record: Record) -> None:
+        """Take in the next record."""
+        self._records += 1
+        if not self._session:
+            self._session = text_of(record, "sessionId", "session_id")
+        kind = str(record.get("type"))
+        parser = _PARSERS.get(kind)
+        node = None
+        if parser is not None:
+            try:
+                node = parser(self, record)
+            except MALFORMED:
+                self._skipped[f"records of type {kind!r} that are malformed"] += 1
+        elif kind in _UNSENT:
+            self._skipped[_UNSENT[kind]] += 1
+        else:
+            self._skipped[f"records of the unknown type {kind!r}"] += 1
+        ident = record.get("uuid")
+        if isinstance(ident, str) and ident:
+            self._of_record.setdefault(ident, self._parent(record) if node is None else node)
+
+    def _chain(self, record: Record) -> str:
+        """Which conversation of the file a record belongs to; empty: the session itself."""
+        agent = text_of(record, "parent_tool_use_id", "agentId")
+        if agent:
+            return agent
+        if record.get("isSidechain") is True:
+            above = self._parent(record, "side chain")
+            inherited = "" if above is None else self._nodes[above].chain
+            return inherited or f"side chain {record.get('uuid')}"
+        return ""
+
+    def _parent(self, record: Record, chain: str = "") -> int | None:
+        if "parentUuid" in record:
+            above = record["parentUuid"]
+            if above is None:
+                return None
+            if isinstance(above, str) and above in self._of_record:
+                return self._of_record[above]
+        return self._tails.get(chain)
+
+    def _node(self, record: Record, parent: int | None, kind: str, content: str) -> int:
+        """The node of a record; one that says the same at the same place is the same."""
+        key = (parent, kind, content)
+        at = self._of_content.get(key)
+        if at is None:
+            at = self._of_content[key] = len(self._nodes)
+            chain = self._chain(record)
+            self._nodes.append(_Node(parent, chain, time=time_of(record.get("timestamp"))))
+            if parent is not None:
+                self._nodes[parent].ended = False
+        node = self._nodes[at]
+        node.last = self._records
+        self._tails[node.chain] = at
+        return at
+
+    def _read(self, message: object) -> list[Message]:
+        """The messages of a record."""
+        return read_list("anthropic", [message], self._skipped)
+
+    def take_user(self, record: Record) -> int | None:
+        """Words of a user, or results of tools."""
+        told = record.get("message")
+        if record.get("isVisibleInTranscriptOnly") or not isinstance(told, Mapping):
+            self._skipped["words that only people see"] += 1
+            return None
+        at: int | None = None
+        parent = self._parent(record, self._chain(record))
+        for message in self._read({"role": "user", "content": told.get("content")}):
+            if message.role == "tool":
+                caller = self._of_call.get(message.tool_call_id or "")
+                at = self._node(record, parent if caller is None else caller, "results", "")
+                content = message.tool_call_id or ""
+            elif record.get("isCompactSummary"):
+                parent, content = None, message.content_hash
+                at = self._node(record, None, "summary", content)
+                self._nodes[at].compacted = True
+            else:
+                content = message.content_hash
+                at = self._node(record, parent if at is None else at, "user", content)
+            self._say(at, message, content)
+        return at
+
+    def _say(self, at: int, message: Message, content: str) -> None:
+        """Add a message to a node, once."""
+        node = self._nodes[at]
+        if content not in node.blocks:
+            self._room.take(message)
+            node.blocks.add(content)
+            node.messages.append(message)
+
+    def take_answer(self, record: Record) -> int | None:
+        """An answer, or a part of one."""
+        told = record.get("message")
+        if not isinstance(told, Mapping):
+            self._skipped["answers that say nothing"] += 1
+            return None
+        if told.get("model") == _LOCAL or record.get("isApiErrorMessage"):
+            self._skipped["words of the client's own"] += 1
+            return None
+        ident = text_of(told, "id") or f"{record.get('uuid') or self._records}"
+        at = self._of_answer.get(ident)
+        if at is None:
+            parent = self._parent(record, self._chain(record))
+            at = self._of_answer[ident] = self._node(record, parent, "answer", ident)
+            node = self._nodes[at]
+            node.answer, node.request = ident, text_of(record, "requestId")
+            node.model = model_of(told.get("model"), "anthropic")
+        node = self._nodes[at]
+        node.request = node.request or text_of(record, "requestId")
+        node.last = self._records
+        if dollars := dollars_of(record.get("costUSD")):
+            node.cost = max(node.cost or 0.0, dollars)
+        self._tails[node.chain] = at
+        content = told.get("content")
+        for block in content if isinstance(content, list) else [content]:
+            given = [{"type": "text", "text": block}] if isinstance(block, str) else [block]
+            for message in self._read({"role": "assistant", "content": given}):
+                self._go_on(at, message)
+        return at
+
+    def _go_on(self, at: int, message: Message) -> None:
+        """Add a block to an answer, once."""
+        node = self._nodes[at]
+        call = message.tool_calls[0] if message.tool_calls else None
+        content = _once(message, call)
+        if content in node.blocks or not (message.parts or message.tool_calls):
+            return
+        node.blocks.add(content)
+        self._room.take(message)
+        if call is not None:
+            self._of_call.setdefault(call.id, at)
+        node.messages = [joined(node.messages[0], message) if node.messages else message]
+
+    def take_attachment(self, record: Record) -> int | None:
+        """What the client added for the model: a listing, a reminder, a file."""
+        told = record.get("attachment")
+        told = told if isinstance(told, Mapping) else {}
+        text = text_of(told, "rendered", "content")
+        if not text:
+            self._skipped["attachments without their text"] += 1
+            return None
+        message = user(text)
+        at = self._node(
+            record, self._parent(record, self._chain(record)), "user", message.content_hash
+        )
+        self._say(at, message, message.content_hash)
+        return at
+
+    def take_system(self, record: Record) -> int | None:
+        """Notes of the client; the first record of a `stream-json` log names the session."""
+        told = record.get("message")
+        told = told if isinstance(told, Mapping) else record
+        if not self._session:
+            self._session = text_of(told, "session_id", "sessionId")
+        kind = text_of(told, "subtype") or "without a subtype"
+        if kind == "compact_boundary":
+            self._tails.pop("", None)
+        self._skipped[f"notes of the client ({kind})"] += 1
+        return None
+
+    def take_progress(self, record: Record) -> int | None:
+        """What a tool tells while it runs; of subagents it is what they said."""
+        inner = _of_progress(record)
+        parser = _PARSERS.get(str(inner.get("type")))
+        if parser is None:
+            self._skipped["progress of tools"] += 1
+        else:
+            parser(self, inner)
+        return None
+
+    # ---- out ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The session's."""
+        return self._session or self._file.path.stem
+
+    def recordings(self, answers: Answers, main: str = "") -> Iterator[Recording]:
+        """A recording of each path on which calls were made that are counted nowhere else.
+
+        `main` is the name of the session where it stands already.
+        """
+        ends = [at for at, node in enumerate(self._nodes) if node.ended]
+        # The session first; of the ends of one beginning the one that was reached last.
+        ends.sort(
+            key=lambda at: (
+                self._nodes[at].chain != "",
+                self._path(at)[0],
+                -self._nodes[at].last,
+            )
+        )
+        own, has_main = self.name, bool(main)
+        found: list[Recording] = []
+        taken: set[int] = set()
+        elsewhere: set[int] = set()
+        for end in ends:
+            path = self._path(end)
+            messages: list[Message] = []
+            calls: list[RecordedCall] = []
+            for at in path:
+                node = self._nodes[at]
+                if node.answer and at not in taken:
+                    taken.add(at)
+                    if (answer := answers.claim(node.answer, node.request)) is None:
+                        elsewhere.add(at)
+                    else:
+                        calls.append(
+                            RecordedCall(
+                                len(messages),
+                                node.model,
+                                answer.usage,
+                                node.cost,
+                                node.time,
+                                node.answer,
+                            )
+                        )
+                messages += node.messages
+            if not calls:
+                continue
+            kind: Kind = "session"
+            name = own
+            chain = self._nodes[end].chain
+            if chain:
+                kind, name = "side chain", f"{own}/{chain.removeprefix('side chain ')}"
+            elif main and any(self._nodes[at].compacted for at in path[:2]):
+                kind, name = "after compaction", f"{own}/{calls[0].id}"
+            elif main:
+                kind, name = "branch", f"{own}/{calls[0].id}"
+            found.append(
+                Recording(
+                    name,
+                    NAME,
+                    "C",
+                    calls[0].model,
+                    tuple(messages),
+                    tuple(calls),
+                    kind=kind,
+                    parent=None if kind == "session" else own,
+                    skipped={} if main else self._skipped,
+                    source=str(self._file.path),
+                )
+            )
+            main = main or own
+        if elsewhere and not has_main:
+            self._skipped["answers that another file has, too"] += len(elsewhere)
+        yield from found
+
+    def _path(self, end: int) -> list[int]:
+        path: list[int] = []
+        at: int | None = end
+        while at is not None:
+            path.append(at)
+            at = self._nodes[at].parent
+        return path[::-1]
+
+
+def _once(message: Message, call: ToolCall | None) -> str:
+    """By what a block of an answer is known when it stands there again."""
+    if call is not None:
+        return call.id
+    part = message.parts[0] if message.parts else None
+    return part.data if isinstance(part, Opaque) else message.content_hash
+
+
+_PARSERS: Final[Mapping[str, Callable[[_Tree, Record], int | None]]] = {
+    "user": _Tree.take_user,
+    "assistant": _Tree.take_answer,
+    "attachment": _Tree.take_attachment,
+    "system": _Tree.take_system,
+    "progress": _Tree.take_progress,
+}

@@ -1,0 +1,226 @@
+"""Rollouts of Codex: one record a line, each with a type and a payload.
+
+The items of the conversation are those of OpenAI's Responses, as they were sent. The tools are not
+recorded, except where the client sends them as an item, so that it is a transcript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    ListOfForm,
+    model_of,
+    text_of,
+    time_of,
+    usage_of,
+)
+from windlass.importing.files import RecordedFile, Room
+from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.wire.base import Usage
+
+NAME: Final = "codex"
+TITLE: Final = "Codex rollout"
+
+_TYPES: Final = frozenset(
+    {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
+)
+
+
+def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these are the first records of such a file."""
+    return any(
+        text_of(one, "type") in _TYPES and isinstance(one.get("payload"), Mapping)
+        for one in records
+    )
+
+
+def scan(file: RecordedFile, answers: Answers) -> None:
+    """Nothing: an answer's usage stands once."""
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """The conversation, and another one after each compaction."""
+    rollout = _Rollout(file, answers)
+    for record in file.records():
+        kind, payload = str(record.get("type")), record.get("payload")
+        parser = _PARSERS.get(kind)
+        if parser is None or not isinstance(payload, Mapping):
+            file.skipped[f"records of the unknown type {kind!r}"] += 1
+            continue
+        try:
+            ended = list(parser(rollout, payload, time_of(record.get("timestamp"))))
+        except MALFORMED:
+            file.skipped[f"records of type {kind!r} that are malformed"] += 1
+        else:
+            yield from ended
+    yield from rollout.end()
+
+
+def _usage_of(given: object) -> Usage | None:
+    """A usage in Codex's words: of all that was sent, as OpenAI counts."""
+    if not isinstance(given, Mapping):
+        return None
+    return usage_of(
+        {
+            "prompt_tokens": given.get("input_tokens"),
+            "completion_tokens": given.get("output_tokens"),
+            "prompt_tokens_details": {
+                "cached_tokens": given.get("cached_input_tokens"),
+                "cache_write_tokens": given.get("cache_write_input_tokens"),
+            },
+        }
+    )
+
+
+class _Rollout:
+    """The records of a file, as far as they were read."""
+
+    def __init__(self, file: RecordedFile, answers: Answers) -> None:
+        self._file = file
+        self._answers = answers
+        self._room = Room(file.path)
+        self._name = ""
+        self._model = ""
+        self._kind: Kind = "session"
+        self._number = 0
+        self._total: object = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._listed = ListOfForm("responses", self._file.skipped)
+        self._calls: list[RecordedCall] = []
+        self._open: RecordedCall | None = None
+        """The call whose usage is yet to come."""
+        self._early: tuple[str, Usage | None, float | None] | None = None
+        """A usage that came before its answer."""
+
+    def take_meta(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """The session's own; copies of others' follow where it is a fork."""
+        del at
+        if not self._name:
+            self._name = text_of(payload, "id") or self._file.path.stem
+            told = payload.get("base_instructions") or payload.get("instructions")
+            text = text_of(told, "text") if isinstance(told, Mapping) else told
+            if isinstance(text, str) and text:
+                self._add({"role": "developer", "content": text})
+        yield from ()
+
+    def take_context(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """The settings of a turn: the model."""
+        del at
+        self._model = text_of(payload, "model") or self._model
+        yield from ()
+
+    def _add(self, item: object) -> None:
+        before = len(self._listed.messages)
+        self._listed.add(item)
+        for message in self._listed.messages[before:]:
+            self._room.take(message)
+
+    def take_item(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """An item of the conversation; the first of an answer begins a call."""
+        messages = self._listed.messages
+        before = len(messages)
+        self._add(payload)
+        if len(messages) > before and messages[-1].role == "assistant":
+            self._close()
+            self._open = RecordedCall(before, model_of(self._model, "openai"), time=at)
+            if self._early is not None:
+                early, self._early = self._early, None
+                self._count(*early)
+        yield from ()
+
+    def take_usage(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """What an answer used."""
+        self._count(text_of(payload, "response_id"), _usage_of(payload.get("usage")), at)
+        yield from ()
+
+    def take_event(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """What the screen was told; older clients tell there what the last answer used."""
+        kind, info = text_of(payload, "type"), payload.get("info")
+        if kind == "token_count" and isinstance(info, Mapping):
+            total = info.get("total_token_usage")
+            if self._open is not None and total != self._total:
+                self._count("", _usage_of(info.get("last_token_usage")), at)
+            self._total = total
+        self._file.skipped["events of the screen"] += 1
+        yield from ()
+
+    def _count(self, ident: str, usage: Usage | None, at: float | None) -> None:
+        if self._open is None:
+            last = self._calls[-1] if self._calls else None
+            if last is not None and not last.id and last.usage == usage:
+                # The screen was told first.
+                self._calls[-1] = replace(last, id=ident)
+                if ident and self._answers.claim(ident) is None:
+                    self._calls.pop()
+                return
+            self._early = ident, usage, at
+            return
+        call, self._open = self._open, None
+        if ident and self._answers.claim(ident) is None:
+            self._file.skipped["answers that another file has, too"] += 1
+            return
+        self._calls.append(RecordedCall(call.at, call.model, usage, None, call.time, ident))
+
+    def _close(self) -> None:
+        """Keep a call of which no usage came."""
+        if self._open is not None:
+            self._calls.append(self._open)
+            self._open = None
+
+    def take_compacted(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+        """The conversation begins again with what it was cut to."""
+        del at
+        yield from self.end()
+        self._kind = "after compaction"
+        self._begin()
+        history = payload.get("replacement_history")
+        if not isinstance(history, list):
+            history = [{"role": "user", "content": text_of(payload, "message")}]
+        for item in history:
+            self._add(item)
+        yield from ()
+
+    def end(self) -> Iterator[Recording]:
+        """The conversation up to here, if calls were made in it."""
+        self._close()
+        if self._early is not None:  # of what made the summary
+            ident, usage, when = self._early
+            model = model_of(self._model, "openai")
+            if not ident or self._answers.claim(ident):
+                at = len(self._listed.messages)
+                self._calls.append(RecordedCall(at, model, usage, None, when, ident))
+        if not self._calls:
+            return
+        own = self._name or self._file.path.stem
+        self._number += 1
+        yield Recording(
+            own if self._number == 1 else f"{own}/{self._number}",
+            NAME,
+            "C",
+            self._calls[0].model,
+            tuple(self._listed.messages),
+            tuple(self._calls),
+            kind="session" if self._number == 1 else self._kind,
+            parent=None if self._number == 1 else own,
+            skipped=self._file.skipped if self._number == 1 else {},
+            source=str(self._file.path),
+        )
+
+
+_PARSERS: Final[
+    Mapping[str, Callable[[_Rollout, Mapping[str, Any], float | None], Iterator[Recording]]]
+] = {
+    "session_meta": _Rollout.take_meta,
+    "turn_context": _Rollout.take_context,
+    "response_item": _Rollout.take_item,
+    "event_msg": _Rollout.take_event,
+    "token_usage_record": _Rollout.take_usage,
+    "compacted": _Rollout.take_compacted,
+}

@@ -1,0 +1,393 @@
+"""Requests and answers as they went over the wire, put together to conversations.
+
+A request goes on with the one whose list it begins with. Before lists are compared, cache marks are
+dropped and a plain text is taken for a list of one text: clients move the former and write the
+latter both ways, so that otherwise each request would look rewritten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, cast
+
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    ListOfForm,
+    dollars_of,
+    model_of,
+    read_list,
+    read_tools,
+    text_of,
+    time_of,
+    usage_of,
+)
+from windlass.importing.files import Room
+from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.messages import Message, ToolSpec, canonical_json
+from windlass.wire.base import Format, Refused, Request, Usage
+from windlass.wire.forms import MODULES, FormName, form_of_list
+
+_PROVIDERS: Final[Mapping[FormName, str]] = {
+    "openai": "openai",
+    "responses": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
+_BILLING: Final = "x-anthropic-billing-header"
+"""How a block of a system prompt begins that is the client's own and changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request, and what came back. `key` names its conversation, as far as the client did."""
+
+    request: Mapping[str, Any]
+    response: Any = None
+    key: str = ""
+    time: float | None = None
+    cost: float | None = None
+    id: str = ""
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A conversation, request by request."""
+
+    key: str
+    form: FormName
+    listed: ListOfForm
+    reply: Message | None = None
+    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    tools: tuple[ToolSpec, ...] = ()
+    kind: Kind = "session"
+    first: _Chain | None = None
+
+
+class Exchanges:
+    """Puts exchanges together, in their order."""
+
+    def __init__(self, path: Path, answers: Answers, skipped: Counter[str]) -> None:
+        self._path = path
+        self._answers = answers
+        self._skipped = skipped
+        self._room = Room(path)
+        self._chains: list[_Chain] = []
+        self._ends: dict[tuple[str, str], _Chain] = {}
+        """The chains by their key and the digest of their list."""
+        self._first: dict[str, _Chain] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Take in the next exchange; one that is malformed is counted."""
+        try:
+            self._add(exchange)
+        except MALFORMED:
+            self._skipped["requests and answers that are malformed"] += 1
+
+    def _add(self, exchange: Exchange) -> None:
+        request = exchange.request
+        form = form_of_request(request, exchange.response)
+        if form is None:
+            self._skipped["requests of no known form"] += 1
+            return
+        given = _listed(request, form)
+        if not given:
+            self._skipped["requests without messages"] += 1
+            return
+        reply, usage, ident, model = _answer(exchange.response, form, self._skipped)
+        ident = exchange.id or ident
+        answer = self._answers.claim(ident) if ident else None
+        if ident and answer is None:
+            self._skipped["answers that stand there twice"] += 1
+            return
+        if answer is not None and answer.usage is not None:
+            usage = answer.usage
+        if reply is None and usage is None:
+            self._skipped["requests without an answer"] += 1
+            return
+        digests = _digests(given)
+        chain, same = self._chain(exchange.key, form, digests)
+        before = len(chain.listed.messages)
+        for one in given[same:]:
+            chain.listed.add(one)
+        for message in chain.listed.messages[before:]:
+            self._room.take(message)
+        self._ends[exchange.key, digests[-1]] = chain
+        chain.tools = read_tools(request.get("tools"))
+        chain.reply = reply
+        if reply is not None:
+            self._room.take(reply)
+        chain.calls.append(
+            RecordedCall(
+                len(chain.listed.messages),
+                model_of(request.get("model") or model, _PROVIDERS[form]),
+                usage,
+                exchange.cost,
+                exchange.time,
+                ident,
+            )
+        )
+
+    def _chain(self, key: str, form: FormName, digests: Sequence[str]) -> tuple[_Chain, int]:
+        """The conversation that a list goes on with, and how much of the list is there already."""
+        for at in range(len(digests) - 1, 0, -1):
+            if chain := self._ends.pop((key, digests[at - 1]), None):
+                return chain, at
+        chain = _Chain(key, form, ListOfForm(form, self._skipped))
+        if key in self._first:
+            chain.kind, chain.first = "branch", self._first[key]
+        elif key:
+            self._first[key] = chain
+        self._chains.append(chain)
+        return chain, 0
+
+    def recordings(self, format_name: str, grade: Any = "A") -> Iterator[Recording]:
+        """The conversations, in the order of their first requests."""
+        skipped = self._skipped
+        for number, chain in enumerate(self._chains, 1):
+            own = chain.key or f"{self._path.stem}-{number}"
+            name = own if chain.first is None else f"{own}/{chain.calls[0].id or number}"
+            reply = () if chain.reply is None else (chain.reply,)
+            yield Recording(
+                name,
+                format_name,
+                grade,
+                chain.calls[0].model,
+                (*chain.listed.messages, *reply),
+                tuple(chain.calls),
+                tools=chain.tools,
+                kind=chain.kind,
+                parent=None if chain.first is None else chain.key,
+                skipped=skipped if number == 1 else {},
+                source=str(self._path),
+            )
+
+
+# ---- requests -----------------------------------------------------------------------
+
+
+def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormName | None:
+    """The form of a request's body, told by its keys and those of its answer; None: of none."""
+    if isinstance(request.get("contents"), list):
+        return "gemini"
+    if "input" in request and "messages" not in request:
+        return "responses"
+    listed = request.get("messages")
+    if not isinstance(listed, list):
+        return None
+    answer = response if isinstance(response, Mapping) else {}
+    if "system" in request or answer.get("type") == "message" or "anthropic_version" in request:
+        return "anthropic"
+    if isinstance(response, str) and "message_start" in response[:200]:
+        return "anthropic"
+    if "choices" in answer:
+        return "openai"
+    tools = request.get("tools")
+    if isinstance(tools, list) and any(isinstance(t, dict) and "input_schema" in t for t in tools):
+        return "anthropic"
+    return "anthropic" if form_of_list(listed) == "anthropic" else "openai"
+
+
+def _listed(request: Mapping[str, Any], form: FormName) -> list[Any]:
+    """The list of a request with its system prompt in front, ready to be compared."""
+    if form == "responses":
+        given = request["input"]
+        listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        system: Any = request.get("instructions")
+        head = [{"role": "developer", "content": system}] if system else []
+    elif form == "gemini":
+        listed = request["contents"]
+        system = request.get("systemInstruction") or request.get("system_instruction")
+        parts = system.get("parts") if isinstance(system, Mapping) else system
+        texts = [parts] if isinstance(parts, str) else [text_of(one, "text") for one in parts or ()]
+        head = [{"role": "system", "content": "\n".join(texts)}] if texts else []
+    else:
+        listed, system = request["messages"], request.get("system")
+        if isinstance(system, list):
+            system = [one for one in system if not _is_billing(one)]
+        head = [{"role": "system", "content": system}] if system else []
+    if not isinstance(listed, list):
+        return []
+    return [_without_marks(one) for one in [*head, *listed]]
+
+
+def _is_billing(block: object) -> bool:
+    return isinstance(block, Mapping) and str(block.get("text")).startswith(_BILLING)
+
+
+def _without_marks(value: Any) -> Any:
+    """JSON data without cache marks, a list of one plain text as that text."""
+    if isinstance(value, Mapping):
+        told = {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
+        content = told.get("content")
+        if isinstance(content, list) and len(content) == 1 and _is_plain(content[0]):
+            told["content"] = content[0]["text"]
+        return told
+    return [_without_marks(one) for one in value] if isinstance(value, list) else value
+
+
+def _is_plain(block: Any) -> bool:
+    return isinstance(block, dict) and block.keys() == {"type", "text"} and block["type"] == "text"
+
+
+def _digests(listed: Sequence[Any]) -> list[str]:
+    """For each place of a list, what all up to there is known by."""
+    digest = hashlib.sha256()
+    digests: list[str] = []
+    for one in listed:
+        digest.update(canonical_json(one).encode())
+        digest.update(b"\n")
+        digests.append(digest.copy().hexdigest())
+    return digests
+
+
+# ---- answers ------------------------------------------------------------------------
+
+
+def _answer(
+    given: Any, form: FormName, skipped: Counter[str]
+) -> tuple[Message | None, Usage | None, str, str]:
+    """What came back, what it used, its id and its model."""
+    if isinstance(given, str):
+        return _streamed(given, form, skipped)
+    if not isinstance(given, Mapping):
+        return None, None, "", ""
+    told: list[Any] = []
+    match form:
+        case "openai":
+            choices = given.get("choices")
+            first = choices[0] if isinstance(choices, list) and choices else {}
+            told = [first.get("message")] if isinstance(first, Mapping) else []
+        case "responses":
+            told = given.get("output") or []
+        case "anthropic":
+            told = [{"role": "assistant", "content": given.get("content")}]
+        case "gemini":
+            options = given.get("candidates")
+            told = [one.get("content") for one in options or () if isinstance(one, Mapping)][:1]
+    messages = read_list(form, [_without_none(one) for one in told if one], skipped)
+    usage = usage_of(given.get("usage") or given.get("usageMetadata"))
+    return (
+        messages[0] if messages else None,
+        usage,
+        text_of(given, "id", "responseId"),
+        text_of(given, "model"),
+    )
+
+
+def _without_none(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    return {key: one for key, one in given.items() if one is not None or key == "content"}
+
+
+def _streamed(
+    given: str, form: FormName, skipped: Counter[str]
+) -> tuple[Message | None, Usage | None, str, str]:
+    """An answer that was recorded as the text of its events."""
+    module = cast("Format", import_module(MODULES[form]))
+    ident = ""
+    try:
+        events = [
+            json.loads(line.removeprefix("data:"))
+            for line in given.splitlines()
+            if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]"
+        ]
+        if form == "responses":  # the last event holds the whole of it
+            whole = events[-1]["response"]
+            return _answer(whole, form, skipped)
+        reading = module.reader(Request("recorded", (), 1))
+        for event in events:
+            ident = ident or text_of(event.get("message") or event, "id", "responseId")
+            reading.feed(event)
+        reply = reading.reply()
+    except (*MALFORMED, Refused):
+        skipped["streamed answers that are cut or failed"] += 1
+        return None, None, ident, ""
+    return reply.message, None if reply.estimated else reply.usage, ident, reply.model
+
+
+# ---- records of logs ----------------------------------------------------------------
+
+_REQUESTS: Final = ("request", "request_body", "requestBody", "req", "input", "body")
+_RESPONSES: Final = (
+    *("response", "response_body", "responseBody", "resp", "output", "completion", "result"),
+)
+_KEYS: Final = (
+    *("session_id", "sessionId", "session", "conversation_id", "thread_id", "trace_id"),
+)
+_HEADERS: Final = (
+    *("x-claude-code-session-id", "session-id", "session_id", "thread-id", "x-session-id"),
+)
+
+
+def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
+    """The exchange that a line of a log tells of; None: of none.
+
+    The body of the request stands under `request`, `request_body` or `body`, perhaps as the `body`
+    of a description of it, or in the record itself; the answer likewise under `response`.
+    """
+    request = next(
+        (told for key in _REQUESTS if _is_request(told := _body(record.get(key)))), record
+    )
+    if not _is_request(request):
+        return None
+    given = next((record[key] for key in _RESPONSES if record.get(key) is not None), None)
+    response = _body(given)
+    told = record.get("cost") or record.get("response_cost") or record.get("cost_usd")
+    when = next(
+        (record[key] for key in ("timestamp", "time", "created_at", "startTime") if key in record),
+        None,
+    )
+    if when is None and isinstance(response, Mapping):
+        when = response.get("created") or response.get("created_at")
+    return Exchange(
+        request,
+        response,
+        _key_of(record, request),
+        time_of(when),
+        dollars_of(told),
+    )
+
+
+def _body(given: Any) -> Any:
+    """A body, out of the text or the description that it stands in."""
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return given
+    if isinstance(given, Mapping):
+        for key in ("body", "json", "data"):
+            if isinstance(given.get(key), Mapping | str):
+                return _body(given[key])
+    return given
+
+
+def _is_request(given: Any) -> bool:
+    return isinstance(given, Mapping) and (
+        isinstance(given.get("messages"), list)
+        or isinstance(given.get("contents"), list)
+        or ("model" in given and isinstance(given.get("input"), list | str))
+    )
+
+
+def _key_of(record: Mapping[str, Any], request: Mapping[str, Any]) -> str:
+    """What a client calls the conversation."""
+    headers = record.get("headers") or record.get("request_headers")
+    described = record.get("request")
+    if headers is None and isinstance(described, Mapping):
+        headers = described.get("headers")
+    if isinstance(headers, Mapping):
+        lower = {str(key).lower(): value for key, value in headers.items()}
+        key = text_of(lower, *_HEADERS)
+        agent = text_of(lower, "x-claude-code-agent-id")
+        if key:
+            return f"{key}/{agent}" if agent else key
+    return text_of(record, *_KEYS) or text_of(request, "prompt_cache_key")

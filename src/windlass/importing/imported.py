@@ -1,0 +1,86 @@
+"""A file or folder into a store: what `import_sessions` and `windlass import` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.history.base import Store
+from windlass.importing.reading import recordings
+from windlass.importing.recording import Grade, Kind
+from windlass.importing.storing import StoredSession, store_recording
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """A session that came from a file of another program.
+
+    `state` is `new`, `grew` (more was added to it) or `unchanged` (it was here already). Tokens as
+    the provider counted them; `cost` in US dollars (None: a call's usage or price is unknown).
+    `parent` is the session whose side chain or branch it is. `skipped` counts what was left out of
+    the file, by reason.
+    """
+
+    session_id: str
+    name: str
+    format: str
+    grade: Grade
+    kind: Kind
+    state: str
+    parent: str | None
+    model: str
+    calls: int
+    tokens_in: int
+    tokens_cached: int
+    tokens_written: int
+    tokens_out: int
+    cost: float | None
+    skipped: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of an import: the sessions, in the order in which they were read."""
+
+    sessions: tuple[ImportedSession, ...]
+
+    def by_format(self) -> list[list[ImportedSession]]:
+        """The sessions of each format and grade."""
+        groups: dict[tuple[str, str], list[ImportedSession]] = {}
+        for session in self.sessions:
+            groups.setdefault((session.format, session.grade), []).append(session)
+        return list(groups.values())
+
+
+def import_into(
+    store: Store, path: str | Path, form: str | None, on_skip: Callable[[str], None] | None
+) -> Imported:
+    """Store each recording of a file or folder. Raises UsageError as `recordings` does."""
+    sessions: list[ImportedSession] = []
+    names: dict[str, str] = {}
+    for recording in recordings(path, form, on_skip):
+        parent = names.get(recording.parent or "")
+        stored: StoredSession = store_recording(store, recording, names)
+        names.setdefault(recording.name, stored.session_id)
+        used = recording.usage
+        sessions.append(
+            ImportedSession(
+                stored.session_id,
+                recording.name,
+                recording.format,
+                recording.grade,
+                recording.kind,
+                stored.state,
+                parent,
+                recording.model,
+                len(recording.calls),
+                used.tokens_in,
+                used.tokens_cached,
+                used.tokens_written,
+                used.tokens_out,
+                recording.dollars,
+                dict(recording.skipped),
+            )
+        )
+    return Imported(tuple(sessions))

@@ -1,0 +1,281 @@
+"""Recordings as sessions of a store, so that everything that reads sessions reads them.
+
+A session is known by what it begins with: the same recording adds nothing the second time, and one
+that grew adds what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from windlass.caching.meter import prefix_report
+from windlass.history.base import (
+    Batch,
+    CallRecord,
+    NodeType,
+    Outcome,
+    Row,
+    SessionFilter,
+    SessionStart,
+    ShownMessage,
+    Store,
+    request_hash,
+)
+from windlass.history.details import CallDetails
+from windlass.importing.recording import GRADES, RecordedCall, Recording
+from windlass.messages import canonical_json
+from windlass.tokens import FamilyCounter
+
+PHASE: Final = "conversation"
+"""The one phase of an imported session."""
+IMPORTED: Final = "imported"
+"""Where the definition of a session says that it was imported, and from what."""
+_AT_ONCE: Final = 50
+"""Calls of one batch: each has its whole window."""
+_WHY: Final = "as it was recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A recording in the store: how it came to be there, and of how many calls.
+
+    `state` is `new`, `grew` (there are more messages than when it was imported before) or
+    `unchanged` (nothing was added).
+    """
+
+    session_id: str
+    state: Literal["new", "grew", "unchanged"]
+    calls: int
+
+
+def evidence(definition: Mapping[str, Any]) -> str:
+    """What an imported session is, and how good its evidence is; empty where it is none.
+
+    `definition` is `SessionStart.cascade`.
+    """
+    told = definition.get(IMPORTED)
+    if not isinstance(told, Mapping):
+        return ""
+    grade = told["grade"]
+    text = f"imported from {told['format']}, grade {grade}: {GRADES[grade]}"
+    if grade == "C":
+        text += "; what was not recorded (tools, often the system prompt) is in no simulated bill"
+    return text
+
+
+def session_id_of(recording: Recording) -> str:
+    """The name of a recording's session: the same however far it has got."""
+    first = recording.messages[0].key if recording.messages else ""
+    call = recording.calls[0].id if recording.calls else ""
+    told = canonical_json([recording.format, recording.name, recording.kind, first, call])
+    return f"{recording.format}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+
+
+def store_recording(
+    store: Store, recording: Recording, parents: Mapping[str, str] | None = None
+) -> StoredSession:
+    """Store a recording as a session, or what of it is not there yet.
+
+    `parents` are the sessions of recordings by name: those of its parent's side chains.
+    """
+    session = session_id_of(recording)
+    there = _keys_of(store, session)
+    keys = [message.key for message in recording.messages]
+    if recording.calls and recording.calls[-1].at == len(keys):
+        keys.append(_UNANSWERED)
+    was_there = there is not None
+    if there and keys[: len(there)] != there and keys[: len(there) - 1] == there[:-1]:
+        # It was imported while its last answer was being written: there is a whole one now.
+        store.prune(session_id=session, now=0)
+        there = None
+    elif there is not None and keys[: len(there)] != there:
+        # It says something else than before: both are kept.
+        was_there = False
+        told = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
+        session = f"{session}-{told}"
+        there = _keys_of(store, session)
+    if there is not None and len(there) == len(keys):
+        return StoredSession(session, "unchanged", len(recording.calls))
+    parent = (parents or {}).get(recording.parent or "")
+    _Writer(store, recording, session, None if there is None else len(there)).write(parent)
+    grew = was_there or there is not None
+    return StoredSession(session, "grew" if grew else "new", len(recording.calls))
+
+
+_UNANSWERED: Final = ""
+"""What stands for a call at the end whose answer was not recorded."""
+
+
+def _keys_of(store: Store, session: str) -> list[str] | None:
+    """The keys of the messages of a session; None where there is no such session."""
+    found = store.sessions(SessionFilter(prefix=session), limit=None)
+    if all(info.session_id != session for info in found):
+        return None
+    return [stored.key or _UNANSWERED for stored in store.rows(session)]
+
+
+class _Writer:
+    """Writes one recording from its message `first` on; None: all of it, as a new session."""
+
+    def __init__(self, store: Store, recording: Recording, session: str, first: int | None) -> None:
+        self._is_new = first is None
+        self._store = store
+        self._recording = recording
+        self._session = session
+        self._first = first or 0
+        self._counter = FamilyCounter(recording.model)
+        self._calls = {call.at: call for call in recording.calls}
+        self._times = self._clock()
+        self._counts: Counter[str] = Counter()
+        self._shown: list[ShownMessage] = []
+        self._turn = 0
+        self._tools = tuple(spec.to_openai() for spec in recording.tools or ())
+        head = self._counter.opening + self._counter.tools(recording.tools or ())
+        self._weighed = [("tools:", head)]
+        self._before: Sequence[tuple[str, int]] = ()
+
+    def write(self, parent: str | None) -> None:
+        """Append batch by batch."""
+        recording, rows, calls = self._recording, list[Row](), list[CallRecord]()
+        start = self._start(parent) if self._is_new else None
+        output: str | None = None
+        for at in range(len(recording.messages) + 1):
+            call = self._calls.get(at)
+            self._turn += call is not None
+            if call is not None:
+                told = self._call(at, call)
+                calls += [told] if at >= self._first else []
+            if at < len(recording.messages) or call is not None:
+                row = self._row(at, call)
+                if row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP):
+                    output = row.trace_id
+                if at >= self._first:
+                    rows.append(row)
+            if len(calls) >= _AT_ONCE:
+                self._store.append(Batch(self._session, rows=rows, calls=calls, start=start))
+                rows, calls, start = [], [], None
+        ended = self._times[-1]
+        outcomes = (
+            Outcome("completed", ended, phase=PHASE, output_trace=output),
+            Outcome("completed", ended, output_trace=output),
+        )
+        self._store.append(
+            Batch(self._session, rows=rows, calls=calls, outcomes=outcomes, start=start)
+        )
+
+    def _start(self, parent: str | None) -> SessionStart:
+        told = self._recording
+        definition = {
+            "cascade_id": told.name,
+            "phases": [{"name": PHASE}],
+            IMPORTED: {
+                "format": told.format,
+                "grade": told.grade,
+                "kind": told.kind,
+                "file": Path(told.source).name,
+                "skipped": dict(told.skipped),
+            },
+        }
+        return SessionStart(
+            cascade_id=told.name,
+            model=told.model,
+            input={},
+            cascade=definition,
+            timestamp=self._times[0],
+            parent_id=parent,
+            parent_phase=None if parent is None else PHASE,
+        )
+
+    def _clock(self) -> list[float]:
+        """When each message was said: the time of the next call, and at the end of the last."""
+        known = [call.time for call in self._recording.calls if call.time is not None]
+        now = known[-1] if known else _changed(self._recording.source)
+        times = [now] * (len(self._recording.messages) + 1)
+        for at in range(len(times) - 1, -1, -1):
+            call = self._calls.get(at)
+            if call is not None and call.time is not None:
+                now = min(now, call.time)
+            times[at] = now
+        return times
+
+    def _row(self, at: int, call: RecordedCall | None) -> Row:
+        messages = self._recording.messages
+        message = messages[at] if at < len(messages) else None
+        columns: dict[str, Any] = {}
+        if call is not None:
+            used = call.usage
+            columns = {
+                "model": call.model,
+                "cost": call.dollars,
+                "full_history_size": at,
+                "context_size": at,
+            }
+            if used is not None:
+                columns |= {
+                    "tokens_in": used.tokens_in,
+                    "tokens_out": used.tokens_out,
+                    "tokens_cached": used.tokens_cached,
+                    "tokens_saved": 0,
+                }
+                if used.tokens_written:
+                    columns["metadata"] = {
+                        "tokens_written": used.tokens_written,
+                        "tokens_written_long": used.tokens_written_long,
+                    }
+        if message is not None:
+            short = message.content_hash
+            self._counts[short] += 1
+            tokens = self._counter.message(message)
+            self._shown.append(ShownMessage(f"{short}-{self._counts[short]}", _WHY, tokens))
+            self._weighed.append((message.key, tokens))
+            bytes_of = {one.sha256: one.data for one in message.pictures if one.data is not None}
+            columns["pictures"] = bytes_of
+        return Row(
+            node_type=self._kind(at),
+            trace_id=f"{self._session}-{at}",
+            timestamp=self._times[at],
+            message=message,
+            phase=PHASE,
+            turn=self._turn,
+            attempt=1,
+            **columns,
+        )
+
+    def _kind(self, at: int) -> NodeType:
+        messages = self._recording.messages
+        before = messages[at - 1].role if at else "user"
+        role = messages[at].role if at < len(messages) else "assistant"
+        if role == "assistant":
+            return NodeType.FOLLOW_UP if before == "tool" else NodeType.AGENT
+        if role == "tool":
+            return NodeType.TOOL_RESULT
+        return NodeType.USER if role == "user" else NodeType.SYSTEM
+
+    def _call(self, at: int, call: RecordedCall) -> CallRecord:
+        messages = self._recording.messages
+        sent = sum(tokens for _, tokens in self._weighed)
+        details: CallDetails = {"prefix": prefix_report(self._before, self._weighed)}
+        self._before = self._weighed.copy()
+        return CallRecord(
+            trace_id=f"{self._session}-{at}",
+            model=call.model,
+            shown=tuple(self._shown),
+            request_hash=request_hash([one.key for one in messages[:at]], self._tools),
+            tools=self._tools,
+            sent_tokens=sent,
+            full_tokens=sent,
+            details=details,
+        )
+
+
+def _changed(source: str) -> float:
+    """When a file was changed, in seconds since 1970."""
+    try:
+        return Path(source).stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,85 @@
+"""Trajectories of SWE-agent: one JSON text with its history, and in newer ones each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from windlass.importing.base import Answers, model_of, read_list, text_of
+from windlass.importing.files import RecordedFile, Room
+from windlass.importing.recording import RecordedCall, Recording
+from windlass.messages import Message
+
+NAME: Final = "swe-agent"
+TITLE: Final = "SWE-agent trajectory"
+
+
+def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these are the first records of such a file."""
+    first = records[0]
+    return isinstance(first.get("trajectory"), list) and isinstance(first.get("history"), list)
+
+
+def scan(file: RecordedFile, answers: Answers) -> None:
+    """Nothing: no answer stands twice."""
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: ARG001
+    """The trajectory.
+
+    Its history has all messages, but SWE-agent may have sent shortened ones, and it tells the
+    tokens of the whole run only: a transcript.
+    """
+    room = Room(file.path)
+    for trajectory in file.records():
+        messages: list[Message] = []
+        calls: list[RecordedCall] = []
+        model = model_of(_model(trajectory), "openai")
+        for given in trajectory["history"]:
+            if not isinstance(given, Mapping):
+                file.skipped["messages that are no objects"] += 1
+                continue
+            is_demo = given.get("is_demo")
+            told = {key: given[key] for key in _SENT if given.get(key) is not None}
+            ids = told.pop("tool_call_ids", None)
+            if isinstance(ids, list) and ids:
+                told["tool_call_id"] = ids[0]
+            read_now = read_list("openai", [told], file.skipped)
+            for message in read_now:
+                room.take(message)
+            if told.get("role") == "assistant" and read_now and not is_demo:
+                calls.append(RecordedCall(len(messages), model))
+            messages += read_now
+        if calls:
+            file.skipped["usage of calls, which such files tell for the whole run only"] = len(
+                calls
+            )
+        yield Recording(
+            file.path.stem,
+            NAME,
+            "C",
+            model,
+            tuple(messages),
+            tuple(calls),
+            tools=None if any(message.tool_calls for message in messages) else (),
+            skipped=file.skipped,
+            source=str(file.path),
+        )
+
+
+_SENT: Final = ("role", "content", "tool_calls", "tool_call_ids", "name")
+
+
+def _model(trajectory: Mapping[str, Any]) -> str:
+    """The model, where the settings of the run name it."""
+    import json
+
+    settings = trajectory.get("replay_config")
+    if isinstance(settings, str):
+        try:
+            settings = json.loads(settings)
+        except ValueError:
+            return ""
+    for key in ("agent", "model"):
+        settings = settings.get(key) if isinstance(settings, Mapping) else None
+    return text_of(settings, "name") if isinstance(settings, Mapping) else ""

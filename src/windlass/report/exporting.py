@@ -1,0 +1,339 @@
+"""A session written out: as the lists that other programs take, or as a page to read.
+
+`jsonl` is a log of the calls as they were sent, which `windlass import` reads again; the others are
+what was said, in order and unshortened.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, Final
+
+from windlass.caching.rates import money
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import (
+    BORN,
+    CallRecord,
+    NodeType,
+    Row,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
+from windlass.importing.storing import evidence
+from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
+from windlass.redaction import redacted_json, redacted_text
+from windlass.wire import anthropic
+from windlass.wire.base import Request
+from windlass.wire.openai import to_openai
+
+LONG: Final = 2_000
+"""Characters from which on a text is folded on a page."""
+
+
+def export(store: Store, session_id: str, form: str, *, redact: bool = False) -> Iterator[str]:
+    """The pieces of a session's text in a form: `openai`, `anthropic`, `jsonl`, `markdown`, `html`.
+
+    `redact` takes credentials out. Raises UsageError for an unknown form or session.
+    """
+    if form not in FORMS:
+        raise UsageError(f"unknown form {form!r}: {did_you_mean(form, FORMS)}")
+    yield from FORMS[form](_Session(store, session_id, redact=redact))
+
+
+class _Session:
+    """What is written out of a session."""
+
+    def __init__(self, store: Store, session_id: str, *, redact: bool) -> None:
+        self.store = store
+        self.start = store.start(session_id)
+        self.session_id = session_id
+        self.rows = list(store.rows(session_id))
+        self._redact = redact
+        self._ids = {stored.id: stored for stored in self.rows}
+
+    def said(self) -> Iterator[tuple[StoredRow, Message]]:
+        """The rows of what was said, with their messages; no sounding that did not win."""
+        replaced = continued(self.rows)
+        for stored in standing(self.rows):
+            is_said = stored.row.node_type in BORN or stored.row.node_type == NodeType.SYSTEM
+            if is_said and stored.row.message is not None and stored.id not in replaced:
+                yield stored, self.shown(stored.row.message)
+
+    def shown(self, message: Message) -> Message:
+        """A message as it is written out."""
+        return redacted_message(message) if self._redact else message
+
+    def value(self, value: Any) -> Any:
+        """JSON data as it is written out."""
+        return redacted_json(value) if self._redact else value
+
+    def calls(self) -> Iterator[tuple[CallRecord, Row, list[Message]]]:
+        """Each call that was answered: its reply's row, and what it was sent."""
+        rows = {stored.row.trace_id: stored.row for stored in self.rows}
+        for call in self.store.calls(self.session_id):
+            bodies = {body.key: body for body in call.bodies}
+            sent: list[Message] = []
+            for shown in call.shown:
+                if shown.shown_as is not None:
+                    key = shown.shown_as
+                    sent.append(self.shown(bodies.get(key) or self.store.message(key)))
+                elif (message := self._ids[shown.message_id].row.message) is not None:
+                    sent.append(self.shown(message))
+            if call.trace_id in rows:
+                yield call, rows[call.trace_id], sent
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """The tools of the last call."""
+        calls = self.store.calls(self.session_id)
+        return self.value([dict(tool) for tool in calls[-1].tools]) if calls else []
+
+
+def redacted_message(message: Message) -> Message:
+    """A message without the credentials that can be told from the look of its texts."""
+
+    def told(part: Part) -> Part:
+        match part:
+            case Text(text):
+                return Text(redacted_text(text))
+            case Opaque(_, _, data):
+                try:
+                    return replace(part, data=json.dumps(redacted_json(json.loads(data))))
+                except ValueError:
+                    return replace(part, data=redacted_text(data))
+            case Picture():
+                return replace(part, url=redacted_text(part.url))
+        return part
+
+    def called(call: ToolCall) -> ToolCall:
+        try:
+            given = json.loads(call.arguments)
+        except ValueError:
+            return replace(call, arguments=redacted_text(call.arguments))
+        clean = redacted_json(given)
+        return (
+            call
+            if clean == given
+            else replace(call, arguments=json.dumps(clean, ensure_ascii=False))
+        )
+
+    return replace(
+        message,
+        parts=tuple(told(part) for part in message.parts),
+        tool_calls=tuple(called(call) for call in message.tool_calls),
+    )
+
+
+# ---- for programs -------------------------------------------------------------------
+
+
+def _bare(model: str) -> str:
+    return model.partition("/")[2] or model
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _openai(session: _Session) -> Iterator[str]:
+    load = session.store.picture
+    body: dict[str, Any] = {
+        "model": _bare(session.start.model),
+        "messages": [to_openai(message, load) for _, message in session.said()],
+    }
+    if tools := session.tools:
+        body["tools"] = list(tools)
+    yield _json(body)
+
+
+def _anthropic(session: _Session) -> Iterator[str]:
+    request = Request(
+        _bare(session.start.model),
+        tuple(message for _, message in session.said()),
+        1,
+        tools=tuple(ToolSpec(**tool["function"]) for tool in session.tools),
+        load=session.store.picture,
+    )
+    body = anthropic.body(request)
+    keys = ("model", "system", "messages", "tools")
+    yield _json({key: body[key] for key in keys if body.get(key)})
+
+
+def _jsonl(session: _Session) -> Iterator[str]:
+    load = session.store.picture
+    for call, row, sent in session.calls():
+        request: dict[str, Any] = {
+            "model": call.model,
+            "messages": [to_openai(message, load) for message in sent],
+        }
+        if call.tools:
+            request["tools"] = session.value([dict(tool) for tool in call.tools])
+        reply = None if row.message is None else to_openai(session.shown(row.message), load)
+        response = {
+            "id": call.trace_id,
+            "object": "chat.completion",
+            "created": int(row.timestamp),
+            "model": _bare(call.model),
+            "choices": [] if reply is None else [{"index": 0, "message": reply}],
+        }
+        if row.tokens_in is not None:
+            details = {"cached_tokens": row.tokens_cached or 0}
+            if written := row.metadata.get("tokens_written"):
+                details["cache_write_tokens"] = written
+            response["usage"] = {
+                "prompt_tokens": row.tokens_in,
+                "completion_tokens": row.tokens_out or 0,
+                "prompt_tokens_details": details,
+            }
+        line = {
+            "session_id": session.session_id,
+            "phase": row.phase,
+            "cost": row.cost,
+            "request": request,
+            "response": response,
+        }
+        yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+# ---- for people ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A message on a page: a head of plain words, and its parts."""
+
+    phase: str
+    head: str
+    role: str
+    parts: Sequence[Text | Picture]
+    calls: Sequence[ToolCall]
+
+
+def _entries(session: _Session) -> Iterator[_Entry]:
+    number = 0
+    for stored, message in session.said():
+        row = stored.row
+        words: list[str] = [message.role]
+        if message.failed:
+            words.append("failed")
+        if row.model is not None and message.role == "assistant":
+            number += 1
+            words.append(f"call {number}")
+            if row.tokens_in is not None:
+                words.append(f"{row.tokens_in:,} tokens in, {row.tokens_cached or 0:,} cached")
+                words.append(f"{row.tokens_out or 0:,} out")
+            if row.cost is not None:
+                words.append(money(row.cost))
+        yield _Entry(
+            row.phase or "",
+            " · ".join(words),
+            message.role,
+            [part for part in message.parts if isinstance(part, Text | Picture)],
+            message.tool_calls,
+        )
+
+
+def _about(session: _Session) -> list[str]:
+    start = session.start
+    began = datetime.fromtimestamp(start.timestamp, UTC)
+    lines = [f"session {session.session_id}, {began:%Y-%m-%d %H:%M} UTC, {start.model}"]
+    if told := evidence(start.cascade):
+        lines.append(told)
+    return lines
+
+
+def _markdown(session: _Session) -> Iterator[str]:
+    yield f"# {_one_line(session.start.cascade_id)}\n\n"
+    yield "".join(f"{line}  \n" for line in _about(session))
+    phase: str | None = None
+    for entry in _entries(session):
+        if entry.phase != phase:
+            phase = entry.phase
+            yield f"\n## {_one_line(phase)}\n"
+        yield f"\n### {entry.head}\n"
+        for part in entry.parts:
+            if isinstance(part, Picture):
+                yield f"\n[picture: {_one_line(part.describe())}]\n"
+            else:
+                yield f"\n{_fenced(part.text)}\n"
+        for call in entry.calls:
+            yield f"\n`{_one_line(call.name)}`\n\n{_fenced(call.arguments, 'json')}\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("`", "'")
+
+
+def _fenced(text: str, kind: str = "text") -> str:
+    """A text in a fence that nothing in it ends."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{text}\n{fence}"
+
+
+_STYLE: Final = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.4rem 0;font-size:13px}"
+    "article{border-left:4px solid #999;padding:.2rem .8rem;margin:.8rem 0}"
+    ".assistant{border-color:#2a7}.user{border-color:#27c}.tool{border-color:#c82}"
+    "header{font-weight:600}img{max-width:100%}summary{cursor:pointer}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
+)
+
+
+def _html(session: _Session) -> Iterator[str]:
+    title = escape(session.start.cascade_id)
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
+        " style-src 'unsafe-inline'; img-src data:\">\n"
+        '<meta name="viewport" content="width=device-width">\n'
+        f"<title>{title}</title><style>{_STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+    )
+    for line in _about(session):
+        yield f"<p>{escape(line)}</p>\n"
+    phase: str | None = None
+    for entry in _entries(session):
+        if entry.phase != phase:
+            phase = entry.phase
+            yield f"<h2>{escape(phase)}</h2>\n"
+        yield f'<article class="{entry.role}"><header>{escape(entry.head)}</header>\n'
+        for part in entry.parts:
+            yield _picture(session, part) if isinstance(part, Picture) else _folded(part.text)
+        for call in entry.calls:
+            yield f"<p><code>{escape(call.name)}</code></p>\n{_folded(call.arguments)}"
+        yield "</article>\n"
+    yield "</body></html>\n"
+
+
+def _folded(text: str) -> str:
+    block = f"<pre>{escape(text)}</pre>\n"
+    if len(text) <= LONG:
+        return block
+    head = escape(_one_line(text[:80]))
+    return f"<details><summary>{len(text):,} characters: {head}…</summary>{block}</details>\n"
+
+
+def _picture(session: _Session, part: Picture) -> str:
+    words = escape(part.describe())
+    if not part.sha256:
+        return f"<p>[picture: {words}]</p>\n"
+    data = base64.b64encode(session.store.picture(part.sha256)).decode()
+    return f'<img alt="{words}" src="data:{escape(part.media_type)};base64,{data}">\n'
+
+
+FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "markdown": _markdown,
+    "jsonl": _jsonl,
+    "html": _html,
+}

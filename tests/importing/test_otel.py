@@ -1,0 +1,151 @@
+"""Spans of OpenTelemetry's GenAI conventions in OTLP, by their schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.importing.making import write_lines
+from windlass.errors import UsageError
+from windlass.importing.reading import recordings
+from windlass.importing.recording import Recording
+from windlass.wire.base import Usage
+
+
+def read(path: Path) -> list[Recording]:
+    return list(recordings(path))
+
+
+def value(given: Any) -> dict[str, Any]:
+    match given:
+        case int():
+            return {"intValue": str(given)}
+        case list():
+            return {"arrayValue": {"values": [value(one) for one in given]}}
+        case dict():
+            return {"kvlistValue": {"values": pairs(given)}}
+    return {"stringValue": given}
+
+
+def pairs(given: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value(one)} for key, one in given.items()]
+
+
+def span(number: int, operation: str = "chat", **told: Any) -> dict[str, Any]:
+    attributes = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "claude-sonnet-4-5",
+        "gen_ai.conversation.id": "c-1",
+        "gen_ai.response.id": f"{operation}-{number}",
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.cache_read.input_tokens": 60,
+        **told,
+    }
+    start = str(1_760_000_000_000_000_000 + number)
+    return {
+        "traceId": "0af7651916cd43dd8448eb211c80319c",
+        "spanId": f"b7ad6b716920333{number}",
+        "name": f"{operation} claude-sonnet-4-5",
+        "startTimeUnixNano": start,
+        "attributes": pairs(attributes),
+    }
+
+
+def export(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "x"}, "spans": [*spans]}]}]}
+
+
+def part(words: str) -> dict[str, Any]:
+    return {"type": "text", "content": words}
+
+
+ASKED = {"type": "tool_call", "id": "t1", "name": "ls", "arguments": {"path": "."}}
+GOT = {"type": "tool_call_response", "id": "t1", "response": "a.py"}
+FIRST = [{"role": "user", "parts": [part("Go.")]}]
+SECOND = [
+    *FIRST,
+    {"role": "assistant", "parts": [ASKED]},
+    {"role": "tool", "parts": [GOT]},
+]
+
+
+def spans(*, as_text: bool) -> list[dict[str, Any]]:
+    def told(messages: Any) -> Any:
+        return json.dumps(messages) if as_text else messages
+
+    system = told([part("Be.")])
+    answers = [[{"role": "assistant", "parts": [one]}] for one in (ASKED, part("done"))]
+    return [
+        span(
+            number,
+            **{
+                "gen_ai.system_instructions": system,
+                "gen_ai.input.messages": told(messages),
+                "gen_ai.output.messages": told(answer),
+            },
+        )
+        for number, (messages, answer) in enumerate(zip([FIRST, SECOND], answers, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+@pytest.mark.parametrize("lines", [True, False])
+def test_spans_with_their_content(tmp_path: Path, *, as_text: bool, lines: bool) -> None:
+    agent = span(9, "invoke_agent")
+    listed = [agent, *spans(as_text=as_text)[::-1], span(8, "execute_tool")]
+    path = tmp_path / "x.json"
+    if lines:
+        write_lines(path, [export(*listed)])
+    else:
+        path.write_text(json.dumps(export(*listed), indent=1))
+    (one,) = read(path)
+    assert (one.format, one.grade, one.name) == ("otel", "C", "c-1")
+    assert one.model == "anthropic/claude-sonnet-4-5"
+    assert [message.role for message in one.messages] == [
+        *("system", "user", "assistant", "tool", "assistant")
+    ]
+    assert [call.at for call in one.calls] == [2, 4]
+    assert one.calls[0].usage == Usage(100, 7, 60)  # the cached ones are among all
+    assert one.skipped["spans of the operation 'invoke_agent'"] == 1
+
+
+def test_calls_without_content_count_with_their_usage(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.json", [export(span(1), span(2)), export(span(3))])
+    (one,) = read(path)
+    assert one.usage == Usage(300, 21, 180)
+    assert one.skipped["messages of calls whose content was not recorded"] == 3
+
+
+def test_old_names(tmp_path: Path) -> None:
+    old = {
+        "gen_ai.system": "openai",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.prompt_tokens": 50,
+        "gen_ai.usage.completion_tokens": 5,
+    }
+    one_span = {"traceId": "t", "startTimeUnixNano": "1", "attributes": pairs(old)}
+    (one,) = read(write_lines(tmp_path / "x.json", [export(one_span)]))
+    assert (one.model, one.usage) == ("openai/gpt-4o", Usage(50, 5))
+
+
+def test_protobuf(tmp_path: Path) -> None:
+    formats = pytest.importorskip("google.protobuf.json_format")
+    traces = pytest.importorskip("opentelemetry.proto.trace.v1.trace_pb2")
+    message = formats.ParseDict(export(*spans(as_text=False)), traces.TracesData())
+    path = tmp_path / "x.pb"
+    path.write_bytes(message.SerializeToString())
+    (one,) = read(path)
+    assert [call.at for call in one.calls] == [2, 4]
+
+
+def test_binary_that_looks_like_protobuf_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "x.pb"
+    path.write_bytes(b"\x0a\xff\x00\x01" * 50)
+    with pytest.raises(UsageError, match="is binary") as told:
+        read(path)
+    assert "\n" not in str(told.value)

@@ -1,0 +1,152 @@
+"""`windlass import`: recordings in the store, where everything that reads sessions reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import windlass
+from tests.cli.conftest import CommandLine
+from tests.cli.conftest import windlass as command_line
+from tests.importing.making import DATA, Session, call, result, text, used, write_lines
+
+line = command_line
+
+
+def _long(calls: int) -> Session:
+    session = Session()
+    session.user("Go.")
+    for number in range(calls):
+        session.answer(f"m{number}", call(f"t{number}"), usage=used(100, 7, read=50))
+        session.user([result(f"t{number}", "same")])
+    return session
+
+
+def test_the_table_of_real_files(line: CommandLine) -> None:
+    said = line("import", str(DATA))
+    assert said.code == 0, said.err
+    rows = [row.split() for row in said.out.splitlines()[1:4]]
+    assert [row[:4] for row in rows] == [
+        ["claude-code", "C", "1", "4"],
+        ["mini-swe-agent", "A", "1", "2"],
+        ["swe-agent", "C", "1", "2"],
+    ]
+    assert "A: exact requests; C: transcript" in said.out
+    assert "skipped: 2 notes of the queue of prompts" in said.out
+    assert "sessions: 3 new" in said.out
+    assert "README.md' is no JSON" in said.err
+
+
+def test_sessions_show_report_and_verify_read_it(line: CommandLine, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.jsonl", _long(3).records)
+    assert line("import", str(path)).code == 0
+    (info,) = line("sessions", "--json").json
+    assert (info["cascade_id"], info["calls"], info["tokens_in"]) == ("s-1", 3, 450)
+    shown = line("show", info["session_id"], "--call", "3", "--json").json
+    assert len(shown["seen"]) == 5
+    costs = line("report", info["session_id"], "--json").json
+    assert costs["total"]["calls"] == 3
+    dollars = 3 * (100 * 5 + 50 * 0.5 + 7 * 25) / 1e6
+    assert costs["total"]["dollars"] == pytest.approx(dollars)
+    told = line("report", info["session_id"]).out
+    assert "imported from claude-code, grade C: transcript" in told
+    assert line("verify").code == 0
+    prefixes = line("report", info["session_id"], "--prefix", "--json").json
+    assert [one["shared"] > 0 for one in prefixes] == [False, True, True]
+
+
+def test_a_second_import_adds_nothing_and_says_so(line: CommandLine, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "s.jsonl", _long(3).records)
+    assert "sessions: 1 new" in line("import", str(path)).out
+    said = line("import", str(path))
+    assert "sessions: 1 here already, so nothing was added" in said.out
+    assert len(line("sessions", "--json").json) == 1
+
+
+def test_a_session_that_grew_is_gone_on_with(line: CommandLine, tmp_path: Path) -> None:
+    records = _long(130).records
+    path = write_lines(tmp_path / "s.jsonl", records[:41])
+    line("import", str(path))
+    write_lines(path, records)
+    assert "1 with more calls than before" in line("import", str(path)).out
+    (grown,) = line("sessions", "--json").json
+    assert grown["calls"] == 130
+    line("import", str(path), "--store", "at-once")
+    (whole,) = line("sessions", "--json", "--store", "at-once").json
+    assert whole["session_id"] == grown["session_id"]
+    one = line("report", grown["session_id"], "--json").json
+    assert one == line("report", grown["session_id"], "--json", "--store", "at-once").json
+    assert line("verify").code == 0
+
+
+def test_side_chains_stand_under_their_session_and_count_in_its_report(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    session = _long(1)
+    session.last = None
+    session.user("Look.", isSidechain=True)
+    session.answer("x1", text("found"), usage=used(40), isSidechain=True)
+    write_lines(tmp_path / "s.jsonl", session.records)
+    imported = windlass.import_sessions(tmp_path / "s.jsonl", store=tmp_path / "here")
+    main, side = imported.sessions
+    assert side.parent == main.session_id
+    costs = line("report", main.session_id, "--store", "here", "--json").json
+    assert costs["total"]["calls"] == 2
+    assert costs["total"]["tokens_in"] == 190
+
+
+@pytest.mark.parametrize("name", ["none.json", "empty.jsonl", "foreign.json"])
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    line: CommandLine, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "foreign.json").write_text('{"a": 1}')
+    said = line("import", name)
+    assert said.code == 2
+    assert name in said.complaint
+
+
+def test_a_call_whose_answer_is_missing_is_imported_once_and_again(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    request = {"model": "gpt-5", "messages": [{"role": "user", "content": "Go."}]}
+    told = {"id": "c1", "choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 0}}
+    write_lines(tmp_path / "log.jsonl", [{"request": request, "response": told}])
+    assert "1 new" in line("import", "log.jsonl").out
+    assert "1 here already" in line("import", "log.jsonl").out
+    (info,) = line("sessions", "--json").json
+    assert (info["calls"], info["tokens_in"]) == (1, 9)
+
+
+def test_a_session_that_was_imported_in_the_middle_of_an_answer_counts_once(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", text("Looking."), usage=used(10, 1))
+    path = write_lines(tmp_path / "s.jsonl", session.records)
+    line("import", str(path))
+    session.answer("m1", call("t1"), usage=used(10, 9))
+    session.user([result("t1")])
+    session.answer("m2", text("done"), usage=used(20, 2))
+    write_lines(path, session.records)
+    assert "1 with more calls than before" in line("import", str(path)).out
+    (info,) = line("sessions", "--json").json
+    assert (info["calls"], info["tokens_in"], info["tokens_out"]) == (2, 30, 11)
+    assert "1 here already" in line("import", str(path)).out
+    assert line("verify").code == 0
+
+
+def test_another_session_that_begins_alike_is_kept_beside_it(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    for last in ("left", "right"):
+        session = Session()
+        session.user("Go.")
+        session.answer("m1", text("a"))
+        session.user(last)
+        session.answer("m2", text(last))
+        write_lines(tmp_path / "s.jsonl", session.records)
+        assert "1 new" in line("import", "s.jsonl").out
+    assert len(line("sessions", "--json").json) == 2
