@@ -11,6 +11,8 @@ __all__ = [
     "Policy",
     "Prices",
     "WindlassError",
+    "batch",
+    "batch_sync",
     "bound",
     "evaluate",
     "evaluate_sync",
@@ -27,6 +29,8 @@ _HOMES = {
     "Policy": "windlass.window.options",
     "Prices": "windlass.caching.prices",
     "WindlassError": "windlass.errors",
+    "batch": "windlass.api",
+    "batch_sync": "windlass.api",
     "bound": "windlass.loop.bound",
     "evaluate": "windlass.api",
     "evaluate_sync": "windlass.api",
@@ -37,7 +41,15 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from windlass.api import evaluate, evaluate_sync, query_unified, run, run_sync
+    from windlass.api import (
+        batch,
+        batch_sync,
+        evaluate,
+        evaluate_sync,
+        query_unified,
+        run,
+        run_sync,
+    )
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.errors import WindlassError
