@@ -115,7 +115,6 @@ class TestSessions:
 AUTO = next(one for one in VARIANTS if one.name == "auto")
 
 
-
 def measured(
     make: Callable[[], Session], variant: Variant
 ) -> tuple[dict[str, Report], dict[str, float]]:

@@ -307,8 +307,21 @@ async def batch(
     if workers < 1:
         raise UsageError(f"workers {workers!r} must be a number above 0")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    # The providers only tell notes and waits, and those are events of a batch.
-    async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+    raised: list[Exception] = []
+
+    def tell(event: BatchEvent) -> None:
+        try:
+            if on_event is not None:
+                on_event(event)
+        except Exception as failure:
+            raised.append(failure)
+            raise
+
+    async with opened(flags, providers, on_event and tell, trust=trust) as (
+        settings,
+        at_hand,
+        closing,
+    ):
         from windlass.batches.inputs import BatchInput, hash_of, read_inputs
         from windlass.batches.results import open_results
         from windlass.batches.working import BatchLimits, BatchWork
@@ -316,6 +329,7 @@ async def batch(
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.cascade_run import CascadeRun
+        from windlass.engine.events import Noted
         from windlass.engine.setup import check_models, new_session_id, prepare
 
         limits = BatchLimits(max_cost, max_seconds, max_runs)
@@ -354,9 +368,8 @@ async def batch(
 
         prepared(rows[0])  # a mistake that all rows would make is told before the first
         for warning in warnings:
-            if (warn := noted(on_event)) is not None:
-                warn(f"warning: {warning}")
-        work = BatchWork(rows, results, run_row, limits, on_event or (lambda _: None))
+            tell(Noted("", f"warning: {warning}"))
+        work = BatchWork(rows, results, run_row, limits, tell, raised)
         await work.finish(workers)
         return work.result(Path(out))
 

@@ -30,13 +30,14 @@ class RowsAnswered:
 
     `completed` are the rows that did, `troubles` the last lines of the others, with what matters
     of them, `again` those that are to be run again. `cost` is in US dollars, of all lines (None:
-    one had no known price).
+    one had no known price), `dearest` that of the dearest one.
     """
 
     completed: set[int] = field(default_factory=set[int])
     troubles: dict[int, Mapping[str, Any]] = field(default_factory=dict[int, Mapping[str, Any]])
     again: set[int] = field(default_factory=set[int])
     cost: float | None = 0.0
+    dearest: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -55,6 +56,7 @@ class RowsAnswered:
             }
         (self.again.add if line["again"] else self.again.discard)(row)
         spent = line["cost"]
+        self.dearest = max(self.dearest, spent or 0.0)
         self.cost = None if self.cost is None or spent is None else self.cost + spent
         self.tokens_in += tokens["in"]
         self.tokens_out += tokens["out"]
@@ -140,12 +142,14 @@ def open_results(
         ) from error
     try:
         _lock(number, path)
-        results = ResultsFile(path, number, cascade)
-        results.read(inputs)
-        yield results
+        try:
+            results = ResultsFile(path, number, cascade)
+            results.read(inputs)
+            yield results
+        finally:
+            if os.fstat(number).st_size == 0:  # nothing is answered, so there is nothing to resume
+                path.unlink(missing_ok=True)
     finally:
-        if os.fstat(number).st_size == 0:  # nothing was answered: the next one need not resume
-            path.unlink(missing_ok=True)
         os.close(number)
 
 

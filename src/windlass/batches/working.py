@@ -132,16 +132,15 @@ class BatchWork:
     run: RunRow
     limits: BatchLimits
     emit: _Emit
+    raised: Sequence[Exception] = ()
+    """What `emit` has raised: it ends the batch, also where a run takes it for a failure."""
     _todo: deque[BatchInput] = field(init=False, default_factory=deque[BatchInput])
     _began: float = field(init=False, default_factory=time.monotonic)
     _begun: int = field(init=False, default=0)
     _ended: int = field(init=False, default=0)
-    _dearest: float = field(init=False, default=0.0)
     _longest: float = field(init=False, default=0.0)
     _kept: int = field(init=False, default=0)
-    _spent: float = field(init=False, default=0.0)
     _told: bool = field(init=False, default=False)
-    _raised: Exception | None = field(init=False, default=None)
     _reason: BatchReason | None = field(init=False, default=None)
 
     @property
@@ -153,7 +152,7 @@ class BatchWork:
         """Run what is to be run, so many rows at a time. Raises StoreError."""
         kept = self.answered.kept
         self._todo.extend(each for each in self.inputs if each.row not in kept)
-        self._kept, self._spent = len(kept), self.answered.cost or 0.0
+        self._kept = len(kept)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(workers, len(self._todo))):
@@ -181,27 +180,26 @@ class BatchWork:
         if limits.cost is None:
             return None
         under_way = self._begun - self._ended
-        most = self._spent + (under_way + 1) * self._dearest
-        over = most > limits.cost or self._spent >= limits.cost
+        spent = self.answered.cost or 0.0
+        most = spent + (under_way + 1) * self.answered.dearest
+        over = most > limits.cost or spent >= limits.cost
         return "money" if over or self._reason == "money" else None
 
     async def _row(self, given: BatchInput) -> None:
         await fair()
         began = time.monotonic()
-        watcher = _Watcher(self._tell_begin, self._tell)
+        watcher = _Watcher(self._tell_begin, self.emit)
         try:
             result = await self.run(given, watcher)
         except StoreError:  # what is answered from now on would be lost
             raise
-        except Exception as failure:  # one row's, and the others go on
-            if failure is self._raised:
-                raise
+        except Exception as failure:  # noqa: BLE001 - one row's, and the others go on
             line = _failed(watcher, failure)
         else:
             line = self._line(result)
+        if self.raised:
+            raise self.raised[0]
         self._longest = max(self._longest, time.monotonic() - began)
-        self._dearest = max(self._dearest, line["cost"] or 0.0)
-        self._spent += line["cost"] or 0.0
         self.results.append(given, line)
         self._tell_end(given, line)
 
@@ -233,17 +231,10 @@ class BatchWork:
         amounts = result.notes.get("budget")
         return amounts is not None and amounts["budget"] == self.limits.cost
 
-    def _tell(self, event: BatchEvent) -> None:
-        try:
-            self.emit(event)
-        except Exception as failure:  # it ends the batch, and is no failure of a row
-            self._raised = failure
-            raise
-
     def _tell_begin(self, event: SessionStarted) -> None:
         if not self._told:
             self._told = True
-            self._tell(BatchStarted(event.cascade_id, event.models, len(self.inputs), self._kept))
+            self.emit(BatchStarted(event.cascade_id, event.models, len(self.inputs), self._kept))
 
     def _tell_end(self, given: BatchInput, line: dict[str, Any]) -> None:
         answered = self.answered
@@ -258,7 +249,7 @@ class BatchWork:
             done=self._kept + self._ended + 1,
             batch_cost=answered.cost,
         )
-        self._tell(ended)
+        self.emit(ended)
 
     def result(self, out: Path) -> BatchResult:
         """What it came to."""
