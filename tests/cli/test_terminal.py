@@ -61,6 +61,14 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("bad.json", "--model", f"{BAD}/x"),
         ("bad.json", "--session", "s1"),
     ),
+    ("batch",): (
+        ("bad.json", "rows.csv", "--out", "r.jsonl", "--resume"),
+        ("bad.json", "rows.csv", "--out", "r.jsonl"),
+        ("bad.json", "rows.csv", "--out", f"{NAME}.jsonl", "--model", f"{BAD}/x"),
+        ("bad.json", f"{NAME}.jsonl", "--out", "r2.jsonl"),
+        ("bad.json", f"{NAME}.csv", "--out", "r3.jsonl", "--max-runs", "1"),
+        ("bad.json", BAD, "--out", BAD),
+    ),
     ("evaluate",): (("bad.xml", "-i", f"x={BAD}"), (f"{NAME}.xml",), ("--resume", BAD)),
     ("sessions",): ((), ("--store", BAD.replace("/", ""))),
     ("show",): (("S",), ("S", "--call", "1"), ("S", "--call", "2", "--full"), (BAD,)),
@@ -114,6 +122,9 @@ def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
         ),
     )
     windlass.write("wrong.json", json.dumps({BAD: 1, "phases": [{"name": BAD}]}))
+    windlass.write("rows.csv", f"{NAME}\n{NAME}\n")
+    windlass.write(f"{NAME}.csv", f"{NAME}\n{NAME}\n{NAME}\n")
+    windlass.write(f"{NAME}.jsonl", f"{BAD}\n")
     windlass.write("bad.xml", atomic("a", asks=f"Do {NAME}"))
     windlass.write("windlass.toml", f"price_as = {json.dumps('openai/gpt-4o')}\n")
     for folder in ("texts", "damaged", NAME):
