@@ -62,7 +62,7 @@ def run_batch(
     if result.reason == "money":
         more = (result.cost or 0.0) + given["max_cost"]
         go_on = _command(
-            cascade, inputs, {**flags, **given, "resume": True, "max_cost": round(more, 2)}
+            cascade, inputs, {**flags, **given, "resume": True, "max_cost": round(more, 6)}
         )
     raise Unfinished(_ending(result, go_on))
 
@@ -95,7 +95,10 @@ def _command(cascade: Path, inputs: Path, options: Mapping[str, Any]) -> str:
         if value is True:
             words.append(flag)
         elif value is not None and value is not False:
-            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+            words += [
+                flag,
+                str(value).removesuffix(".0") if isinstance(value, float) else str(value),
+            ]
     return shlex.join(words)
 
 
