@@ -256,6 +256,7 @@ async def batch(
     workers: int = 8,
     resume: bool = False,
     max_cost: float | None = None,
+    max_tokens: int | None = None,
     max_seconds: float | None = None,
     max_runs: int | None = None,
     model: str | None = None,
@@ -285,6 +286,8 @@ async def batch(
             again. A row that failed is, and one that a limit of the batch ended.
         max_cost: US dollars that the whole batch may cost, with what it cost before it is
             resumed. No run is begun, and no call is sent, that could pass them.
+        max_tokens: Tokens, in and out, that the whole batch may use, with what it used before it is
+            resumed: no run is begun that could pass them, if it used as many as the largest one.
         max_seconds: Seconds from now on: no run is begun that could pass them, if it took as long
             as the longest one.
         max_runs: How many runs are begun from now on.
@@ -332,7 +335,7 @@ async def batch(
         from windlass.engine.events import Noted
         from windlass.engine.setup import check_models, new_session_id, prepare
 
-        limits = BatchLimits(max_cost, max_seconds, max_runs)
+        limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
         family, warnings = _checked_family(cascade, settings, tools)
         if mistakes := without_parent(family.loaded):
             raise CascadeError(mistakes)

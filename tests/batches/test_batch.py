@@ -358,6 +358,23 @@ class TestLimits:
         done = work(model, of=of, budget=0.21, max_cost=100.0, **options)
         assert (done.incomplete, done.again, done.reason) == (10, 0, None)
 
+    def test_tokens(self) -> None:
+        model = self.priced()
+        options: dict[str, Any] = {"model": "priced/m", "providers": {"priced": model}}
+        done = work(model, max_tokens=350, workers=1, **options)  # a run uses 110
+        assert (done.completed, done.again, done.reason) == (3, 7, "tokens")
+        done = work(model, max_tokens=350, resume=True, **options)
+        assert (len(model.requests), done.reason) == (3, "tokens")
+        done = work(model, max_tokens=1_100, resume=True, **options)
+        assert (done.completed, done.again, done.reason) == (10, 0, None)
+
+    def test_a_limit_is_told_only_where_it_left_something(self) -> None:
+        model = self.priced()
+        options: dict[str, Any] = {"model": "priced/m", "providers": {"priced": model}}
+        of = cascade(phase("a", instructions="Say {{ input.n }}."), max_output_tokens=1)
+        done = work(model, of=of, max_cost=2.0001, workers=4, **options)
+        assert (done.completed, done.again, done.reason) == (10, 0, None)
+
     def test_runs(self) -> None:
         model = answers()
         done = work(model, max_runs=4)
@@ -375,7 +392,9 @@ class TestLimits:
         assert 1 <= done.completed < 10
         assert done.completed + done.again == 10
 
-    @pytest.mark.parametrize("limit", [{"max_cost": 0}, {"max_seconds": -1}, {"max_runs": 0}])
+    @pytest.mark.parametrize(
+        "limit", [{"max_cost": 0}, {"max_tokens": 0}, {"max_seconds": -1}, {"max_runs": 0}]
+    )
     def test_a_limit_is_a_number_above_0(self, limit: dict[str, Any]) -> None:
         (name,) = limit
         with pytest.raises(UsageError, match=name):

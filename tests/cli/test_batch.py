@@ -117,6 +117,19 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(rows: Command
     assert "$1.00" in said.out
 
 
+def test_a_limit_of_tokens_does_too(rows: CommandLine) -> None:
+    said = batch(rows, "--max-tokens", "1", "--workers", "1", "--trust")
+    assert said.code == 3
+    assert "of 5 rows 4 not begun (the next run could have used more than" in said.complaint
+    while said.code:
+        again = resuming(said)
+        assert int(again[again.index("--max-tokens") + 1]) > 1
+        assert "--trust" in again
+        again[again.index("--max-tokens") + 1] = "1000"
+        said = rows(*again)
+    assert "5 of 5 rows completed" in said.out
+
+
 def test_an_interruption_keeps_what_is_answered_and_gives_the_line(rows: CommandLine) -> None:
     good = rows.script
 

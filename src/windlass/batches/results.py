@@ -30,7 +30,7 @@ class RowsAnswered:
 
     `completed` are the rows that did, `troubles` the last lines of the others, with what matters
     of them, `again` those that are to be run again. `cost` is in US dollars, of all lines (None:
-    one had no known price), `dearest` that of the dearest one.
+    one had no known price), `dearest` that of the dearest one, `largest` the most tokens of one.
     """
 
     completed: set[int] = field(default_factory=set[int])
@@ -38,6 +38,7 @@ class RowsAnswered:
     again: set[int] = field(default_factory=set[int])
     cost: float | None = 0.0
     dearest: float = 0.0
+    largest: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
 
@@ -58,6 +59,7 @@ class RowsAnswered:
         spent = line["cost"]
         self.dearest = max(self.dearest, spent or 0.0)
         self.cost = None if self.cost is None or spent is None else self.cost + spent
+        self.largest = max(self.largest, tokens["in"] + tokens["out"])
         self.tokens_in += tokens["in"]
         self.tokens_out += tokens["out"]
 

@@ -17,21 +17,23 @@ from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError
 from windlass.fair import fair
 
-BatchReason: TypeAlias = Literal["money", "time", "runs"]
+BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
 """Which limit of a batch was reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a batch may take: `cost` in US dollars in all, `seconds` and `runs` from now on."""
+    """What a batch may take: `cost` in US dollars and `tokens` in all, the others from now on."""
 
     cost: float | None = None
+    tokens: int | None = None
     seconds: float | None = None
     runs: int | None = None
 
     def __post_init__(self) -> None:
         for name, value, unit in (
             ("max_cost", self.cost, "US dollars"),
+            ("max_tokens", self.tokens, "tokens"),
             ("max_seconds", self.seconds, "seconds"),
             ("max_runs", self.runs, "runs"),
         ):
@@ -141,6 +143,7 @@ class BatchWork:
     _longest: float = field(init=False, default=0.0)
     _kept: int = field(init=False, default=0)
     _told: bool = field(init=False, default=False)
+    _cut: bool = field(init=False, default=False)
     _reason: BatchReason | None = field(init=False, default=None)
 
     @property
@@ -177,13 +180,17 @@ class BatchWork:
             return "runs"
         if limits.seconds is not None and now + self._longest > limits.seconds:
             return "time"
-        if limits.cost is None:
-            return None
-        under_way = self._begun - self._ended
-        spent = self.answered.cost or 0.0
-        most = spent + (under_way + 1) * self.answered.dearest
-        over = most > limits.cost or spent >= limits.cost
-        return "money" if over or self._reason == "money" else None
+        answered, more = self.answered, self._begun - self._ended + 1
+        if limits.tokens is not None:
+            spent = answered.tokens_in + answered.tokens_out
+            if spent >= limits.tokens or spent + more * answered.largest > limits.tokens:
+                return "tokens"
+        if limits.cost is not None:
+            dollars = answered.cost or 0.0
+            over = dollars >= limits.cost or dollars + more * answered.dearest > limits.cost
+            if over or self._cut:
+                return "money"
+        return None
 
     async def _row(self, given: BatchInput) -> None:
         await fair()
@@ -206,8 +213,7 @@ class BatchWork:
     def _line(self, result: Result) -> dict[str, Any]:
         """What the file says of a run."""
         stopped = self._stopped(result)
-        if stopped:
-            self._reason = "money"
+        self._cut = self._cut or stopped
         usage = result.usage
         return {
             "status": result.status,
@@ -253,6 +259,8 @@ class BatchWork:
 
     def result(self, out: Path) -> BatchResult:
         """What it came to."""
+        # What one worker left for a limit, others may have run.
+        reason = (self._reason if self._todo else None) or ("money" if self._cut else None)
         answered, troubles = self.answered, sorted(self.answered.troubles.items())
         ended = [line["status"] for _, line in troubles]
         return BatchResult(
@@ -265,7 +273,7 @@ class BatchWork:
             cost=answered.cost,
             tokens_in=answered.tokens_in,
             tokens_out=answered.tokens_out,
-            reason=self._reason,
+            reason=reason,
             troubles=tuple(
                 RowTrouble(row, str(self.inputs[row - 1].place), **line) for row, line in troubles
             ),

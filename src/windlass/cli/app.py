@@ -287,6 +287,9 @@ def batch(
     max_cost: Annotated[
         float | None, typer.Option(help="US dollars that the whole batch may cost.")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens, in and out, that the whole batch may use.")
+    ] = None,
     max_seconds: Annotated[
         float | None, typer.Option(help="Begin no run that could end after so many seconds.")
     ] = None,
@@ -306,8 +309,8 @@ def batch(
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     given: dict[str, Any] = {"out": results, "workers": workers, "resume": resume}
-    given |= {"max_cost": max_cost, "max_seconds": max_seconds, "max_runs": max_runs}
-    given |= {"budget": budget, "auto": auto, "trust": trust}
+    given |= {"max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds}
+    given |= {"max_runs": max_runs, "budget": budget, "auto": auto, "trust": trust}
     run_batch(cascade, inputs, flags, given=given)
 
 

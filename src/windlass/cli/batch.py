@@ -27,6 +27,7 @@ _ERROR_CHARS: Final = 160
 
 _LIMITS: Final[Mapping[BatchReason, str]] = {
     "money": "the next run could have cost more than --max-cost allows",
+    "tokens": "the next run could have used more than --max-tokens allows",
     "time": "the next run could have taken longer than --max-seconds allows",
     "runs": "--max-runs were begun",
 }
@@ -59,11 +60,11 @@ def run_batch(
         _print(result)
     if result.completed == result.rows:
         return
-    if result.reason == "money":
-        more = (result.cost or 0.0) + given["max_cost"]
-        go_on = _command(
-            cascade, inputs, {**flags, **given, "resume": True, "max_cost": round(more, 6)}
-        )
+    spent = {"money": result.cost or 0.0, "tokens": result.tokens_in + result.tokens_out}
+    if result.reason in spent:  # these hold for the whole batch: allow as much again
+        name = "max_cost" if result.reason == "money" else "max_tokens"
+        given = {**given, name: round(spent[result.reason] + given[name], 6)}
+        go_on = _command(cascade, inputs, {**flags, **given, "resume": True})
     raise Unfinished(_ending(result, go_on))
 
 
