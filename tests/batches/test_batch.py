@@ -105,6 +105,11 @@ class TestRows:
         assert sorted(each.row for each in ended if isinstance(each, RowEnded)) == [*range(1, 11)]
         assert [each.done for each in ended if isinstance(each, RowEnded)] == [*range(1, 11)]
 
+    def test_many_at_once_are_not_mixed(self) -> None:
+        done = work(answers(), [{"n": n} for n in range(1, 81)], workers=80)
+        assert [line["output"] for line in done.read()] == [f"said {n}" for n in range(1, 81)]
+        assert len({line["session_id"] for line in done.read()}) == 80
+
     def test_a_failure_stops_nothing_and_says_where_it_was(self) -> None:
         Path("in.jsonl").write_text("\n\n".join(map(json.dumps, ROWS)))
         done = work(answers({3, 7}), "in.jsonl")
