@@ -150,10 +150,11 @@ def mixed(result: BatchResult, count: int) -> int:
     return wrong
 
 
-async def timed(work: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
-    began = time.monotonic()
+async def timed(work: Callable[[], Awaitable[Any]]) -> tuple[float, float, Any]:
+    """The seconds that work takes, those of the processor, and what it comes to."""
+    began, before = time.monotonic(), time.process_time()
     answer = await work()
-    return time.monotonic() - began, answer
+    return time.monotonic() - began, time.process_time() - before, answer
 
 
 async def measure(runs: int) -> list[tuple[str, float, float]]:
@@ -162,16 +163,17 @@ async def measure(runs: int) -> list[tuple[str, float, float]]:
         folder = Path(temporary)
         # Imports are not what is measured.
         await with_windlass(Far(0.0), folder / "warm", WORKERS, WORKERS, auto=True)
-        bare, _ = await timed(lambda: without(Far(SECONDS), runs))
+        bare, *_ = await timed(lambda: without(Far(SECONDS), runs))
         allowed = bare * TIMES + runs * CALLS * A_CALL_MS / 1e3
         told = [(f"{runs:,} runs of {CALLS} calls without Windlass: seconds", bare, bare)]
         for auto, name in ((False, "a batch"), (True, "a batch with auto_context")):
             far = Far(SECONDS)
             place = folder / f"long-{auto}"
             work = partial(with_windlass, far, place, runs, WORKERS, auto=auto)
-            took, (result, memory) = await timed(work)
+            took, busy, (result, memory) = await timed(work)
             told += [
                 (f"{name}: seconds", took, allowed),
+                (f"{name}: processor, ms a call", busy * 1e3 / runs / CALLS, A_CALL_MS),
                 (f"{name}: calls beyond those", far.calls - runs * CALLS, 0),
                 (f"{name}: rows lost or mixed", mixed(result, runs), 0),
                 (f"{name}: MB more at its end than at its half", grown(memory), GROWTH_MB),
