@@ -130,7 +130,7 @@ def open_results(
     Raises UsageError for one that is there already (without `resume`), that belongs to another
     batch, that another process writes, or that cannot be made.
     """
-    new = 0 if resume else os.O_EXCL
+    new = getattr(os, "O_BINARY", 0) | (0 if resume else os.O_EXCL)
     try:
         number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | new, 0o666)
     except FileExistsError:

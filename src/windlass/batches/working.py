@@ -14,7 +14,7 @@ from windlass.batches.inputs import BatchInput
 from windlass.batches.results import ResultsFile, RowsAnswered, read_results
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
-from windlass.errors import StoreError, UsageError
+from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.fair import fair
 
 BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
@@ -282,6 +282,7 @@ class BatchWork:
 
 def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
     """What the file says of a run that ended without a result."""
+    kind = "" if isinstance(failure, WindlassError) else f"{type(failure).__name__}: "
     return {
         "status": "failed",
         "reason": None,
@@ -292,7 +293,7 @@ def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
         "session_id": watcher.session_id,
         "cost": watcher.cost,
         "tokens": watcher.tokens,
-        "error": f"{type(failure).__name__}: {failure}",
+        "error": f"{kind}{failure}",
     }
 
 
