@@ -11,6 +11,8 @@ __all__ = [
     "Policy",
     "Prices",
     "WindlassError",
+    "batch",
+    "batch_sync",
     "bound",
     "evaluate",
     "evaluate_sync",
@@ -32,6 +34,8 @@ _HOMES = {
     "Policy": "windlass.window.options",
     "Prices": "windlass.caching.prices",
     "WindlassError": "windlass.errors",
+    "batch": "windlass.api",
+    "batch_sync": "windlass.api",
     "bound": "windlass.loop.bound",
     "evaluate": "windlass.api",
     "evaluate_sync": "windlass.api",
@@ -48,6 +52,8 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from windlass.api import (
+        batch,
+        batch_sync,
         evaluate,
         evaluate_sync,
         fork,

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from windlass.caching.rates import override
 from windlass.errors import (
     CascadeError,
+    Mistake,
     StepDiffers,
     TaskFileError,
     UsageError,
@@ -29,6 +38,7 @@ from windlass.settings import Settings
 from windlass.trust import is_trusted
 
 if TYPE_CHECKING:
+    from windlass.batches.working import BatchEvent, BatchResult
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
@@ -43,6 +53,8 @@ if TYPE_CHECKING:
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider, Resolve
     from windlass.tools.registry import Registry
+
+_Answer = TypeVar("_Answer")
 
 Tools = Sequence["Callable[..., Any] | str"]
 """A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
@@ -100,7 +112,7 @@ async def run(
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
-        resolve = _paid(at_hand, budget)
+        resolve = _paid(at_hand.resolve, budget)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
@@ -410,7 +422,7 @@ async def evaluate(
         from windlass.operators.reading import read_task
 
         settings = chosen
-        resolve = _paid(at_hand, budget)
+        resolve = _paid(at_hand.resolve, budget)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -452,6 +464,152 @@ async def evaluate(
         return await run_program(job, context, resumed=resume is not None)
 
 
+async def batch(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    *,
+    out: str | Path,
+    workers: int = 8,
+    resume: bool = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_runs: int | None = None,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[BatchEvent], None] | None = None,
+    auto: bool = False,
+    budget: float | None = None,
+    trust: bool = False,
+) -> BatchResult:
+    """Run a cascade on many inputs side by side and answer what they came to.
+
+    Each run is a session of its own. They share the store, the providers and the limits of these.
+    A run that fails stops none of the others.
+
+    Args:
+        cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
+        inputs: The inputs, one a row: mappings, or the path of a file of JSON lines (.jsonl) or
+            CSV (.csv).
+        out: The file of results. One line of JSON is added when a run ends, so that a process
+            that is killed loses nothing that was answered.
+        workers: How many runs go on side by side.
+        resume: Whether to go on with a file of results that is there: what it answers is not run
+            again. A row that failed is, and one that a limit of the batch ended.
+        max_cost: US dollars that the whole batch may cost, with what it cost before it is
+            resumed. No run is begun, and no call is sent, that could pass them.
+        max_tokens: Tokens, in and out, that the whole batch may use, with what it used before it is
+            resumed: no run is begun that could pass them, if it used as many as the largest one.
+        max_seconds: Seconds from now on: no run is begun that could pass them, if it took as long
+            as the longest one.
+        max_runs: How many runs are begun from now on.
+        model: `provider/model` for every phase, whatever the cascade says.
+        store: The folder of the history, or its address.
+        root: The only folder that file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones.
+        on_event: Called with `BatchStarted`, `RowEnded` (`windlass.batches.working`), notes and
+            waits. What it raises ends the batch.
+        auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
+        budget: US dollars that each run may cost.
+        trust: Whether `windlass.toml` of the current folder may name modules, commands and where
+            keys go, though the folder is not marked as trusted (`windlass trust`).
+
+    Raises UsageError (FileError with every mistake in the inputs) for what the user wrote, before
+    anything is sent, and StoreError where the store or the results cannot be written.
+    """
+    if workers < 1:
+        raise UsageError(f"workers {workers!r} must be a number above 0")
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    raised: list[Exception] = []
+
+    def tell(event: BatchEvent) -> None:
+        try:
+            if on_event is not None:
+                on_event(event)
+        except Exception as failure:
+            raised.append(failure)
+            raise
+
+    async with opened(flags, providers, on_event and tell, trust=trust) as (
+        settings,
+        at_hand,
+        closing,
+    ):
+        from windlass.batches.inputs import BatchInput, hash_of, read_inputs
+        from windlass.batches.results import open_results
+        from windlass.batches.working import BatchLimits, BatchWork
+        from windlass.cascade.children import family_needs, ready, without_parent
+        from windlass.engine.card_indexer.indexer import check_cards
+        from windlass.engine.cascade import run_cascade
+        from windlass.engine.events import Noted
+        from windlass.engine.setup import check_models, new_session_id, prepare
+
+        limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
+        family, warnings = _checked_family(cascade, settings, tools)
+        if mistakes := without_parent(family.loaded):
+            raise CascadeError(mistakes)
+        checked = ready(family, auto=auto)
+        needs = family_needs(family)
+        rows = await asyncio.to_thread(read_inputs, inputs, needs)
+        for each in checked.walk():
+            each.registry.modules.protect(Path(out))
+            for dollars in (max_cost, budget):
+                check_models(each.cascade, settings, _paid(at_hand.resolve, dollars))
+            check_cards(each.cascade, settings, at_hand.resolve)
+        of = hash_of([_written(each.loaded.cascade) for each in family.walk()])
+        results = closing.enter_context(open_results(Path(out), of, rows, resume=resume))
+        resolve = _paid(at_hand.resolve, max_cost, results.answered.cost or 0.0)
+        history = closing.enter_context(shared_store(settings))
+
+        def prepared(given: BatchInput, emit: Callable[[Event], None] | None = None) -> CascadeRun:
+            own = checked.apart()
+            return prepare(
+                own.cascade,
+                given.values,
+                registry=own.registry,
+                children=own.children,
+                settings=settings,
+                store=history,
+                resolve=_paid(resolve, budget),
+                on_event=emit,
+                session_id=f"{new_session_id()}-{given.row}",
+            )
+
+        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> Result:
+            return await run_cascade(prepared(given, emit))
+
+        prepared(rows[0])  # a mistake that all rows would make is told before the first
+        for warning in warnings:
+            tell(Noted("", f"warning: {warning}"))
+        work = BatchWork(rows, results, run_row, limits, tell, raised)
+        await work.finish(workers)
+        return work.result(Path(out))
+
+
+def batch_sync(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    **options: Any,
+) -> BatchResult:
+    """`batch` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.batch(...)` is
+    what is meant.
+    """
+    return _in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
+
+
+def _written(cascade: Cascade) -> dict[str, Any]:
+    """A cascade as it was written, with nothing of what goes without saying."""
+    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
 def _check_input(given: object) -> None:
     """Raise UsageError for an input that is none."""
     kind = type(given).__name__
@@ -477,13 +635,13 @@ def evaluate_sync(
     return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
 
 
-def _paid(providers: Providers, budget: float | None) -> Resolve:
-    """How the models of a run are found, each paid out of its budget where it has one."""
+def _paid(resolve: Resolve, budget: float | None, spent: float = 0.0) -> Resolve:
+    """How models are found, each paid out of a budget, of which some is spent, if there is one."""
     if budget is None:
-        return providers.resolve
+        return resolve
     from windlass.providers.budget import MoneyBudget
 
-    return MoneyBudget(budget).resolving(providers.resolve)
+    return MoneyBudget(budget, spent).resolving(resolve)
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:
@@ -535,7 +693,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
 
 
-def _in_a_loop(work: Callable[[], Coroutine[Any, Any, Result]], name: str) -> Result:
+def _in_a_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
     """What the public coroutine `windlass.name` comes to, for code that is not async.
 
     Raises UsageError inside a running event loop.
@@ -745,22 +903,36 @@ def load_cascade(
     what they need). `warn` is told of each key that other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import not_given, warnings_of
-    from windlass.cascade.children import family_mistakes, family_needs, ready, without_parent
+    from windlass.cascade.check import not_given
+    from windlass.cascade.children import family_needs, ready, without_parent
 
-    family = read_cascade(cascade, settings, tools, trust=trust)
-    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
-    if mistakes := family_mistakes(family, settings.mcp_servers):
-        raise CascadeError(mistakes, warnings)
+    family, warnings = _checked_family(cascade, settings, tools, trust)
     checked = ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
         if mistakes := (*without_parent(family.loaded), *missing):
             raise CascadeError(mistakes)
     if warn is not None:
-        for warning in dict.fromkeys(warnings):
+        for warning in warnings:
             warn(f"warning: {warning}")
     return checked
+
+
+def _checked_family(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools,
+    trust: bool | None = None,
+) -> tuple[CascadeFamily, list[Mistake]]:
+    """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
+    from windlass.cascade.check import warnings_of
+    from windlass.cascade.children import family_mistakes
+
+    family = read_cascade(cascade, settings, tools, trust=trust)
+    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
+    if mistakes := family_mistakes(family, settings.mcp_servers):
+        raise CascadeError(mistakes, warnings)
+    return family, list(dict.fromkeys(warnings))
 
 
 def read_cascade(

@@ -63,6 +63,14 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ),
     ("fork",): (("S", "--at", "1"), ("S", "--at", "99"), (BAD, "--at", "1")),
     ("diff",): (("S", "S"), ("S", BAD)),
+    ("batch",): (
+        ("bad.json", "rows.csv", "--out", "r.jsonl", "--resume"),
+        ("bad.json", "rows.csv", "--out", "r.jsonl"),
+        ("bad.json", "rows.csv", "--out", f"{NAME}.jsonl", "--model", f"{BAD}/x"),
+        ("bad.json", f"{NAME}.jsonl", "--out", "r2.jsonl"),
+        ("bad.json", f"{NAME}.csv", "--out", "r3.jsonl", "--max-runs", "1"),
+        ("bad.json", BAD, "--out", BAD),
+    ),
     ("evaluate",): (("bad.xml", "-i", f"x={BAD}"), (f"{NAME}.xml",), ("--resume", BAD)),
     ("sessions",): ((), ("--store", BAD.replace("/", ""))),
     ("show",): (("S",), ("S", "--call", "1"), ("S", "--call", "2", "--full"), (BAD,)),
@@ -126,6 +134,9 @@ def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
         ),
     )
     windlass.write("wrong.json", json.dumps({BAD: 1, "phases": [{"name": BAD}]}))
+    windlass.write("rows.csv", f"{NAME}\n{NAME}\n")
+    windlass.write(f"{NAME}.csv", f"{NAME}\n{NAME}\n{NAME}\n")
+    windlass.write(f"{NAME}.jsonl", f"{BAD}\n")
     windlass.write("bad.xml", atomic("a", asks=f"Do {NAME}"))
     windlass.write("windlass.toml", f"price_as = {json.dumps('openai/gpt-4o')}\n")
     for folder in ("texts", "damaged", NAME):

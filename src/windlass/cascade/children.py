@@ -34,6 +34,11 @@ class ReadyCascade(NamedTuple):
     registry: Registry
     children: Mapping[Place, ReadyCascade]
 
+    def apart(self) -> ReadyCascade:
+        """The same for a run of its own beside others: tools of its servers are not theirs."""
+        children = {place: child.apart() for place, child in self.children.items()}
+        return ReadyCascade(self.cascade, self.registry.copy(), children)
+
     def walk(self) -> Iterator[ReadyCascade]:
         """It, and all below it, in the order of the file."""
         yield self

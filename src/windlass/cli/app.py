@@ -344,6 +344,50 @@ def evaluate(
     run_task(task, given, flags, context=context, trust=trust, **options)
 
 
+@_command
+def batch(
+    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+    inputs: Annotated[
+        Path, typer.Argument(help="The inputs, one a row: JSON lines (.jsonl) or CSV (.csv).")
+    ],
+    *,
+    results: Annotated[
+        Path, typer.Option("--out", help="The file of results: a line of JSON as each run ends.")
+    ],
+    workers: Annotated[int, typer.Option(min=1, help="How many runs go on side by side.")] = 8,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with --out: what it answers is not run again.")
+    ] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(help="US dollars that the whole batch may cost.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens, in and out, that the whole batch may use.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Begin no run that could end after so many seconds.")
+    ] = None,
+    max_runs: Annotated[int | None, typer.Option(help="Begin so many runs at most.")] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", help="US dollars that each run may cost.")
+    ] = None,
+    model: Model = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    auto: Auto = False,
+    trust: Trust = False,
+) -> None:
+    """Run a cascade on many inputs side by side, and go on where it ended."""
+    from windlass.cli.batch import run_batch
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    given: dict[str, Any] = {"out": results, "workers": workers, "resume": resume}
+    given |= {"max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds}
+    given |= {"max_runs": max_runs, "budget": budget, "auto": auto, "trust": trust}
+    run_batch(cascade, inputs, flags, given=given)
+
+
 # ---- what was recorded --------------------------------------------------------------
 
 

@@ -181,7 +181,7 @@ class _Silence:
 
     def show(self) -> None:
         """Spin while something is waited for."""
-        if self._awaited and self._watched():
+        if self._awaited and is_watched(self._console):
             self._live = Live(
                 console=self._console,
                 get_renderable=self._drawn,
@@ -199,17 +199,18 @@ class _Silence:
             self._live.stop()
             self._live = None
 
-    def _watched(self) -> bool:
-        console = self._console
-        at_terminal = console.is_terminal and not console.is_dumb_terminal
-        return at_terminal and console.file.isatty() and not console.quiet and not _in_ci()
-
     def _drawn(self) -> Spinner:
         (_, name), since = min(self._awaited.items(), key=lambda item: item[1])
         seconds = f" {int(time.monotonic() - since)} s"
         room = max(self._console.width - len(seconds) - 4, 1)
         self._spinner.update(text=Text(escaped(name)[:room] + seconds, style="dim"))
         return self._spinner
+
+
+def is_watched(console: Console) -> bool:
+    """Whether a person looks on, so that a line may change while they do."""
+    at_terminal = console.is_terminal and not console.is_dumb_terminal
+    return at_terminal and console.file.isatty() and not console.quiet and not _in_ci()
 
 
 def _in_ci() -> bool:

@@ -47,13 +47,16 @@ def most_dollars(info: ModelInfo, request: Request) -> float:
 
 
 class MoneyBudget:
-    """What is left of `dollars`. Raises UsageError for what is no amount of money."""
+    """What is left of `dollars`, of which some may be `spent`.
 
-    def __init__(self, dollars: float) -> None:
+    Raises UsageError for what is no amount of money.
+    """
+
+    def __init__(self, dollars: float, spent: float = 0.0) -> None:
         if not 0 < dollars < float("inf"):
             raise UsageError(f"budget {dollars!r} must be a number of US dollars above 0")
         self.dollars = dollars
-        self.spent = 0.0
+        self.spent = spent
         self._held = 0.0
         self._settled = asyncio.Event()
 

@@ -198,6 +198,12 @@ class Registry:
             )
         self._tools[name] = item
 
+    def copy(self) -> Registry:
+        """The same tools; what is registered in one of both is not in the other."""
+        own = Registry(self.modules)
+        own.partial, own._tools, own._sent = self.partial, dict(self._tools), dict(self._sent)
+        return own
+
     def get(self, name: str) -> Tool:
         """The tool of that name; a name with a colon is resolved as a dotted path."""
         if name in self._tools:

@@ -11,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from types import NoneType, UnionType
+from functools import cache
+from types import MappingProxyType, NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -194,12 +195,13 @@ def groups_of(block: type) -> Iterator[tuple[type, list[str]]]:
             yield each, list(vars(each).get("__annotations__", ()))
 
 
-def options_of(block: type) -> dict[str, Option]:
+@cache  # reading annotations takes a millisecond, and each phase of each run asks
+def options_of(block: type) -> Mapping[str, Option]:
     """The options of `Policy` or of one of its blocks, by name."""
     hints = get_type_hints(block, include_extras=True)
     defaults = {each.name: each.default for each in fields(block)}
     names = (name for _, names in groups_of(block) for name in names)
-    return {name: _option(hints[name], defaults[name]) for name in names}
+    return MappingProxyType({name: _option(hints[name], defaults[name]) for name in names})
 
 
 def _option(hint: Any, default: Any) -> Option:
