@@ -203,7 +203,7 @@ async def resume(
         if cascade is None:
             definition = {key: value for key, value in start.cascade.items() if key != RAN}
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
-        resolve = _paid(at_hand, budget)
+        resolve = _paid(at_hand.resolve, budget)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
@@ -304,7 +304,7 @@ async def fork(
         if "model" in (changes or {}) and model is None:
             flags["model"] = None  # the cascade's own is meant
         settings = Settings.read(flags, trust=trust)
-        resolve = _paid(at_hand, budget)
+        resolve = _paid(at_hand.resolve, budget)
         loaded, registry, children = ready = load_cascade(
             changed_by(start.cascade, changes or {}),
             settings,
