@@ -312,9 +312,9 @@ class TestQuery:
         said = ran("query", sql)
         assert [line.split() for line in said.out.splitlines()[:2]] == [
             ["phase_name", "n"],
-            ["a", "5"],
+            ["a", "7"],
         ]
-        assert ran("query", sql, "--json").json[0] == {"phase_name": "a", "n": 5}
+        assert ran("query", sql, "--json").json[0] == {"phase_name": "a", "n": 7}
         assert ran("query", "SELECT 1 WHERE 0").out == "no rows\n"
 
 

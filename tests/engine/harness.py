@@ -8,7 +8,7 @@ said again and again, `ok <name>` where there is none).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ import windlass
 from windlass.cascade.model import Cascade
 from windlass.engine.events import Event, PhaseStarted
 from windlass.engine.result import Result
-from windlass.history.base import CallRecord, NodeType, StoredRow
+from windlass.history.base import STEPS, CallRecord, NodeType, StoredRow
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
@@ -107,14 +107,14 @@ class Ran:
         return [(m.role, m.text) for m in self.request(phase, number).messages]
 
     def rows(self, *nodes: NodeType, phase: str | None = None) -> list[StoredRow]:
-        """The record's rows of these kinds."""
-        found = self.store.rows(self.session, phase=phase)
+        """The record's rows of these kinds, without those that only say that a call was sent."""
+        found = without_steps(self.store.rows(self.session, phase=phase))
         return [stored for stored in found if not nodes or stored.row.node_type in nodes]
 
     def decisions(self, kind: str) -> list[Mapping[str, Any]]:
         """The metadata of the decisions of one kind."""
-        rows = self.rows(NodeType.DECISION)
-        return [stored.row.metadata for stored in rows if stored.row.metadata.get("kind") == kind]
+        told = (stored.row.metadata for stored in self.store.rows(self.session))
+        return [metadata for metadata in told if metadata.get("kind") == kind]
 
     def calls(self) -> list[CallRecord]:
         return list(self.store.calls(self.session))
@@ -128,6 +128,11 @@ class Ran:
     def has_no_damage(self) -> bool:
         """Whether `verify` proves the store."""
         return not [found for found in self.store.verify() if found.severity == "damage"]
+
+
+def without_steps(rows: Iterable[StoredRow]) -> list[StoredRow]:
+    """The rows without those of the journal."""
+    return [stored for stored in rows if stored.row.metadata.get("kind") not in STEPS]
 
 
 class House:
