@@ -24,6 +24,7 @@ WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("S", "--call", "1"),
     ("explain",): ("S", "1"),
     ("report",): ("S",),
+    ("export",): ("S", "--as", "openai"),
     ("callout",): ("S", "set_state", "kept"),
     ("cards",): ("S",),
     ("prune",): ("--session", "S", "--dry-run"),

@@ -583,7 +583,7 @@ def do_import(
     show_import(path, form, store)
 
 
-@partial(_command, has_json=False)
+@_command
 def export(
     session: Session,
     *,

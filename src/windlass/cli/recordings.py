@@ -57,8 +57,12 @@ def show_import(path: Path, form: str | None, store: str | None) -> None:
 def print_export(session: str, form: str, store: str | None, *, redact: bool) -> None:
     """Print a session in a form."""
     with open_existing(store) as history:
-        for piece in export(history, history.find_session(session), form, redact=redact):
-            is_json = form in ("openai", "anthropic", "jsonl")
+        pieces = export(history, history.find_session(session), form, redact=redact)
+        if out.as_json:
+            printed_as_json({"as": form, "text": "".join(pieces)})
+            return
+        is_json = form in ("openai", "anthropic", "jsonl")
+        for piece in pieces:
             print(escaped_json(piece) if is_json else escaped(piece), end="", file=out.file)
 
 
