@@ -18,12 +18,14 @@ from windlass.wire.base import Request
 TAKING = {
     path: [param.name for param in command.params if param.name in ("session", "resume")]
     for path, command in COMMANDS.items()
-    if path != ("run",)  # its --session names a new one
+    # The session of `run` is a new one, `batch` resumes no session, and `fork` makes one.
+    if path not in (("run",), ("batch",), ("fork",))
 }
 WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("S", "--call", "1"),
     ("explain",): ("S", "1"),
     ("report",): ("S",),
+    ("diff",): ("S", "S"),
     ("export",): ("S", "--as", "openai"),
     ("callout",): ("S", "set_state", "kept"),
     ("cards",): ("S",),

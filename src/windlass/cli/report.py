@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from windlass.caching.rates import money, override, rate, table_date
-from windlass.cli.output import out, print_table, printed_as_json
+from windlass.cli.output import out, plain, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings
 from windlass.history.base import in_words
 from windlass.importing.storing import evidence
 from windlass.report.costs import SessionCost, session_cost
+from windlass.report.journal import unbilled
 from windlass.report.prefix import Prefix, prefix_of
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
@@ -23,12 +24,19 @@ def show_costs(session: str, store: str | None) -> None:
         with override(settings.prices):
             costs = session_cost(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
-    if printed_as_json(costs):
+        beside = unbilled(history, session)
+    if printed_as_json({**plain(costs), "unbilled": beside}):
         return
     with override(settings.prices):
         print_costs(costs)
     if source:
         out.print(source)
+    if beside.unanswered:
+        text = "calls were sent and never answered; they may have been billed, and are not counted"
+        out.print(f"{beside.unanswered} {text}")
+    if beside.inherited:
+        paid = f"{beside.inherited} calls ({beside.inherited_tokens:,} tokens)"
+        out.print(f"inherited from session {beside.origin}, which paid for them: {paid}")
     if costs.status != "completed":
         out.print(f"the session: {in_words(costs.status, costs.reason)}")
     out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
