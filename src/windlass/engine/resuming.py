@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from windlass.engine.journal import read_journal
 from windlass.engine.record import Recorded
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import SENT, STEP, SessionStart, Store
+from windlass.history.blobs import PRIVATE_FILE, PRIVATE_FOLDER
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
@@ -188,8 +190,9 @@ def alone(store: Store, session_id: str) -> Iterator[None]:
         yield
         return
     folder = store.folder / "running"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     file = folder / path_part(session_id)
+    file.touch(mode=PRIVATE_FILE)
     with file.open("a+", encoding="utf-8") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,15 +204,9 @@ def alone(store: Store, session_id: str) -> Iterator[None]:
                 " wait for it, or stop it first"
             ) from error
         held.truncate(0)
-        held.write(_process())
+        held.write(str(os.getpid()))
         held.flush()
         try:
             yield
         finally:
             file.unlink(missing_ok=True)
-
-
-def _process() -> str:
-    import os
-
-    return str(os.getpid())
