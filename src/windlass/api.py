@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider, Resolve
+    from windlass.providers.budget import Allowance
     from windlass.tools.registry import Registry
 
 Tools = Sequence["Callable[..., Any] | str"]
@@ -55,6 +57,10 @@ async def run(
     session_id: str | None = None,
     auto: bool = False,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
     trust: bool = False,
 ) -> Result:
     """Run a cascade and answer how it ended. What the cascade names as code is trusted.
@@ -75,6 +81,10 @@ async def run(
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
             `incomplete`, with the reason `money`.
+        max_tokens: Tokens in and out that it may use, likewise (`tokens`).
+        max_seconds: Seconds after which no call and no tool begins (`time`).
+        max_turns: Calls of models that it may make, those of helpers included (`turns`).
+        allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -89,7 +99,8 @@ async def run(
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
-        resolve = _paid(at_hand, budget)
+        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
@@ -107,7 +118,7 @@ async def run(
             on_event=on_event,
             session_id=session_id,
         )
-        return await run_cascade(prepared)
+        return await run_cascade(replace(prepared, allowances=within))
 
 
 def run_sync(
@@ -140,6 +151,10 @@ async def evaluate(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
     trust: bool = False,
 ) -> Result:
     """Run a task file and answer how it ended. What the file names as code is trusted.
@@ -164,6 +179,10 @@ async def evaluate(
         session_id: A name for the session; default a new one made of time and chance.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
             `incomplete`, with the reason `money`.
+        max_tokens: Tokens in and out that it may use, likewise (`tokens`).
+        max_seconds: Seconds after which no call and no tool begins (`time`).
+        max_turns: Calls of models that it may make, those of helpers included (`turns`).
+        allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -178,8 +197,9 @@ async def evaluate(
     _check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
-    if engine != "local" and budget is not None:
-        raise UsageError("a budget cannot be shared with a cluster; leave out the engine, or it")
+    limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+    if engine != "local" and (allowances or any((budget, *limits.values()))):
+        raise UsageError("limits cannot be shared with a cluster; leave out the engine, or them")
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
@@ -188,7 +208,7 @@ async def evaluate(
         from windlass.operators.reading import read_task
 
         settings = chosen
-        resolve = _paid(at_hand, budget)
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -226,6 +246,7 @@ async def evaluate(
             session_id=resume or session_id,
             resumed=resume is not None,
         )
+        run = replace(run, allowances=within)
         job = Job.of(program, run, finished=finished, spread=spread)
         return await run_program(job, context, resumed=resume is not None)
 
@@ -255,13 +276,17 @@ def evaluate_sync(
     return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
 
 
-def _paid(providers: Providers, budget: float | None) -> Resolve:
-    """How the models of a run are found, each paid out of its budget where it has one."""
-    if budget is None:
-        return providers.resolve
-    from windlass.providers.budget import MoneyBudget
+def _limited(
+    providers: Providers, shared: Sequence[Allowance], **limits: float | None
+) -> tuple[Resolve, tuple[Allowance, ...]]:
+    """How the models of a run are found, and the limits that their calls count against."""
+    from windlass.providers.budget import Allowance
 
-    return MoneyBudget(budget).resolving(providers.resolve)
+    within = (*shared, Allowance("the run", **limits))
+    resolve: Resolve = providers.resolve
+    for allowance in within:
+        resolve = allowance.resolving(resolve)
+    return resolve, within
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:

@@ -17,7 +17,8 @@
     │   └── WorkerLost                          a machine of a cluster went away
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
-    │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
+    │   ├── BudgetExceeded                      more tokens than `max_input_tokens` allows
+    │   └── RunLimitReached                     money, tokens, time or turns are used up
     ├── ProviderError                           the model's side failed
     │   ├── BadRequest                          the provider refused the request
     │   └── RateLimited                         it kept asking for patience, in vain
@@ -36,7 +37,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 
 class WindlassError(Exception):
@@ -193,31 +194,53 @@ class BudgetExceeded(LimitReached):
     """A request is over `max_input_tokens` and the phase says `on_exceed: fail`."""
 
 
-class OutOfMoney(LimitReached):
-    """The next call could pass the run's budget, so it was not sent. All are US dollars.
+LimitName: TypeAlias = Literal["money", "tokens", "time", "turns"]
+"""What a run, a phase or a batch may use only so much of; time in seconds."""
 
-    `budget` is what the run may cost, `spent` what was billed, `next_call` the most that the next
-    call could have cost.
+_USED: Final[Mapping[LimitName, str]] = {
+    "money": "${spent:.4f} of the budget of ${limit:.2f} was spent{by}, and the next call could"
+    " have cost ${next_call:.4f}: it was not sent",
+    "tokens": "{spent:,.0f} of {limit:,.0f} tokens were used{by}, and the next call could have"
+    " taken {next_call:,.0f}: it was not sent",
+    "time": "the limit of {limit:g} seconds was reached{by}: the next step was not begun",
+    "turns": "{spent:,.0f} of {limit:,.0f} turns were made{by}: the next call was not sent",
+}
+
+
+class RunLimitReached(LimitReached):
+    """The next step could pass a limit of the run, of a phase or of a batch: it was not begun.
+
+    `reason` is what is limited (`money` in US dollars, `tokens`, `time` in seconds, `turns`) and
+    `of` whose limit it is. `budget` is the limit, `spent` what was used, `next_call` the most that
+    the next call could have used.
     """
 
-    def __init__(self, *, budget: float, spent: float, next_call: float) -> None:
+    def __init__(
+        self, reason: LimitName, of: str, budget: float, spent: float, next_call: float
+    ) -> None:
+        self.reason: LimitName = reason
+        self.of = of
         self.budget = budget
         self.spent = spent
         self.next_call = next_call
+        by = "" if of == "the run" else f" by {of}"
         super().__init__(
-            f"${spent:.4f} of the budget of ${budget:.2f} was spent, and the next call could have"
-            f" cost ${next_call:.4f}: it was not sent"
+            _USED[reason].format(limit=budget, spent=spent, next_call=next_call, by=by)
         )
 
     @property
-    def amounts(self) -> dict[str, float]:
-        """The three amounts by name."""
-        return {"budget": self.budget, "spent": self.spent, "next_call": self.next_call}
+    def amounts(self) -> dict[str, Any]:
+        """All of it by name, as JSON values."""
+        names = ("reason", "of", "budget", "spent", "next_call")
+        return {name: getattr(self, name) for name in names}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self.amounts.values())
 
 
-def out_of_money(error: BaseException | None) -> OutOfMoney | None:
-    """The end of a budget that led to an error; None where something else did."""
-    while error is not None and not isinstance(error, OutOfMoney):
+def run_limit_in(error: BaseException | None) -> RunLimitReached | None:
+    """The limit that led to an error; None where something else did."""
+    while error is not None and not isinstance(error, RunLimitReached):
         error = error.__cause__
     return error
 

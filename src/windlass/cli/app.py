@@ -64,6 +64,16 @@ BudgetOption: TypeAlias = Annotated[
     float | None,
     typer.Option("--budget", help="US dollars; the run ends before the call that could cost more."),
 ]
+MaxTokens: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="Tokens in and out; the run ends before the call that could use more."),
+]
+MaxSeconds: TypeAlias = Annotated[
+    float | None, typer.Option(help="Seconds; after them the run begins no call and no tool.")
+]
+MaxTurns: TypeAlias = Annotated[
+    int | None, typer.Option(help="Calls of models that the run may make.")
+]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
@@ -217,6 +227,9 @@ def run(
     ] = False,
     auto: Auto = False,
     budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    max_seconds: MaxSeconds = None,
+    max_turns: MaxTurns = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
@@ -231,6 +244,7 @@ def run(
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
         options |= {"session_id": session, "budget": budget, "output_only": output_only}
+        options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
@@ -256,6 +270,9 @@ def evaluate(
     session: SessionName = None,
     auto: Auto = False,
     budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    max_seconds: MaxSeconds = None,
+    max_turns: MaxTurns = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
@@ -265,6 +282,7 @@ def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
     options |= {"auto": auto, "budget": budget, "output_only": output_only}
+    options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     if output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
     run_task(task, given, flags, context=context, trust=trust, **options)

@@ -29,7 +29,7 @@ from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
-from windlass.errors import Interrupted, OutOfMoney, Unfinished, UsageError, WindlassError
+from windlass.errors import Interrupted, RunLimitReached, Unfinished, UsageError, WindlassError
 from windlass.history.base import Reason, in_words
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
@@ -56,7 +56,7 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only)
+    _finish(work, settings, _print_run, output_only=output_only, again="windlass run --resume {}")
 
 
 def run_task(
@@ -73,8 +73,9 @@ def run_task(
     settings = settings_to_run(flags, trusted=options["trust"])
     text = "" if context is None else _context(context)
     work = partial(evaluate, task, values, context=text, **flags, **options)
-    kept = "; what was finished is kept: windlass evaluate --resume {}"
-    _finish(work, settings, _print_task, output_only=output_only, on_interrupt=kept)
+    again = "windlass evaluate --resume {}"
+    kept = f"; what was finished is kept: {again}"
+    _finish(work, settings, _print_task, output_only=output_only, again=again, on_interrupt=kept)
 
 
 def _finish(
@@ -83,12 +84,14 @@ def _finish(
     show: Callable[[Result, Settings], None],
     *,
     output_only: bool,
+    again: str,
     on_interrupt: str = "",
 ) -> None:
     """Wait for a run, show its result, and raise what stopped it, with its session.
 
     `output_only`: the output alone is shown, as it is, and none where the run was stopped.
-    After a signal Interrupted says `on_interrupt` too, with the session in place of `{}`.
+    `again` resumes it, with the session in place of `{}`; after a signal Interrupted says
+    `on_interrupt`, likewise.
     """
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
@@ -114,7 +117,7 @@ def _finish(
     if result.error is not None:
         raise result.error
     if result.status != "completed":
-        raise unfinished(result)
+        raise unfinished(result, again)
 
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
@@ -129,11 +132,12 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def unfinished(result: Result) -> Unfinished:
-    """What is said at the end of a run that neither failed nor completed."""
+def unfinished(result: Result, again: str) -> Unfinished:
+    """What is said at the end of a run that neither failed nor completed; `again` resumes it."""
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
     if amounts := result.notes.get("budget"):
-        because = f": {OutOfMoney(**amounts)}"
+        go_on = again.format(result.session_id)
+        because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended

@@ -25,8 +25,11 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
     call is recorded as interrupted first: a call without a result would make the
     history unusable for every provider.
+
+    Raises RunLimitReached before any of them runs, where the time is up.
     """
     name = phase_run.phase.name
+    run.check_time()
     for call in reply.tool_calls:
         run.emit(ToolStarted(name, call.name, call.arguments))
     started = run.record.clock()

@@ -26,15 +26,16 @@ from windlass.engine.result import Result
 from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
-    OutOfMoney,
     PhaseFailed,
+    RunLimitReached,
     StoreError,
     TaskError,
     WindlassError,
-    out_of_money,
+    run_limit_in,
 )
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
+from windlass.providers.budget import Allowance
 from windlass.settings import Settings
 from windlass.tools.mcp import Servers
 
@@ -52,6 +53,8 @@ async def run_cascade(run: CascadeRun) -> Result:
         models = start_session(run)
         above = run.parent.record.session_id if run.parent else None
         run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
+        if cascade.limits is not None and run.sounding is None:  # soundings share them
+            run = run.within(Allowance(whose_limits(run), **dict(cascade.limits)))
         if run.parent is None:  # below, what holds for the whole run holds
             run = check_breaker(run)
         cards = start_cards(run)
@@ -71,8 +74,9 @@ async def run_cascade(run: CascadeRun) -> Result:
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
                     attempt = run_phase if phase.soundings is None else run_sounded
-                    endings.append(await attempt(run, phase, partial(run_children, run, phase)))
-                except OutOfMoney:  # what the phase said by then is the run's output
+                    own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
+                    endings.append(await attempt(own, phase, partial(run_children, own, phase)))
+                except RunLimitReached:  # what the phase said by then is the run's output
                     run.progress.outputs[phase.name] = phase_output(record, phase.name)
                     raise
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
@@ -81,10 +85,15 @@ async def run_cascade(run: CascadeRun) -> Result:
         return await run_session(run, work(), cards)
 
 
+def whose_limits(run: CascadeRun) -> str:
+    """What the limits that a cascade declares are of."""
+    return "the run" if run.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
+
+
 async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """Run a phase's sub-cascades one after the other; returns how they ended together.
 
-    Raises PhaseFailed where one fails, and OutOfMoney where one would pass the budget.
+    Raises PhaseFailed where one fails, and RunLimitReached where one would pass a limit.
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
@@ -106,8 +115,8 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
         if sub.context_out:
             take_over(run, phase, child)
-        if ended.reason == "money":
-            raise OutOfMoney(**result.notes["budget"])
+        if "budget" in result.notes:
+            raise RunLimitReached(**result.notes["budget"])
         endings.append(ended)
     return ending_of(endings)
 
@@ -133,8 +142,9 @@ async def run_session(
         except WindlassError as failure:
             if isinstance(failure, TaskError):
                 notes = dict(failure.notes)
-            if (limit := out_of_money(failure)) is not None:
-                ending, notes = Ending("incomplete", "money"), {**notes, "budget": limit.amounts}
+            if (limit := run_limit_in(failure)) is not None:
+                ending = Ending("incomplete", limit.reason)
+                notes = {**notes, "budget": limit.amounts}
             else:
                 ending, error = Ending("failed"), failure
                 error.session_id = record.session_id

@@ -41,7 +41,13 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
         child.progress.state.update(copy.deepcopy(run.progress.state))
     child.progress.previous = run.progress.previous
     child.progress.assumed = run.progress.assumed
-    return replace(child, caches=run.caches, parent=run, parent_phase=phase.name)
+    return replace(
+        child,
+        caches=run.caches,
+        parent=run,
+        parent_phase=phase.name,
+        allowances=run.allowances,
+    )
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:

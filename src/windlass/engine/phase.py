@@ -33,9 +33,9 @@ from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, Stat
 from windlass.engine.turn import take_turn
 from windlass.errors import (
     ContextError,
-    OutOfMoney,
     OutputInvalid,
     PhaseFailed,
+    RunLimitReached,
     StoreError,
     WindlassError,
 )
@@ -136,12 +136,12 @@ async def settle(
         tried = await trying
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
-    except OutOfMoney as limit:
-        ended = Outcome("incomplete", run.record.clock(), name, reason="money")
+    except RunLimitReached as limit:
+        ended = Outcome("incomplete", run.record.clock(), name, reason=limit.reason)
         run.record.append(outcomes=[ended])
         run.tell(name, str(limit), kind="limit", **limit.amounts)
-        run.emit(PhaseEnded(name, "incomplete", "", "money"))
-        raise  # nothing that costs money can follow
+        run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
+        raise  # no step can follow
     except WindlassError as error:
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])

@@ -24,6 +24,7 @@ from windlass.errors import UsageError
 from windlass.history.base import BANK, Store
 from windlass.history.packing import path_part
 from windlass.providers.base import Resolve, Searching
+from windlass.providers.budget import Allowance
 from windlass.providers.catalog import LITELLM
 from windlass.settings import Settings
 from windlass.tools.base import WebSearch
@@ -94,8 +95,11 @@ def _check_name(session_id: str, store: Store) -> None:
 
 def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    if cascade.limits is not None:
+        resolve = Allowance("the run", **dict(cascade.limits)).resolving(resolve)
     for phase in cascade.phases:
-        resolve(settings.model_for(cascade.settings_for(phase).model))
+        of_phase = Allowance(f"phase {phase.name!r}", **phase.rules.limits).resolving(resolve)
+        of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
         resolve(helper)
     for helper in selectors(cascade, settings):

@@ -17,7 +17,7 @@ from windlass.engine.result import Result
 from windlass.engine.setup import prepare
 from windlass.engine.soundings import SoundedPhase, own_caches, spent_by, standing_of
 from windlass.engine.sources import last_said
-from windlass.errors import OutOfMoney
+from windlass.errors import RunLimitReached
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
 from windlass.window.entries import Item
@@ -61,8 +61,8 @@ class _SoundedCascade(SoundedPhase):
         finally:
             self._add_up(own, 0, spent)
         error = result.error
-        if result.reason == "money":
-            error = OutOfMoney(**result.notes["budget"])
+        if "budget" in result.notes:
+            error = RunLimitReached(**result.notes["budget"])
         last = own.progress.last
         if error is None and last is not None:
             output = last_said(own.record.items(self.phase.name))
@@ -115,4 +115,11 @@ def open_attempt(
     own.progress.state.update(copy.deepcopy(run.progress.state))
     own.progress.previous = list(run.progress.previous)
     own.progress.assumed = run.progress.assumed
-    return replace(own, caches=own_caches(run), parent=run, sounding=index, behind=tuple(behind))
+    return replace(
+        own,
+        caches=own_caches(run),
+        parent=run,
+        sounding=index,
+        behind=tuple(behind),
+        allowances=run.allowances,
+    )

@@ -22,7 +22,7 @@ from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
-from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, out_of_money
+from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, run_limit_in
 from windlass.fair import fair
 from windlass.history.base import (
     COMPLETED,
@@ -278,7 +278,7 @@ class SoundedPhase:
             return
         error = found[0].error
         for each in found:
-            if (limit := out_of_money(each.error)) is not None:
+            if (limit := run_limit_in(each.error)) is not None:
                 raise limit
         name = self.phase.name if self.what == "phase" else self.run.cascade.cascade_id
         sentence = f"{self.what} {name!r}: all {len(found)} soundings failed"

@@ -22,7 +22,7 @@ from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.budget import usage_cost
+from windlass.providers.budget import Allowance, usage_cost
 from windlass.rules import Rule
 from windlass.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
@@ -163,6 +163,8 @@ class Run:
     """What injectors hold for the session."""
     progress: RunProgress = field(default_factory=RunProgress)
     """What the session has come to so far."""
+    allowances: tuple[Allowance, ...] = ()
+    """What is left of the limits that hold for it; `resolve` counts against them."""
 
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
@@ -186,6 +188,11 @@ class Run:
         """Record a decision, and tell it to who watches."""
         self.record.decide(phase, text, **metadata)
         self.emit(Noted(phase, text))
+
+    def check_time(self) -> None:
+        """Raise RunLimitReached where no step may begin any more."""
+        for allowance in self.allowances:
+            allowance.check_time()
 
     def let_read(self, file: Path) -> None:
         """Let the tools of this phase and of later ones read a file outside their folder."""

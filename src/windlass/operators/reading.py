@@ -64,7 +64,15 @@ OBJECTS: Final = (
 """Elements whose text is JSON."""
 FETCHED: Final = ("user_memory", "knowledge")
 """Injectors that tasks have not: fresh context brings what a task's memory and folders hold."""
-RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
+RULES: Final = (
+    "max_turns",
+    "max_attempts",
+    "loop_until",
+    "on_exhausted",
+    "budget",
+    "max_tokens",
+    "max_seconds",
+)
 
 PASSED_ON: Final = (
     "system",
@@ -537,7 +545,7 @@ def _rules(builder: TaskBuilder, element: Element, place: Place) -> Any:
         if child.tag not in RULES:
             builder.unknown(element, child, RULES)
             continue
-        counted = child.tag.startswith("max_")
+        counted = child.tag.startswith("max_") or child.tag == "budget"
         value = _number(builder, child) if counted else child.text.strip()
         if value is not None:
             rules[child.tag] = value
