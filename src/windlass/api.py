@@ -76,7 +76,8 @@ async def run(
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones: how a test hands in
             `{"scripted": Scripted(function)}` for the model `scripted/anything`.
-        on_event: Called with each event of the run (`windlass.engine.events`).
+        on_event: Called with each event of the run (`windlass.engine.events`). What it raises ends
+            the run, is recorded as its failure, and raised here.
         session_id: A name for the session; default a new one made of time and chance.
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
@@ -92,6 +93,7 @@ async def run(
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
     _check_input(input)
+    on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
@@ -175,7 +177,8 @@ async def evaluate(
         search_folder: The folder of texts that `web_search` looks in.
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones.
-        on_event: Called with each event of the run (`windlass.engine.events`).
+        on_event: Called with each event of the run (`windlass.engine.events`). What it raises ends
+            the run, is recorded as its failure, and raised here.
         session_id: A name for the session; default a new one made of time and chance.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
             `incomplete`, with the reason `money`.
@@ -200,6 +203,7 @@ async def evaluate(
     limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     if engine != "local" and (allowances or any((budget, *limits.values()))):
         raise UsageError("limits cannot be shared with a cluster; leave out the engine, or them")
+    on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
@@ -456,6 +460,13 @@ def shared_store(settings: Settings) -> AbstractContextManager[Store]:
 
     settings.check_trust("store")
     return shared_place(settings.store, os.environ)
+
+
+def _listening(on_event: Callable[[Event], None] | None) -> Callable[[Event], None] | None:
+    """What hands events on, and keeps what that raises until the run can end by it."""
+    from windlass.engine.events import Listener
+
+    return on_event and Listener(on_event)
 
 
 def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -212,17 +213,25 @@ class RunLimitReached(LimitReached):
 
     `reason` is what is limited (`money` in US dollars, `tokens`, `time` in seconds, `turns`) and
     `of` whose limit it is. `budget` is the limit, `spent` what was used, `next_call` the most that
-    the next call could have used.
+    the next call could have used; `reached_in` is the phase whose call that is.
     """
 
     def __init__(
-        self, reason: LimitName, of: str, budget: float, spent: float, next_call: float
+        self,
+        *,
+        reason: LimitName,
+        of: str,
+        budget: float,
+        spent: float,
+        next_call: float,
+        reached_in: str | None = None,
     ) -> None:
         self.reason: LimitName = reason
         self.of = of
         self.budget = budget
         self.spent = spent
         self.next_call = next_call
+        self.reached_in = reached_in
         by = "" if of == "the run" else f" by {of}"
         super().__init__(
             _USED[reason].format(limit=budget, spent=spent, next_call=next_call, by=by)
@@ -231,11 +240,11 @@ class RunLimitReached(LimitReached):
     @property
     def amounts(self) -> dict[str, Any]:
         """All of it by name, as JSON values."""
-        names = ("reason", "of", "budget", "spent", "next_call")
+        names = ("reason", "of", "budget", "spent", "next_call", "reached_in")
         return {name: getattr(self, name) for name in names}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(self.amounts.values())
+        return partial(type(self), **self.amounts), ()
 
 
 def run_limit_in(error: BaseException | None) -> RunLimitReached | None:

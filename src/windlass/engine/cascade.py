@@ -20,7 +20,7 @@ from windlass.engine.children import (
     take_over,
     tell_of_names,
 )
-from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
+from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
 from windlass.engine.sounded_cascade import run_sounded_cascade
@@ -137,11 +137,15 @@ async def run_session(
     try:
         try:
             ending = await work
+            if isinstance(run.emit, Listener):
+                run.emit.check()
         except StoreError:
             raise
         except WindlassError as failure:
             if isinstance(failure, TaskError):
                 notes = dict(failure.notes)
+            if isinstance(run.emit, Listener):
+                run.emit.check()  # it may be hidden by what it led to
             if (limit := run_limit_in(failure)) is not None:
                 ending = Ending("incomplete", limit.reason)
                 notes = {**notes, "budget": limit.amounts}

@@ -20,7 +20,7 @@ from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.conversation import open_driver
-from windlass.engine.events import PhaseEnded, Validated
+from windlass.engine.events import LimitHit, PhaseEnded, Validated
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.context import moments_of
@@ -137,9 +137,13 @@ async def settle(
     except StoreError:
         raise  # told where the session ends, once: the store may not take it
     except RunLimitReached as limit:
+        reached = limit.reached_in is None  # else in a phase of a sub-cascade
+        limit.reached_in = limit.reached_in or name
         ended = Outcome("incomplete", run.record.clock(), name, reason=limit.reason)
         run.record.append(outcomes=[ended])
         run.tell(name, str(limit), kind="limit", **limit.amounts)
+        if reached:
+            run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
         run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
         raise  # no step can follow
     except WindlassError as error:
@@ -412,7 +416,9 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
     if not repairs:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
-        run.tell(phase_run.phase.name, text, kind="limit", max_turns=most)
+        name = phase_run.phase.name
+        run.tell(name, text, kind="limit", max_turns=most)
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.progress.closing = True
         reply = await take_turn(run, phase_run)
         phase_run.progress.closing = False

@@ -11,7 +11,17 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.history.base import BORN, Batch, NodeType, Row, Store, StoredRow, continued, standing
+from windlass.history.base import (
+    BORN,
+    Batch,
+    EditRecord,
+    NodeType,
+    Row,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
 from windlass.messages import Message, Picture
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
@@ -22,8 +32,8 @@ class Recorder:
 
     `born` are those occurrences in order, `traces` the trace id of each occurrence,
     `times` when it was recorded (seconds since 1970). `said` is called after each append of
-    messages. `sounding` is the phase and the index of the sounding whose rows it makes (None: it
-    makes those of none).
+    messages, `on_append` with them and with the edits beside them. `sounding` is the phase and the
+    index of the sounding whose rows it makes (None: it makes those of none).
     `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
     so that a test can hold them still.
     """
@@ -43,6 +53,7 @@ class Recorder:
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
         self.said: Callable[[], object] = lambda: None
+        self.on_append: Callable[[Sequence[Item], Sequence[EditRecord]], object] = lambda *_: None
         self.sounding: tuple[str, int] | None = None
         self._edits = [0]  # shared by all hands on one session
 
@@ -90,6 +101,7 @@ class Recorder:
                 self.born.append(item)
         if items:
             self.said()
+        self.on_append(items, others.get("edits", ()))
         return items
 
     def take_back(self, item: Item) -> None:

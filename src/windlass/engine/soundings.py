@@ -18,7 +18,7 @@ from typing import Any, Final
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
-from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
+from windlass.engine.events import CallEnded, Event, LimitHit, Noted, TextArrived, Waiting
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
@@ -265,7 +265,7 @@ class SoundedPhase:
         def emit(event: Event) -> None:
             if isinstance(event, TextArrived | CallEnded):
                 gate.set()
-            if isinstance(event, Noted | Waiting):
+            if isinstance(event, LimitHit | Noted | Waiting):
                 self.run.emit(event)
 
         return emit

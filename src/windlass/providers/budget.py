@@ -140,7 +140,13 @@ class Allowance:
         self.spent[name] += amount
 
     def _reached(self, name: LimitName, more: float) -> RunLimitReached:
-        return RunLimitReached(name, self.of, self.limits[name], self.spent[name], more)
+        return RunLimitReached(
+            reason=name,
+            of=self.of,
+            budget=self.limits[name],
+            spent=self.spent[name],
+            next_call=more,
+        )
 
 
 _DUST = 1e-12
