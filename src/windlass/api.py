@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
+    from windlass.engine.asking import Asked
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.result import Result
@@ -61,6 +62,8 @@ async def run(
     max_seconds: float | None = None,
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a cascade and answer how it ended. What the cascade names as code is trusted.
@@ -86,6 +89,9 @@ async def run(
         max_seconds: Seconds after which no call and no tool begins (`time`).
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
+        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
+        on_question: Asked where `answers` has none, with a `windlass.engine.asking.Question`; may
+            be async. Without an answer (None) the run ends as `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -96,6 +102,7 @@ async def run(
     on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+        from windlass.engine.asking import Answers
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.setup import check_models, prepare
@@ -103,6 +110,7 @@ async def run(
         # The user's mistakes are reported before anything is written.
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = Answers(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
@@ -120,7 +128,7 @@ async def run(
             on_event=on_event,
             session_id=session_id,
         )
-        return await run_cascade(replace(prepared, allowances=within))
+        return await run_cascade(replace(prepared, allowances=within, answers=person))
 
 
 def run_sync(
@@ -157,6 +165,8 @@ async def evaluate(
     max_seconds: float | None = None,
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a task file and answer how it ended. What the file names as code is trusted.
@@ -186,6 +196,9 @@ async def evaluate(
         max_seconds: Seconds after which no call and no tool begins (`time`).
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
+        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
+        on_question: Asked where `answers` has none, with a `windlass.engine.asking.Question`; may
+            be async. Without an answer (None) the run ends as `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -206,6 +219,7 @@ async def evaluate(
     on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.asking import Answers
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import run_program, what_was_begun
         from windlass.engine.setup import check_models, prepare
@@ -213,6 +227,7 @@ async def evaluate(
 
         settings = chosen
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = Answers(answers, on_question)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -250,7 +265,7 @@ async def evaluate(
             session_id=resume or session_id,
             resumed=resume is not None,
         )
-        run = replace(run, allowances=within)
+        run = replace(run, allowances=within, answers=person)
         job = Job.of(program, run, finished=finished, spread=spread)
         return await run_program(job, context, resumed=resume is not None)
 

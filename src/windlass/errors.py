@@ -23,6 +23,7 @@
     │   ├── BadRequest                          the provider refused the request
     │   └── RateLimited                         it kept asking for patience, in vain
     ├── ToolError                               a tool failed; becomes a result the model sees
+    ├── AnswerNeeded                            a question to a person has no answer yet
     ├── ServerError                             an MCP server did not start
     ├── StoreError                              disk full, store locked or damaged
     └── Interrupted                    exit 130 the user stopped the run
@@ -268,6 +269,47 @@ class RateLimited(ProviderError):
 
 class ToolError(WindlassError):
     """A tool failed. The text becomes the tool's result, so that the model can react."""
+
+
+class AnswerNeeded(WindlassError):
+    """A phase asks a person something, and nobody answers: the run ends as `waiting`.
+
+    `tool` is the tool that needs approval (None: the model asks); `options` are the answers to
+    choose from, if it has some. `why` says what is wrong with the answer that was given.
+    """
+
+    def __init__(
+        self,
+        *,
+        phase: str,
+        question: str,
+        options: Iterable[str] = (),
+        tool: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        self.phase = phase
+        self.question = question
+        self.options = tuple(options)
+        self.tool = tool
+        self.why = why
+        listed = f" ({', '.join(self.options)})" if self.options else ""
+        super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The question, as JSON values."""
+        names = {"phase": self.phase, "question": self.question, "tool": self.tool}
+        return {**names, "options": list(self.options), "why": self.why}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self.details), ()
+
+
+def question_in(error: BaseException | None) -> AnswerNeeded | None:
+    """The question that led to an error; None where something else did."""
+    while error is not None and not isinstance(error, AnswerNeeded):
+        error = error.__cause__
+    return error
 
 
 class ServerError(WindlassError):

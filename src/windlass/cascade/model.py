@@ -284,6 +284,9 @@ class Rules(Part):
     max_seconds: Seconds | None = None
     """Seconds since the phase began after which no call and no tool begins: the run ends."""
 
+    approve: Names = ()
+    """Tools of the phase that run only when a person says so; until then the run waits."""
+
     @property
     def limits(self) -> dict[str, float | None]:
         """What of the run's limits the phase has, too."""

@@ -74,6 +74,15 @@ MaxSeconds: TypeAlias = Annotated[
 MaxTurns: TypeAlias = Annotated[
     int | None, typer.Option(help="Calls of models that the run may make.")
 ]
+AnswersFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--answers", help="Answers to questions: JSON lines in order, or an object by question."
+    ),
+]
+Answer: TypeAlias = Annotated[
+    str | None, typer.Option(help="The answer to the first question that is asked.")
+]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
@@ -230,10 +239,13 @@ def run(
     max_tokens: MaxTokens = None,
     max_seconds: MaxSeconds = None,
     max_turns: MaxTurns = None,
+    answers: AnswersFile = None,
+    answer: Answer = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a cascade, show its progress, and print what each phase sent."""
+    from windlass.cli.asking import read_answers
     from windlass.cli.run import forecast_run, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -245,6 +257,7 @@ def run(
     else:
         options |= {"session_id": session, "budget": budget, "output_only": output_only}
         options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+        options |= {"answers": read_answers(answers, answer)}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
@@ -273,16 +286,20 @@ def evaluate(
     max_tokens: MaxTokens = None,
     max_seconds: MaxSeconds = None,
     max_turns: MaxTurns = None,
+    answers: AnswersFile = None,
+    answer: Answer = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
+    from windlass.cli.asking import read_answers
     from windlass.cli.run import run_task
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
     options |= {"auto": auto, "budget": budget, "output_only": output_only}
     options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+    options |= {"answers": read_answers(answers, answer)}
     if output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
     run_task(task, given, flags, context=context, trust=trust, **options)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from windlass.api import evaluate, load_cascade, open_store, run
 from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
+from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import (
     note,
@@ -29,7 +30,14 @@ from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
-from windlass.errors import Interrupted, RunLimitReached, Unfinished, UsageError, WindlassError
+from windlass.errors import (
+    AnswerNeeded,
+    Interrupted,
+    RunLimitReached,
+    Unfinished,
+    UsageError,
+    WindlassError,
+)
 from windlass.history.base import Reason, in_words
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
@@ -96,7 +104,7 @@ def _finish(
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
     try:
-        result = finish(work(on_event=watcher))
+        result = finish(work(on_event=watcher, on_question=person_at(TypedLines())))
     except WindlassError as error:
         error.session_id = watcher.session_id
         if isinstance(error, Interrupted) and error.session_id:
@@ -134,10 +142,12 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 
 def unfinished(result: Result, again: str) -> Unfinished:
     """What is said at the end of a run that neither failed nor completed; `again` resumes it."""
+    go_on = again.format(result.session_id)
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
     if amounts := result.notes.get("budget"):
-        go_on = again.format(result.session_id)
         because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
+    if question := result.notes.get("question"):
+        because = f": {AnswerNeeded(**question)}; answer it: {go_on} --answer TEXT"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended

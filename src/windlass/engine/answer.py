@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from windlass.engine.asking import answers_to
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.record import usage_columns
@@ -26,17 +27,20 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     call is recorded as interrupted first: a call without a result would make the
     history unusable for every provider.
 
-    Raises RunLimitReached before any of them runs, where the time is up.
+    Raises RunLimitReached before any of them runs, where the time is up, and AnswerNeeded where
+    a person is asked and nobody answers.
     """
     name = phase_run.phase.name
     run.check_time()
-    for call in reply.tool_calls:
-        run.emit(ToolStarted(name, call.name, call.arguments))
     started = run.record.clock()
     try:
-        outputs = await run_tools(
-            reply.tool_calls, phase_run.progress.tools, phase_run.progress.context
-        )
+        # A person is asked before anything is done: without an answer nothing of it is.
+        answers = await answers_to(run, phase_run, reply.tool_calls)
+        calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
+        for call in calls:
+            run.emit(ToolStarted(name, call.name, call.arguments))
+        ran = iter(await run_tools(calls, phase_run.progress.tools, phase_run.progress.context))
+        outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
         stopped = ToolOutput("[no result: the run was interrupted]", error=True)
         _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)

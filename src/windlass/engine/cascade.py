@@ -26,11 +26,13 @@ from windlass.engine.result import Result
 from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
+    AnswerNeeded,
     PhaseFailed,
     RunLimitReached,
     StoreError,
     TaskError,
     WindlassError,
+    question_in,
     run_limit_in,
 )
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
@@ -76,7 +78,10 @@ async def run_cascade(run: CascadeRun) -> Result:
                     attempt = run_phase if phase.soundings is None else run_sounded
                     own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
                     endings.append(await attempt(own, phase, partial(run_children, own, phase)))
-                except RunLimitReached:  # what the phase said by then is the run's output
+                except (
+                    AnswerNeeded,
+                    RunLimitReached,
+                ):  # what the phase said by then is the run's output
                     run.progress.outputs[phase.name] = phase_output(record, phase.name)
                     raise
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
@@ -93,7 +98,8 @@ def whose_limits(run: CascadeRun) -> str:
 async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """Run a phase's sub-cascades one after the other; returns how they ended together.
 
-    Raises PhaseFailed where one fails, and RunLimitReached where one would pass a limit.
+    Raises PhaseFailed where one fails, RunLimitReached where one would pass a limit, and
+    AnswerNeeded where one waits.
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
@@ -115,6 +121,8 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
         if sub.context_out:
             take_over(run, phase, child)
+        if ended.status == "waiting":
+            raise AnswerNeeded(**result.notes["question"])
         if "budget" in result.notes:
             raise RunLimitReached(**result.notes["budget"])
         endings.append(ended)
@@ -149,6 +157,8 @@ async def run_session(
             if (limit := run_limit_in(failure)) is not None:
                 ending = Ending("incomplete", limit.reason)
                 notes = {**notes, "budget": limit.amounts}
+            elif (question := question_in(failure)) is not None:
+                ending, notes = Ending("waiting"), {**notes, "question": question.details}
             else:
                 ending, error = Ending("failed"), failure
                 error.session_id = record.session_id

@@ -47,6 +47,7 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
         parent=run,
         parent_phase=phase.name,
         allowances=run.allowances,
+        answers=run.answers,
     )
 
 

@@ -90,6 +90,16 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A person is asked something: by the model, or whether `tool` may run."""
+
+    phase: str
+    question: str
+    options: tuple[str, ...]
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MessageAdded:
     """A message is in the record: who says it, its text, the tool whose result it is."""
 
@@ -204,6 +214,7 @@ Event: TypeAlias = (
     | CallEnded
     | ToolStarted
     | ToolEnded
+    | QuestionAsked
     | MessageAdded
     | MessageEdited
     | LimitHit

@@ -32,6 +32,7 @@ from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
 from windlass.errors import (
+    AnswerNeeded,
     ContextError,
     OutputInvalid,
     PhaseFailed,
@@ -146,6 +147,12 @@ async def settle(
             run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
         run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
         raise  # no step can follow
+    except AnswerNeeded as asks:
+        run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
+        told = {key: value for key, value in asks.details.items() if key != "phase"}
+        run.record.decide(name, str(asks), kind="question", **told)
+        run.emit(PhaseEnded(name, "waiting", ""))
+        raise
     except WindlassError as error:
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])

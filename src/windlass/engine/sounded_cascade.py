@@ -17,7 +17,7 @@ from windlass.engine.result import Result
 from windlass.engine.setup import prepare
 from windlass.engine.soundings import SoundedPhase, own_caches, spent_by, standing_of
 from windlass.engine.sources import last_said
-from windlass.errors import RunLimitReached
+from windlass.errors import AnswerNeeded, RunLimitReached
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
 from windlass.window.entries import Item
@@ -63,6 +63,8 @@ class _SoundedCascade(SoundedPhase):
         error = result.error
         if "budget" in result.notes:
             error = RunLimitReached(**result.notes["budget"])
+        if result.status == "waiting":
+            raise AnswerNeeded(**result.notes["question"])
         last = own.progress.last
         if error is None and last is not None:
             output = last_said(own.record.items(self.phase.name))
@@ -122,4 +124,5 @@ def open_attempt(
         sounding=index,
         behind=tuple(behind),
         allowances=run.allowances,
+        answers=run.answers,
     )

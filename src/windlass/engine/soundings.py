@@ -18,11 +18,26 @@ from typing import Any, Final
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
-from windlass.engine.events import CallEnded, Event, LimitHit, Noted, TextArrived, Waiting
+from windlass.engine.events import (
+    CallEnded,
+    Event,
+    LimitHit,
+    Noted,
+    QuestionAsked,
+    TextArrived,
+    Waiting,
+)
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
-from windlass.errors import PhaseFailed, StoreError, UsageError, WindlassError, run_limit_in
+from windlass.errors import (
+    AnswerNeeded,
+    PhaseFailed,
+    StoreError,
+    UsageError,
+    WindlassError,
+    run_limit_in,
+)
 from windlass.fair import fair
 from windlass.history.base import (
     COMPLETED,
@@ -220,7 +235,7 @@ class SoundedPhase:
         error: WindlassError | None = None
         try:
             tried = await try_phase(own, phase, begin(own, phase, behind))
-        except StoreError:
+        except (AnswerNeeded, StoreError):
             raise
         except WindlassError as failure:
             error = failure
@@ -265,7 +280,7 @@ class SoundedPhase:
         def emit(event: Event) -> None:
             if isinstance(event, TextArrived | CallEnded):
                 gate.set()
-            if isinstance(event, LimitHit | Noted | Waiting):
+            if isinstance(event, LimitHit | Noted | QuestionAsked | Waiting):
                 self.run.emit(event)
 
         return emit

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from windlass.caching.rates import search_fee
+from windlass.engine.asking import Answers
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
@@ -61,12 +62,24 @@ class StateCopy(UserDict[str, Any]):
         return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
+class CallRules(Protocol):
+    """What a call needs of its phase's rules."""
+
+    @property
+    def approve(self) -> Sequence[str]:
+        """The tools that run only when a person says so."""
+
+
 class CallPhase(Protocol):
     """What a call needs of what its phase says."""
 
     @property
     def name(self) -> str:
         """What the phase is called."""
+
+    @property
+    def rules(self) -> CallRules:
+        """Its rules."""
 
     @property
     def callouts(self) -> Mapping[str, str]:
@@ -165,6 +178,9 @@ class Run:
     """What the session has come to so far."""
     allowances: tuple[Allowance, ...] = ()
     """What is left of the limits that hold for it; `resolve` counts against them."""
+
+    answers: Answers = field(default_factory=Answers)
+    """Where answers of a person come from."""
 
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]

@@ -72,6 +72,7 @@ RULES: Final = (
     "budget",
     "max_tokens",
     "max_seconds",
+    "approve",
 )
 
 PASSED_ON: Final = (
@@ -546,7 +547,9 @@ def _rules(builder: TaskBuilder, element: Element, place: Place) -> Any:
             builder.unknown(element, child, RULES)
             continue
         counted = child.tag.startswith("max_") or child.tag == "budget"
-        value = _number(builder, child) if counted else child.text.strip()
+        value: Any = _number(builder, child) if counted else child.text.strip()
+        if child.tag == "approve":
+            value = child.text.split()
         if value is not None:
             rules[child.tag] = value
             builder.lines[*place, child.tag] = child.line

@@ -31,6 +31,7 @@ from windlass.errors import (
     TaskError,
     UsageError,
     WindlassError,
+    question_in,
     run_limit_in,
 )
 from windlass.history.base import Ending, NodeType, Outcome, SessionStart, Store, ending_of
@@ -455,7 +456,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         except StoreError:
             raise
         except WindlassError as error:
-            if run_limit_in(error) is None:
+            if run_limit_in(error) is None and question_in(error) is None:
                 metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
                 record.append([record.row(NodeType.ERROR, metadata=metadata)])
             raise
