@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
-    from windlass.engine.asking import Asked
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
+    from windlass.engine.questions import Asked
     from windlass.engine.result import Result
     from windlass.history.base import Store
     from windlass.operators.compile import Program
@@ -90,8 +90,8 @@ async def run(
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
-        on_question: Asked where `answers` has none, with a `windlass.engine.asking.Question`; may
-            be async. Without an answer (None) the run ends as `waiting`.
+        on_question: Asked where `answers` has none, with a `Question` of
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -102,9 +102,9 @@ async def run(
     on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
-        from windlass.engine.asking import Answers
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.questions import Answers
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
@@ -197,8 +197,8 @@ async def evaluate(
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
-        on_question: Asked where `answers` has none, with a `windlass.engine.asking.Question`; may
-            be async. Without an answer (None) the run ends as `waiting`.
+        on_question: Asked where `answers` has none, with a `Question` of
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -219,9 +219,9 @@ async def evaluate(
     on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
-        from windlass.engine.asking import Answers
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import run_program, what_was_begun
+        from windlass.engine.questions import Answers
         from windlass.engine.setup import check_models, prepare
         from windlass.operators.reading import read_task
 
@@ -507,6 +507,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
     from windlass.engine.callouts import callout
     from windlass.engine.choosing.searching import search_context
     from windlass.engine.memory import remember, search_memory
+    from windlass.engine.questions import ask_human
     from windlass.engine.recall import recall
     from windlass.injectors.plan import plan, todo
     from windlass.injectors.scratchpad import describe_picture, look_again
@@ -515,7 +516,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
     registry = builtin(modules)
     registry.partial = "tools" in settings.untrusted
-    kept = (callout, recall, remember, search_context, search_memory)
+    kept = (ask_human, callout, recall, remember, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(make_tool(own))
     registry.load_entry_points()

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.cascade.source import TOO_DEEP
 from windlass.cli.output import progress
-from windlass.engine.asking import Asked, Question
+from windlass.engine.questions import Asked, Question
 from windlass.errors import UsageError
 from windlass.fair import in_thread
 

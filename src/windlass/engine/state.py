@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from windlass.caching.rates import search_fee
-from windlass.engine.asking import Answers
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.meters import ModelCache, Net, cache_of_model
+from windlass.engine.questions import Answers
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
