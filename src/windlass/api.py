@@ -91,7 +91,8 @@ async def run(
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
         on_question: Asked where `answers` has none, with a `Question` of
-            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as `waiting`.
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
+            `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -198,7 +199,8 @@ async def evaluate(
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
         answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
         on_question: Asked where `answers` has none, with a `Question` of
-            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as `waiting`.
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
+            `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
