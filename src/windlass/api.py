@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from windlass.caching.rates import override
 from windlass.errors import CascadeError, TaskFileError, UsageError, WindlassError, did_you_mean
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
+    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
@@ -129,7 +130,23 @@ async def run(
             on_event=on_event,
             session_id=session_id,
         )
-        return await run_cascade(replace(prepared, allowances=within, answers=person))
+        prepared = replace(prepared, allowances=within, answers=person)
+        result = await run_cascade(prepared)
+    session = Session(
+        cascade,
+        model=model,
+        store=store,
+        root=root,
+        search_folder=search_folder,
+        tools=tools,
+        providers=providers,
+        on_event=on_event,
+        on_question=on_question,
+        auto=auto,
+        trust=trust,
+    )
+    session.held = prepared
+    return replace(result, session=session)
 
 
 def run_sync(
@@ -372,6 +389,143 @@ def _in_a_loop(work: Callable[[], Coroutine[Any, Any, Result]], name: str) -> Re
         f"{name}_sync cannot be called inside a running event loop; write:"
         f" await windlass.{name}(...)"
     )
+
+
+class Session:
+    """A session with which a person goes on, message by message: a finished one, or a fresh one.
+
+    `run` answers one as `result.session`. Each message is answered by a phase `chat` in the
+    session's record, which sees all that was said and has the tools, the memory and the model of
+    the cascade's last phase. With `async with`, providers and tools stay open between messages.
+
+    Args:
+        cascade: The cascade, as `run` takes it; None: that of the recorded session `resume`, else
+            a conversation with the model alone.
+        resume: A session in the store to go on with (its id, the beginning of it, or `latest`).
+        auto: As `run` takes it, and likewise the others.
+    """
+
+    held: CascadeRun | None = None
+    """What is known of the session so far (None: nothing was said here)."""
+
+    def __init__(
+        self,
+        cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
+        *,
+        resume: str | None = None,
+        model: str | None = None,
+        store: str | Path | None = None,
+        root: str | Path | None = None,
+        search_folder: str | Path | None = None,
+        tools: Tools = (),
+        providers: Mapping[str, Provider] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_question: Asked | None = None,
+        auto: bool = False,
+        trust: bool = False,
+    ) -> None:
+        self._cascade = cascade
+        self._resume = resume
+        self._model = model
+        self._flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+        self._tools = tools
+        self._providers = providers
+        self._on_event = on_event
+        self._on_question = on_question
+        self._auto = auto
+        self._trust = trust
+        self._closing: AsyncExitStack | None = None
+        self._busy = False
+
+    @property
+    def session_id(self) -> str | None:
+        """The session in the store (None: nothing was said yet)."""
+        return None if self.held is None else self.held.record.session_id
+
+    async def send(self, text: str) -> Result:
+        """What the session answers a message, in its record. Its totals are the session's.
+
+        Raises UsageError for what the user wrote and StoreError where the store fails. A failure
+        is in the result's `error`; the next message goes on behind it.
+        """
+        if not text.strip():
+            raise UsageError("the message is empty; say something")
+        if self._busy:
+            raise UsageError("the session answers another message; wait for that one first")
+        self._busy = True
+        try:
+            if self._closing is not None:
+                return await self._answer(text)
+            async with self:
+                return await self._answer(text)
+        finally:
+            self._busy = False
+
+    def send_sync(self, text: str) -> Result:
+        """`send` for code that is not async. Raises UsageError inside a running event loop."""
+        return _in_a_loop(lambda: self.send(text), "Session.send")
+
+    async def __aenter__(self) -> Self:
+        """Open the store, the providers and the tools. Raises UsageError."""
+        from windlass.engine.cascade import add_server_tools, needed_servers, start_session
+        from windlass.engine.questions import Answers
+        from windlass.engine.setup import check_models, prepare
+        from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
+
+        async with AsyncExitStack() as closing:
+            on_event = _listening(self._on_event)
+            resources = opened(self._flags, self._providers, on_event, trust=self._trust)
+            settings, at_hand, _ = await closing.enter_async_context(resources)
+            source, given, known = self._cascade, {}, self.session_id
+            store: Store | None = None
+            if self._resume is not None and known is None:
+                store = closing.enter_context(open_store(settings, existing=True, writing=True))
+                known = store.find_session(self._resume)
+                start = store.start(known)
+                given = dict(start.input)
+                source = cascade_of(start.cascade, known) if source is None else source
+            elif source is None:
+                source = only_chat(self._model)
+            ready = load_cascade(source, settings, self._tools, auto=self._auto)
+            cascade = with_chat(ready.cascade)
+            check_models(cascade, settings, at_hand.resolve)
+            store = store or closing.enter_context(shared_store(settings))
+            run = prepare(
+                cascade,
+                given if self.held is None else self.held.input,
+                registry=ready.registry,
+                settings=settings,
+                store=store,
+                resolve=at_hand.resolve,
+                on_event=on_event,
+                session_id=known,
+                resumed=known is not None,
+            )
+            run = replace(run, answers=Answers((), self._on_question))
+            if self.held is not None:
+                run = goes_on(self.held, run)
+            elif known is not None:
+                take_up(run)
+            else:
+                start_session(run)
+            servers = needed_servers(run)
+            closing.push_async_callback(servers.stop)
+            await add_server_tools(run, servers)
+            self.held = run
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what was opened; the session may be gone on with again."""
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            await closing.aclose()
+
+    async def _answer(self, text: str) -> Result:
+        from windlass.engine.talking import answer_message
+
+        assert self.held is not None
+        return replace(await answer_message(self.held, text), session=self)
 
 
 def query_unified(

@@ -179,10 +179,13 @@ async def settle(
     return ending, output
 
 
-async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> PhaseRun:
+async def begin(
+    run: CascadeRun, phase: Phase, behind: Sequence[Part] = (), message: str | None = None
+) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions.
 
-    What stands `behind` the instructions is a sounding's own.
+    What stands `behind` the instructions is a sounding's own. `message` is what a person says in
+    place of the instructions, as it is.
     """
     rule = compile_rule(run.cascade, phase, run.settings)
     of_run = run.behind if phase.name == run.cascade.phases[0].name else ()
@@ -196,7 +199,9 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         for source in rule.sources
     ]
     at = where(f"{place}.instructions")
-    instructions = render(phase.instructions, **values, where=at, moments=_moments(run, phase))
+    instructions = message or render(
+        phase.instructions, **values, where=at, moments=_moments(run, phase)
+    )
     if not instructions.strip():
         raise ContextError(f"{at}: the template renders to nothing, so nothing would be asked")
     at = where(f"{place}.system" if phase.system else "system")
@@ -239,7 +244,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
-        ends_run=_ends_run(run, phase) and not is_judged(run, phase),
+        ends_run=message is None and _ends_run(run, phase) and not is_judged(run, phase),
     )
     if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
