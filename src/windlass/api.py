@@ -430,17 +430,19 @@ class Session:
         self._flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
         self._tools = tools
         self._providers = providers
-        self._on_event = on_event
+        self.on_event = on_event
+        """Called with each event, from the next message on that is sent after it was closed."""
         self._on_question = on_question
         self._auto = auto
         self._trust = trust
         self._closing: AsyncExitStack | None = None
         self._busy = False
+        self._fresh = False
 
     @property
     def session_id(self) -> str | None:
         """The session in the store (None: nothing was said yet)."""
-        return None if self.held is None else self.held.record.session_id
+        return None if self.held is None or self._fresh else self.held.record.session_id
 
     async def send(self, text: str) -> Result:
         """What the session answers a message, in its record. Its totals are the session's.
@@ -467,13 +469,13 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Open the store, the providers and the tools. Raises UsageError."""
-        from windlass.engine.cascade import add_server_tools, needed_servers, start_session
+        from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.questions import Answers
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
 
         async with AsyncExitStack() as closing:
-            on_event = _listening(self._on_event)
+            on_event = _listening(self.on_event)
             resources = opened(self._flags, self._providers, on_event, trust=self._trust)
             settings, at_hand, _ = await closing.enter_async_context(resources)
             source, given, known = self._cascade, {}, self.session_id
@@ -502,12 +504,12 @@ class Session:
                 resumed=known is not None,
             )
             run = replace(run, answers=Answers((), self._on_question))
-            if self.held is not None:
+            if self.held is not None and not self._fresh:
                 run = goes_on(self.held, run)
             elif known is not None:
                 take_up(run)
             else:
-                start_session(run)
+                self._fresh = True
             servers = needed_servers(run)
             closing.push_async_callback(servers.stop)
             await add_server_tools(run, servers)
@@ -522,10 +524,17 @@ class Session:
             await closing.aclose()
 
     async def _answer(self, text: str) -> Result:
+        from windlass.engine.cascade import start_session
+        from windlass.engine.events import SessionStarted
         from windlass.engine.talking import answer_message
 
         assert self.held is not None
-        return replace(await answer_message(self.held, text), session=self)
+        run = self.held
+        if self._fresh:
+            models = start_session(run)
+            self._fresh = False
+            run.emit(SessionStarted(run.record.session_id, run.cascade.cascade_id, models))
+        return replace(await answer_message(run, text), session=self)
 
 
 def query_unified(

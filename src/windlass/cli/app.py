@@ -261,6 +261,32 @@ def run(
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
+@partial(_command, has_json=False)
+def chat(
+    cascade: Annotated[
+        Path | None, typer.Argument(help="A cascade in JSON or YAML, which is run first.")
+    ] = None,
+    *,
+    given: Input = None,
+    model: Model = None,
+    session: Annotated[
+        str | None, typer.Option(help="A session (as in show) to go on with.")
+    ] = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    trust: Trust = False,
+) -> None:
+    """Talk with a model, or go on with a session: one line, one reply.
+
+    /show [CALL] shows what calls saw, /cost what they cost, /exit ends it. Ctrl-C ends a reply.
+    """
+    from windlass.cli.chat import chat as talk
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    talk(cascade, session, given, flags, trust=trust)
+
+
 @_command
 def evaluate(
     task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
