@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,7 +99,7 @@ class _Chat:
         else:
             session = await self._begun(cascade, values, watcher)
         async with session:
-            with suppress(NotImplementedError):  # Windows: Ctrl-C ends the session there
+            if sys.platform != "win32":  # where Ctrl-C ends the session
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
             progress.print("say something; /show [CALL], /cost and /exit are for you", style="dim")
             while (line := await self._lines.next("> ")) is not None:
