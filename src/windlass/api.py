@@ -132,6 +132,7 @@ async def run(
         )
         prepared = replace(prepared, allowances=within, answers=person)
         result = await run_cascade(prepared)
+    within[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
     session = Session(
         cascade,
         model=model,
@@ -142,6 +143,7 @@ async def run(
         providers=providers,
         on_event=on_event,
         on_question=on_question,
+        allowances=within,
         auto=auto,
         trust=trust,
     )
@@ -421,6 +423,7 @@ class Session:
         providers: Mapping[str, Provider] | None = None,
         on_event: Callable[[Event], None] | None = None,
         on_question: Asked | None = None,
+        allowances: Sequence[Allowance] = (),
         auto: bool = False,
         trust: bool = False,
     ) -> None:
@@ -433,6 +436,8 @@ class Session:
         self.on_event = on_event
         """Called with each event, from the next message on that is sent after it was closed."""
         self._on_question = on_question
+        self._allowances = tuple(allowances)
+        self._declared: Allowance | None = None
         self._auto = auto
         self._trust = trust
         self._closing: AsyncExitStack | None = None
@@ -473,6 +478,7 @@ class Session:
         from windlass.engine.questions import Answers
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
+        from windlass.providers.budget import Allowance
 
         async with AsyncExitStack() as closing:
             on_event = _listening(self.on_event)
@@ -490,7 +496,14 @@ class Session:
                 source = only_chat(self._model)
             ready = load_cascade(source, settings, self._tools, auto=self._auto)
             cascade = with_chat(ready.cascade)
-            check_models(cascade, settings, at_hand.resolve)
+            if self._declared is None:
+                limits = dict(cascade.limits or {}) | {"max_seconds": None}
+                self._declared = Allowance("the session", **limits)
+                self._allowances += (self._declared,)
+            resolve: Resolve = at_hand.resolve
+            for allowance in self._allowances:
+                resolve = allowance.resolving(resolve)
+            check_models(cascade, settings, resolve)
             store = store or closing.enter_context(shared_store(settings))
             run = prepare(
                 cascade,
@@ -498,12 +511,13 @@ class Session:
                 registry=ready.registry,
                 settings=settings,
                 store=store,
-                resolve=at_hand.resolve,
+                resolve=resolve,
                 on_event=on_event,
                 session_id=known,
                 resumed=known is not None,
             )
-            run = replace(run, answers=Answers((), self._on_question))
+            answers = Answers((), self._on_question)
+            run = replace(run, answers=answers, allowances=self._allowances)
             if self.held is not None and not self._fresh:
                 run = goes_on(self.held, run)
             elif known is not None:

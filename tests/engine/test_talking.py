@@ -159,3 +159,16 @@ def test_without_a_loop(tmp_path: Path) -> None:
     assert first.session is not None
     assert first.session.send_sync("Hi").output == "re: Hi"
     assert first.session.send_sync("Ho").output == "re: Ho"
+
+
+async def test_limits_hold_for_all_messages(tmp_path: Path) -> None:
+    model = Scripted(says)
+    first = await windlass.run(WORKS, **options(tmp_path, model), max_turns=3, max_seconds=60)
+    assert first.session is not None
+    assert (await first.session.send("One?")).status == "completed"
+    ended = await first.session.send("Two?")
+    assert (ended.status, ended.reason) == ("incomplete", "turns")
+    assert ended.notes["budget"]["of"] == "the run"
+    declared = Session({**WORKS, "limits": {"max_turns": 1}}, **options(tmp_path, model))
+    assert (await declared.send("One?")).status == "completed"
+    assert (await declared.send("Two?")).reason == "turns"

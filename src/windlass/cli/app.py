@@ -272,6 +272,8 @@ def chat(
     session: Annotated[
         str | None, typer.Option(help="A session (as in show) to go on with.")
     ] = None,
+    budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
     store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
@@ -284,7 +286,8 @@ def chat(
     from windlass.cli.chat import chat as talk
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    talk(cascade, session, given, flags, trust=trust)
+    limits = {"budget": budget, "max_tokens": max_tokens}
+    talk(cascade, session, given, flags, limits=limits, trust=trust)
 
 
 @_command

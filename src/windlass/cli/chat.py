@@ -30,6 +30,7 @@ from windlass.engine.events import (
 )
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
+from windlass.providers.budget import Allowance
 from windlass.report.costs import session_cost
 from windlass.settings import Settings
 
@@ -42,6 +43,7 @@ def chat(
     given: Sequence[str] | None,
     flags: Mapping[str, Any],
     *,
+    limits: Mapping[str, float | None],
     trust: bool,
 ) -> None:
     """Run the cascade, if one is given, then answer lines until there are no more."""
@@ -53,7 +55,8 @@ def chat(
         raise UsageError("--input is a cascade's; there is none")
     values = read_input(given or ())
     settings = settings_to_run(flags, trusted=trust)
-    finish(_Chat(settings, {**flags, "trust": trust}).talk(cascade, session, values))
+    options = {**flags, "allowances": [Allowance("the chat", **limits)], "trust": trust}
+    finish(_Chat(settings, options).talk(cascade, session, values))
 
 
 class _Replies(Progress):
