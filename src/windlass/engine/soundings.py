@@ -18,18 +18,26 @@ from typing import Any, Final
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
-from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
+from windlass.engine.events import (
+    CallEnded,
+    Event,
+    LimitHit,
+    Noted,
+    QuestionAsked,
+    TextArrived,
+    Waiting,
+)
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.errors import (
+    PersonNeeded,
     PhaseFailed,
     StepDiffers,
     StoreError,
-    Unsure,
     UsageError,
     WindlassError,
-    out_of_money,
+    run_limit_in,
 )
 from windlass.fair import fair
 from windlass.history.base import (
@@ -228,7 +236,7 @@ class SoundedPhase:
         error: WindlassError | None = None
         try:
             tried = await try_phase(own, phase, begin(own, phase, behind))
-        except (StoreError, StepDiffers, Unsure):
+        except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:
             error = failure
@@ -273,7 +281,7 @@ class SoundedPhase:
         def emit(event: Event) -> None:
             if isinstance(event, TextArrived | CallEnded):
                 gate.set()
-            if isinstance(event, Noted | Waiting):
+            if isinstance(event, LimitHit | Noted | QuestionAsked | Waiting):
                 self.run.emit(event)
 
         return emit
@@ -286,7 +294,7 @@ class SoundedPhase:
             return
         error = found[0].error
         for each in found:
-            if (limit := out_of_money(each.error)) is not None:
+            if (limit := run_limit_in(each.error)) is not None:
                 raise limit
         name = self.phase.name if self.what == "phase" else self.run.cascade.cascade_id
         sentence = f"{self.what} {name!r}: all {len(found)} soundings failed"
