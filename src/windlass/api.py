@@ -131,14 +131,14 @@ async def run(
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.questions import Answers
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import alone
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = Answers(answers, on_question)
+        person = AnswerSource(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
@@ -235,7 +235,7 @@ async def resume(
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.questions import Answers
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import (
             RAN,
             alone,
@@ -259,7 +259,7 @@ async def resume(
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = Answers(answers, on_question)
+        person = AnswerSource(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
@@ -375,7 +375,7 @@ async def fork(
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.questions import Answers
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.record import Recorder
         from windlass.engine.resuming import RAN, alone, changed_by, forked, moment_of, what_ran
         from windlass.engine.setup import check_models, prepare
@@ -391,7 +391,7 @@ async def fork(
         settings = Settings.read(flags, trust=trust)
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = Answers(answers, on_question)
+        person = AnswerSource(answers, on_question)
         cascade = changed_by(start.cascade, changes or {})
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
@@ -526,13 +526,13 @@ async def evaluate(
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import run_program, what_was_begun
-        from windlass.engine.questions import Answers
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.setup import check_models, prepare
         from windlass.operators.reading import read_task
 
         settings = chosen
         resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = Answers(answers, on_question)
+        person = AnswerSource(answers, on_question)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -915,7 +915,8 @@ class Session:
     async def __aenter__(self) -> Self:
         """Open the store, the providers and the tools. Raises UsageError."""
         from windlass.engine.cascade import add_server_tools, needed_servers
-        from windlass.engine.questions import Answers
+        from windlass.engine.questions import AnswerSource
+        from windlass.engine.resuming import alone
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
         from windlass.providers.budget import Allowance
@@ -956,7 +957,8 @@ class Session:
                 session_id=known,
                 resumed=known is not None,
             )
-            answers = Answers((), self._on_question)
+            closing.enter_context(alone(store, run.record.session_id))
+            answers = AnswerSource((), self._on_question)
             run = replace(run, answers=answers, allowances=self._allowances)
             if self.held is not None and not self._fresh:
                 run = goes_on(self.held, run)

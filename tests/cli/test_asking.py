@@ -49,6 +49,12 @@ def test_a_run_without_an_answer_waits_and_says_how_to_give_one(asking: CommandL
     assert "windlass run --resume s1 --answer TEXT" in said.complaint
     assert asking("sessions", "--json").json[0]["status"] == "waiting"
     assert "Which city?" in asking("show", "s1").out
+    said = asking("run", "--resume", "s1")
+    assert (said.code, "windlass run --resume s1 --answer TEXT" in said.complaint) == (3, True)
+    assert len(asking.requests) == 1
+    said = asking("run", "--resume", "s1", "--answer", "Bern", "--json")
+    assert (said.code, said.json["outputs"]) == (0, {"a": "It is Bern.", "b": "ok"})
+    assert len(asking.requests) == 3
     said = asking("evaluate", "t.xml", "-m", "local/m", "--session", "t1")
     assert (said.code, "windlass evaluate --resume t1 --answer TEXT" in said.complaint) == (3, True)
     said = asking("evaluate", "--resume", "t1", "-m", "local/m", "--answer", "Bern", "--json")

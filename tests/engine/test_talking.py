@@ -11,7 +11,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.api import Session
-from windlass.errors import UsageError
+from windlass.errors import ProviderError, UsageError
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.report.explain import explain_call
@@ -172,3 +172,23 @@ async def test_limits_hold_for_all_messages(tmp_path: Path) -> None:
     declared = Session({**WORKS, "limits": {"max_turns": 1}}, **options(tmp_path, model))
     assert (await declared.send("One?")).status == "completed"
     assert (await declared.send("Two?")).reason == "turns"
+
+
+async def test_a_chat_is_gone_on_with_as_one(tmp_path: Path) -> None:
+    def fails(_: Request) -> str:
+        raise ProviderError("no answer")
+
+    failing = Scripted(fails)
+    session = Session(**options(tmp_path, failing))
+    assert (await session.send("One?")).status == "failed"
+    with pytest.raises(UsageError, match="is a chat: windlass chat --session"):
+        await windlass.resume("latest", **options(tmp_path, failing))
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_gone_on_with(tmp_path: Path) -> None:
+    model = Scripted(says)
+    await windlass.run(WORKS, session_id="s1", **options(tmp_path, model))
+    async with Session(resume="s1", **options(tmp_path, model)) as first:
+        with pytest.raises(UsageError, match="session 's1' is running in process"):
+            await Session(resume="s1", **options(tmp_path, model)).send("One?")
+        assert (await first.send("Two?")).output == "re: Two?"

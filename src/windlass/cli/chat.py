@@ -144,7 +144,7 @@ class _Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(str(unfinished(result, "windlass run --resume {}")))
+                progress.print(str(unfinished(result, "windlass chat --session {}")))
         except StoreError:
             raise
         except WindlassError as error:

@@ -56,7 +56,7 @@ Asked: TypeAlias = Callable[[Question], Awaitable[Any] | Any]
 """A person, or what stands for one: the answer to a question (None: there is none)."""
 
 
-class Answers:
+class AnswerSource:
     """Where answers come from: those that were given beforehand, then who is asked.
 
     `given` maps questions (or the names of tools that need approval) to answers; in a list, each

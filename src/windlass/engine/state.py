@@ -18,7 +18,7 @@ from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.journal import Journal
 from windlass.engine.meters import ModelCache, Net, cache_of_model
-from windlass.engine.questions import Answers
+from windlass.engine.questions import AnswerSource
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
@@ -191,7 +191,7 @@ class Run:
     allowances: tuple[Allowance, ...] = ()
     """What is left of the limits that hold for it; `resolve` counts against them."""
 
-    answers: Answers = field(default_factory=Answers)
+    answers: AnswerSource = field(default_factory=AnswerSource)
     """Where answers of a person come from."""
 
     def definitions(

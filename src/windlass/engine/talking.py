@@ -12,6 +12,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.children import phase_output
 from windlass.engine.phase import begin, settle, try_phase
 from windlass.engine.result import Result
+from windlass.engine.resuming import CHAT, RAN
 from windlass.engine.state import PhaseRun
 from windlass.errors import UsageError
 from windlass.history.base import Ending, NodeType
@@ -19,9 +20,6 @@ from windlass.messages import Text, tool
 from windlass.operators.model import OPERATORS
 from windlass.window.entries import Drop, Replace
 from windlass.wire.base import Usage
-
-CHAT: Final = "chat"
-"""What the phase is called that answers a person's messages."""
 
 _KEPT: Final = ("system", "tackle", "injectors", "memory", "callouts", "intra_context")
 _ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort")
@@ -63,7 +61,7 @@ def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
         {key: value for key, value in phase.items() if key != "sub_cascades"}
         for phase in recorded["phases"]
     ]
-    return {**recorded, "phases": phases}
+    return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
 
 
 def take_up(run: CascadeRun) -> None:
@@ -132,6 +130,7 @@ def _close_calls(run: CascadeRun) -> None:
 def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:
     """The run with what an earlier one of the same session knows."""
     held.record.store, held.record.on_append = run.record.store, run.record.on_append
+    held.record.recorded = None  # all of it was come by
     return replace(
         run,
         record=held.record,
