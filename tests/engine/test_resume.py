@@ -443,6 +443,26 @@ class TestWaiting:
         assert sent == len(model.asked)
         other.close()
 
+    async def test_a_sounding_that_waits_lets_the_others_be_answered(self, house: House) -> None:
+        tried = {"factor": 2, "mutate": ["Ask nobody."], **PICK}
+        whole = cascade(phase("a", soundings=tried, tackle=["ask_human"]))
+        asked = list[Request]()
+
+        async def script(request: Request) -> Any:
+            asked.append(request)
+            if judges(request):
+                return '{"winner": 1}'
+            if "Ask nobody." in request.messages[0].text:
+                await asyncio.sleep(0.1)
+                return "Bern, I think."
+            last = request.messages[-1]
+            return last.text if last.role == "tool" else calls(call("ask_human", json.dumps(ASKED)))
+
+        ran = await house.run(whole, script, session_id="s")
+        assert (ran.result.status, len(asked)) == ("waiting", 2)
+        result, _ = await resumed(house, script, answers=["Bern"])
+        assert (result.status, result.output, len(asked)) == ("completed", "Bern, I think.", 4)
+
     async def test_limits_hold_for_what_is_sent_from_then_on(self, house: House) -> None:
         session, _ = await broken_off(house, 2)
         result, asked = await go_on(house, session, max_turns=2)

@@ -189,6 +189,7 @@ class SoundedPhase:
         begun, models = len(self.all), self._models(factor)
         varied = variations(mutate, factor)
         slots, sent = asyncio.Semaphore(self.wanted.max_parallel), dict[str, asyncio.Event]()
+        waiting = list[PersonNeeded]()
 
         async def one(index: int, model: str | None, variation: str | None) -> None:
             leads = (model or "") not in sent
@@ -200,6 +201,9 @@ class SoundedPhase:
                 try:
                     told = self._quiet(gate)
                     ended = await self._sound(index, number, model, parts, told)
+                except PersonNeeded as needed:
+                    waiting.append(needed)  # what the others are sent is not sent in vain
+                    return
                 finally:
                     gate.set()
             self.all[index] = ended
@@ -210,6 +214,8 @@ class SoundedPhase:
                     group.create_task(one(begun + place, model, variation))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from several
+        if waiting:
+            raise waiting[0]
         self.all = dict(sorted(self.all.items()))
         return [self.all[index] for index in range(begun, begun + factor)]
 
