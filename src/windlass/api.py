@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from windlass.caching.rates import override
 from windlass.errors import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
+    from windlass.engine.questions import Asked
     from windlass.engine.result import Result
     from windlass.history.base import Store
     from windlass.importing.imported import Imported
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from windlass.operators.model import TaskFile
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider, Resolve
+    from windlass.providers.budget import Allowance
     from windlass.tools.registry import Registry
 
 _Answer = TypeVar("_Answer")
@@ -77,6 +79,12 @@ async def run(
     session_id: str | None = None,
     auto: bool = False,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a cascade and answer how it ended. What the cascade names as code is trusted.
@@ -92,11 +100,20 @@ async def run(
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones: how a test hands in
             `{"scripted": Scripted(function)}` for the model `scripted/anything`.
-        on_event: Called with each event of the run (`windlass.engine.events`).
+        on_event: Called with each event of the run (`windlass.engine.events`). What it raises ends
+            the run, is recorded as its failure, and raised here.
         session_id: A name for the session; default a new one made of time and chance.
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
             `incomplete`, with the reason `money`.
+        max_tokens: Tokens in and out that it may use, likewise (`tokens`).
+        max_seconds: Seconds after which no call and no tool begins (`time`).
+        max_turns: Calls of models that it may make, those of helpers included (`turns`).
+        allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
+        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
+        on_question: Asked where `answers` has none, with a `Question` of
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
+            `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -104,15 +121,24 @@ async def run(
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
     _check_input(input)
-    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    on_event = _listening(on_event)
+    flags: dict[str, Any] = {
+        "model": model,
+        "store": store,
+        "root": root,
+        "search_folder": search_folder,
+    }
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import alone
         from windlass.engine.setup import check_models, prepare
 
         # The user's mistakes are reported before anything is written.
-        resolve = _paid(at_hand.resolve, budget)
+        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = AnswerSource(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
@@ -130,8 +156,17 @@ async def run(
             on_event=on_event,
             session_id=session_id,
         )
+        prepared = replace(prepared, allowances=within, answers=person)
         closing.enter_context(alone(prepared.record.store, prepared.record.session_id))
-        return await run_cascade(prepared)
+        result = await run_cascade(prepared)
+    own: dict[str, Any] = {
+        "auto": auto,
+        "trust": trust,
+        "on_event": on_event,
+        "on_question": on_question,
+    }
+    session = Session(cascade, **flags, tools=tools, providers=providers, **own)
+    return session.behind(result, prepared, within)
 
 
 async def resume(
@@ -149,6 +184,12 @@ async def resume(
     on_event: Callable[[Event], None] | None = None,
     auto: bool = False,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Go on with a session of a cascade that was broken off, failed, or ended by a limit.
@@ -172,16 +213,29 @@ async def resume(
         on_event: As in `run`.
         auto: As in `run`.
         budget: As in `run`; what was answered before does not count.
+        max_tokens: Likewise.
+        max_seconds: As in `run`.
+        max_turns: As `budget`.
+        allowances: As in `run`.
+        answers: As in `run`; what was answered before is not asked again.
+        on_question: As in `run`.
         trust: As in `run`.
 
     Raises UsageError for a session that completed or runs. Raises StepDiffers, before anything is
     sent, where cascade, tools, policy or model are others now and a step differs by it; not where
     that is accepted.
     """
-    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    on_event = _listening(on_event)
+    flags: dict[str, Any] = {
+        "model": model,
+        "store": store,
+        "root": root,
+        "search_folder": search_folder,
+    }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import (
             RAN,
             alone,
@@ -203,7 +257,9 @@ async def resume(
         if cascade is None:
             definition = {key: value for key, value in start.cascade.items() if key != RAN}
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
-        resolve = _paid(at_hand.resolve, budget)
+        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = AnswerSource(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
@@ -212,7 +268,7 @@ async def resume(
             check_cards(each.cascade, settings, resolve)
 
         def prepared(session_id: str | None) -> CascadeRun:
-            return prepare(
+            run = prepare(
                 loaded,
                 start.input,
                 registry=registry,
@@ -224,16 +280,26 @@ async def resume(
                 session_id=session_id,
                 resumed=session_id is not None,
             )
+            return replace(run, allowances=within, answers=person)
 
+        run = taken_up(prepared(session), definition_of(loaded), again)
         try:
-            return await run_cascade(taken_up(prepared(session), definition_of(loaded), again))
+            result = await run_cascade(run)
         except StepDiffers as differs:
             if not accept:
                 raise
             moment = sent_at(history, differs.session_id or session, differs.place)
-        run = forked(prepared(None), session, moment)
-        closing.enter_context(alone(history, run.record.session_id))
-        return await run_cascade(run)
+            run = forked(prepared(None), session, moment)
+            closing.enter_context(alone(history, run.record.session_id))
+            result = await run_cascade(run)
+    own: dict[str, Any] = {
+        "auto": auto,
+        "trust": trust,
+        "on_event": on_event,
+        "on_question": on_question,
+    }
+    behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
+    return behind.behind(result, run, within)
 
 
 def resume_sync(session: str, *arguments: Any, **options: Any) -> Result:
@@ -261,6 +327,12 @@ async def fork(
     session_id: str | None = None,
     auto: bool = False,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a session of a cascade anew from one of its calls on, in a session of its own.
@@ -284,13 +356,26 @@ async def fork(
         session_id: A name for the new session.
         auto: As in `run`.
         budget: As in `run`; what is inherited does not count.
+        max_tokens: Likewise.
+        max_seconds: As in `run`.
+        max_turns: As `budget`.
+        allowances: As in `run`.
+        answers: As in `run`; what was answered before is not asked again.
+        on_question: As in `run`.
         trust: As in `run`.
 
     Raises UsageError for a call or a key that is not there.
     """
-    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    on_event = _listening(on_event)
+    flags: dict[str, Any] = {
+        "model": model,
+        "store": store,
+        "root": root,
+        "search_folder": search_folder,
+    }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.cascade import run_cascade
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.record import Recorder
         from windlass.engine.resuming import RAN, alone, changed_by, forked, moment_of, what_ran
         from windlass.engine.setup import check_models, prepare
@@ -304,14 +389,12 @@ async def fork(
         if "model" in (changes or {}) and model is None:
             flags["model"] = None  # the cascade's own is meant
         settings = Settings.read(flags, trust=trust)
-        resolve = _paid(at_hand.resolve, budget)
+        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = AnswerSource(answers, on_question)
+        cascade = changed_by(start.cascade, changes or {})
         loaded, registry, children = ready = load_cascade(
-            changed_by(start.cascade, changes or {}),
-            settings,
-            tools,
-            auto=auto,
-            input=start.input,
-            warn=noted(on_event),
+            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
@@ -327,12 +410,20 @@ async def fork(
             session_id=session_id,
         )
         closing.enter_context(alone(history, run.record.session_id))
+        run = replace(run, allowances=within, answers=person)
         run = forked(run, session, moment, message)
         result = await run_cascade(run)
         origin = Recorder(history, session, run.record.clock, run.record.new_id)
         told = f"forked at call {at} as session {result.session_id}"
         origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
-        return result
+    own: dict[str, Any] = {
+        "auto": auto,
+        "trust": trust,
+        "on_event": on_event,
+        "on_question": on_question,
+    }
+    behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
+    return behind.behind(result, run, within)
 
 
 def fork_sync(session: str, at: int, **options: Any) -> Result:
@@ -374,6 +465,12 @@ async def evaluate(
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     budget: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_turns: int | None = None,
+    allowances: Sequence[Allowance] = (),
+    answers: Mapping[str, Any] | Sequence[Any] = (),
+    on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a task file and answer how it ended. What the file names as code is trusted.
@@ -394,10 +491,19 @@ async def evaluate(
         search_folder: The folder of texts that `web_search` looks in.
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones.
-        on_event: Called with each event of the run (`windlass.engine.events`).
+        on_event: Called with each event of the run (`windlass.engine.events`). What it raises ends
+            the run, is recorded as its failure, and raised here.
         session_id: A name for the session; default a new one made of time and chance.
         budget: US dollars that the run may cost. Before a call that could pass them it ends as
             `incomplete`, with the reason `money`.
+        max_tokens: Tokens in and out that it may use, likewise (`tokens`).
+        max_seconds: Seconds after which no call and no tool begins (`time`).
+        max_turns: Calls of models that it may make, those of helpers included (`turns`).
+        allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
+        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
+        on_question: Asked where `answers` has none, with a `Question` of
+            `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
+            `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
             keys go, though the folder is not marked as trusted (`windlass trust`).
 
@@ -412,17 +518,21 @@ async def evaluate(
     _check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
-    if engine != "local" and budget is not None:
-        raise UsageError("a budget cannot be shared with a cluster; leave out the engine, or it")
+    limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+    if engine != "local" and (allowances or any((budget, *limits.values()))):
+        raise UsageError("limits cannot be shared with a cluster; leave out the engine, or them")
+    on_event = _listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import run_program, what_was_begun
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.setup import check_models, prepare
         from windlass.operators.reading import read_task
 
         settings = chosen
-        resolve = _paid(at_hand.resolve, budget)
+        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        person = AnswerSource(answers, on_question)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
         if resume is not None:
@@ -460,6 +570,7 @@ async def evaluate(
             session_id=resume or session_id,
             resumed=resume is not None,
         )
+        run = replace(run, allowances=within, answers=person)
         job = Job.of(program, run, finished=finished, spread=spread)
         return await run_program(job, context, resumed=resume is not None)
 
@@ -549,6 +660,7 @@ async def batch(
         from windlass.engine.cascade import run_cascade
         from windlass.engine.events import Noted
         from windlass.engine.setup import check_models, new_session_id, prepare
+        from windlass.providers.budget import Allowance
 
         limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
         family, warnings = _checked_family(cascade, settings, tools)
@@ -560,26 +672,29 @@ async def batch(
         for each in checked.walk():
             each.registry.modules.protect(Path(out))
             for dollars in (max_cost, budget):
-                check_models(each.cascade, settings, _paid(at_hand.resolve, dollars))
+                check_models(each.cascade, settings, _limited(at_hand, (), budget=dollars)[0])
             check_cards(each.cascade, settings, at_hand.resolve)
         of = hash_of([_written(each.loaded.cascade) for each in family.walk()])
         results = closing.enter_context(open_results(Path(out), of, rows, resume=resume))
-        resolve = _paid(at_hand.resolve, max_cost, results.answered.cost or 0.0)
+        whole = Allowance("the batch", budget=max_cost)
+        whole.spent["money"] = results.answered.cost or 0.0
         history = closing.enter_context(shared_store(settings))
 
         def prepared(given: BatchInput, emit: Callable[[Event], None] | None = None) -> CascadeRun:
             own = checked.apart()
-            return prepare(
+            resolve, within = _limited(at_hand, (whole,), budget=budget)
+            run = prepare(
                 own.cascade,
                 given.values,
                 registry=own.registry,
                 children=own.children,
                 settings=settings,
                 store=history,
-                resolve=_paid(resolve, budget),
+                resolve=resolve,
                 on_event=emit,
                 session_id=f"{new_session_id()}-{given.row}",
             )
+            return replace(run, allowances=within)
 
         async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> Result:
             return await run_cascade(prepared(given, emit))
@@ -635,13 +750,17 @@ def evaluate_sync(
     return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
 
 
-def _paid(resolve: Resolve, budget: float | None, spent: float = 0.0) -> Resolve:
-    """How models are found, each paid out of a budget, of which some is spent, if there is one."""
-    if budget is None:
-        return resolve
-    from windlass.providers.budget import MoneyBudget
+def _limited(
+    providers: Providers, shared: Sequence[Allowance], **limits: float | None
+) -> tuple[Resolve, tuple[Allowance, ...]]:
+    """How the models of a run are found, and the limits that their calls count against."""
+    from windlass.providers.budget import Allowance
 
-    return MoneyBudget(budget, spent).resolving(resolve)
+    within = (*shared, Allowance("the run", **limits))
+    resolve: Resolve = providers.resolve
+    for allowance in within:
+        resolve = allowance.resolving(resolve)
+    return resolve, within
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:
@@ -706,6 +825,172 @@ def _in_a_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _
         f"{name}_sync cannot be called inside a running event loop; write:"
         f" await windlass.{name}(...)"
     )
+
+
+class Session:
+    """A session with which a person goes on, message by message: a finished one, or a fresh one.
+
+    `run` answers one as `result.session`. Each message is answered by a phase `chat` in the
+    session's record, which sees all that was said and has the tools, the memory and the model of
+    the cascade's last phase. With `async with`, providers and tools stay open between messages.
+
+    Args:
+        cascade: The cascade, as `run` takes it; None: that of the recorded session `resume`, else
+            a conversation with the model alone.
+        resume: A session in the store to go on with (its id, the beginning of it, or `latest`).
+        auto: As `run` takes it, and likewise the others.
+    """
+
+    held: CascadeRun | None = None
+    """What is known of the session so far (None: nothing was said here)."""
+
+    def __init__(
+        self,
+        cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
+        *,
+        resume: str | None = None,
+        model: str | None = None,
+        store: str | Path | None = None,
+        root: str | Path | None = None,
+        search_folder: str | Path | None = None,
+        tools: Tools = (),
+        providers: Mapping[str, Provider] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        on_question: Asked | None = None,
+        allowances: Sequence[Allowance] = (),
+        auto: bool = False,
+        trust: bool = False,
+    ) -> None:
+        self._cascade = cascade
+        self._resume = resume
+        self._model = model
+        self._flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+        self._tools = tools
+        self._providers = providers
+        self.on_event = on_event
+        """Called with each event, from the next message on that is sent after it was closed."""
+        self._on_question = on_question
+        self._allowances = tuple(allowances)
+        self._declared: Allowance | None = None
+        self._auto = auto
+        self._trust = trust
+        self._closing: AsyncExitStack | None = None
+        self._busy = False
+        self._fresh = False
+
+    @property
+    def session_id(self) -> str | None:
+        """The session in the store (None: nothing was said yet)."""
+        return None if self.held is None or self._fresh else self.held.record.session_id
+
+    def behind(self, result: Result, run: CascadeRun, within: tuple[Allowance, ...]) -> Result:
+        """The result of a run with this session, which goes on behind it within its limits."""
+        within[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
+        self.held, self._allowances = run, within
+        return replace(result, session=self)
+
+    async def send(self, text: str) -> Result:
+        """What the session answers a message, in its record. Its totals are the session's.
+
+        Raises UsageError for what the user wrote and StoreError where the store fails. A failure
+        is in the result's `error`; the next message goes on behind it.
+        """
+        if not text.strip():
+            raise UsageError("the message is empty; say something")
+        if self._busy:
+            raise UsageError("the session answers another message; wait for that one first")
+        self._busy = True
+        try:
+            if self._closing is not None:
+                return await self._answer(text)
+            async with self:
+                return await self._answer(text)
+        finally:
+            self._busy = False
+
+    def send_sync(self, text: str) -> Result:
+        """`send` for code that is not async. Raises UsageError inside a running event loop."""
+        return _in_a_loop(lambda: self.send(text), "Session.send")
+
+    async def __aenter__(self) -> Self:
+        """Open the store, the providers and the tools. Raises UsageError."""
+        from windlass.engine.cascade import add_server_tools, needed_servers
+        from windlass.engine.questions import AnswerSource
+        from windlass.engine.resuming import alone
+        from windlass.engine.setup import check_models, prepare
+        from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
+        from windlass.providers.budget import Allowance
+
+        async with AsyncExitStack() as closing:
+            on_event = _listening(self.on_event)
+            resources = opened(self._flags, self._providers, on_event, trust=self._trust)
+            settings, at_hand, _ = await closing.enter_async_context(resources)
+            source, given, known = self._cascade, {}, self.session_id
+            store: Store | None = None
+            if self._resume is not None and known is None:
+                store = closing.enter_context(open_store(settings, existing=True, writing=True))
+                known = store.find_session(self._resume)
+                start = store.start(known)
+                given = dict(start.input)
+                source = cascade_of(start.cascade, known) if source is None else source
+            elif source is None:
+                source = only_chat(self._model)
+            ready = load_cascade(source, settings, self._tools, auto=self._auto)
+            cascade = with_chat(ready.cascade)
+            if self._declared is None:
+                limits = dict(cascade.limits or {}) | {"max_seconds": None}
+                self._declared = Allowance("the session", **limits)
+                self._allowances += (self._declared,)
+            resolve: Resolve = at_hand.resolve
+            for allowance in self._allowances:
+                resolve = allowance.resolving(resolve)
+            check_models(cascade, settings, resolve)
+            store = store or closing.enter_context(shared_store(settings))
+            run = prepare(
+                cascade,
+                given if self.held is None else self.held.input,
+                registry=ready.registry,
+                settings=settings,
+                store=store,
+                resolve=resolve,
+                on_event=on_event,
+                session_id=known,
+                resumed=known is not None,
+            )
+            closing.enter_context(alone(store, run.record.session_id))
+            answers = AnswerSource((), self._on_question)
+            run = replace(run, answers=answers, allowances=self._allowances)
+            if self.held is not None and not self._fresh:
+                run = goes_on(self.held, run)
+            elif known is not None:
+                take_up(run)
+            else:
+                self._fresh = True
+            servers = needed_servers(run)
+            closing.push_async_callback(servers.stop)
+            await add_server_tools(run, servers)
+            self.held = run
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what was opened; the session may be gone on with again."""
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            await closing.aclose()
+
+    async def _answer(self, text: str) -> Result:
+        from windlass.engine.cascade import start_session
+        from windlass.engine.events import SessionStarted
+        from windlass.engine.talking import answer_message
+
+        assert self.held is not None
+        run = self.held
+        if self._fresh:
+            models = start_session(run)
+            self._fresh = False
+            run.emit(SessionStarted(run.record.session_id, run.cascade.cascade_id, models))
+        return replace(await answer_message(run, text), session=self)
 
 
 def query_unified(
@@ -839,6 +1124,13 @@ def shared_store(settings: Settings) -> AbstractContextManager[Store]:
     return shared_place(settings.store, os.environ)
 
 
+def _listening(on_event: Callable[[Event], None] | None) -> Callable[[Event], None] | None:
+    """What hands events on, and keeps what that raises until the run can end by it."""
+    from windlass.engine.events import Listener
+
+    return on_event and Listener(on_event)
+
+
 def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:
     """What passes a warning on as an event; None where nobody watches."""
     from windlass.engine.events import Noted
@@ -862,6 +1154,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
     from windlass.engine.callouts import callout
     from windlass.engine.choosing.searching import search_context
     from windlass.engine.memory import remember, search_memory
+    from windlass.engine.questions import ask_human
     from windlass.engine.recall import recall
     from windlass.injectors.plan import plan, todo
     from windlass.injectors.scratchpad import describe_picture, look_again
@@ -870,7 +1163,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
     registry = builtin(modules)
     registry.partial = "tools" in settings.untrusted
-    kept = (callout, recall, search_context, search_memory)
+    kept = (ask_human, callout, recall, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(replace(make_tool(own), effects="none"))
     registry.register(replace(make_tool(remember), effects="idempotent"))

@@ -18,8 +18,11 @@
     │   └── WorkerLost                          a machine of a cluster went away
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
-    │   └── BudgetExceeded                      more tokens than `max_input_tokens` allows
-    ├── Unsure                                  a tool may have run before a run was broken off
+    │   ├── BudgetExceeded                      more tokens than `max_input_tokens` allows
+    │   └── RunLimitReached                     money, tokens, time or turns are used up
+    ├── PersonNeeded                            a person is to say how to go on: the run waits
+    │   ├── AnswerNeeded                        a phase asks something
+    │   └── Unsure                              a tool may have run before a run was broken off
     ├── ProviderError                           the model's side failed
     │   ├── BadRequest                          the provider refused the request
     │   └── RateLimited                         it kept asking for patience, in vain
@@ -37,8 +40,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 
 class WindlassError(Exception):
@@ -206,47 +210,63 @@ class BudgetExceeded(LimitReached):
     """A request is over `max_input_tokens` and the phase says `on_exceed: fail`."""
 
 
-class OutOfMoney(LimitReached):
-    """The next call could pass the run's budget, so it was not sent. All are US dollars.
+LimitName: TypeAlias = Literal["money", "tokens", "time", "turns"]
+"""What a run, a phase or a batch may use only so much of; time in seconds."""
 
-    `budget` is what the run may cost, `spent` what was billed, `next_call` the most that the next
-    call could have cost.
+_USED: Final[Mapping[LimitName, str]] = {
+    "money": "${spent:.4f} of the budget of ${limit:.2f} was spent{by}, and the next call could"
+    " have cost ${next_call:.4f}: it was not sent",
+    "tokens": "{spent:,.0f} of {limit:,.0f} tokens were used{by}, and the next call could have"
+    " taken {next_call:,.0f}: it was not sent",
+    "time": "the limit of {limit:g} seconds was reached{by}: the next step was not begun",
+    "turns": "{spent:,.0f} of {limit:,.0f} turns were made{by}: the next call was not sent",
+}
+
+
+class RunLimitReached(LimitReached):
+    """The next step could pass a limit of the run, of a phase or of a batch: it was not begun.
+
+    `reason` is what is limited (`money` in US dollars, `tokens`, `time` in seconds, `turns`) and
+    `of` whose limit it is. `budget` is the limit, `spent` what was used, `next_call` the most that
+    the next call could have used; `reached_in` is the phase whose call that is.
     """
 
-    def __init__(self, *, budget: float, spent: float, next_call: float) -> None:
+    def __init__(
+        self,
+        *,
+        reason: LimitName,
+        of: str,
+        budget: float,
+        spent: float,
+        next_call: float,
+        reached_in: str | None = None,
+    ) -> None:
+        self.reason: LimitName = reason
+        self.of = of
         self.budget = budget
         self.spent = spent
         self.next_call = next_call
+        self.reached_in = reached_in
+        by = "" if of == "the run" else f" by {of}"
         super().__init__(
-            f"${spent:.4f} of the budget of ${budget:.2f} was spent, and the next call could have"
-            f" cost ${next_call:.4f}: it was not sent"
+            _USED[reason].format(limit=budget, spent=spent, next_call=next_call, by=by)
         )
 
     @property
-    def amounts(self) -> dict[str, float]:
-        """The three amounts by name."""
-        return {"budget": self.budget, "spent": self.spent, "next_call": self.next_call}
+    def amounts(self) -> dict[str, Any]:
+        """All of it by name, as JSON values."""
+        names = ("reason", "of", "budget", "spent", "next_call", "reached_in")
+        return {name: getattr(self, name) for name in names}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self.amounts), ()
 
 
-def out_of_money(error: BaseException | None) -> OutOfMoney | None:
-    """The end of a budget that led to an error; None where something else did."""
-    while error is not None and not isinstance(error, OutOfMoney):
+def run_limit_in(error: BaseException | None) -> RunLimitReached | None:
+    """The limit that led to an error; None where something else did."""
+    while error is not None and not isinstance(error, RunLimitReached):
         error = error.__cause__
     return error
-
-
-class Unsure(WindlassError):
-    """Tools may have run when a run was broken off, and their effects cannot be taken back."""
-
-    def __init__(self, place: str, tools: Sequence[str]) -> None:
-        self.what = {"place": place, "tools": list(tools)}
-        """The place and the tools, by name."""
-        named = ", ".join(dict.fromkeys(tools))
-        again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
-        super().__init__(
-            f"{place}: {named} may have run when the session was broken off, and has effects that"
-            f" cannot be taken back; look, and run it again with {again}"
-        )
 
 
 class ProviderError(WindlassError):
@@ -263,6 +283,74 @@ class RateLimited(ProviderError):
 
 class ToolError(WindlassError):
     """A tool failed. The text becomes the tool's result, so that the model can react."""
+
+
+class PersonNeeded(WindlassError):
+    """A person is to say how to go on, and nobody does: the run ends as `waiting`.
+
+    `details` say what is needed, as JSON values, and so do `notes`, by what kind it is.
+    """
+
+    details: Mapping[str, Any] = MappingProxyType({})
+    notes: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+class AnswerNeeded(PersonNeeded):
+    """A phase asks a person something, and nobody answers.
+
+    `tool` is the tool that needs approval (None: the model asks); `options` are the answers to
+    choose from, if it has some. `why` says what is wrong with the answer that was given.
+    """
+
+    def __init__(
+        self,
+        *,
+        phase: str,
+        question: str,
+        options: Iterable[str] = (),
+        tool: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        options = list(options)
+        asked = {"phase": phase, "question": question, "tool": tool}
+        self.details = {**asked, "options": options, "why": why}
+        self.notes = {"question": self.details}
+        listed = f" ({', '.join(options)})" if options else ""
+        super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self.details), ()
+
+
+class Unsure(PersonNeeded):
+    """Tools may have run when a run was broken off, and their effects cannot be taken back."""
+
+    def __init__(self, place: str, tools: Sequence[str]) -> None:
+        self.details = {"place": place, "tools": list(tools)}
+        self.notes = {"unsure": self.details}
+        named = ", ".join(dict.fromkeys(tools))
+        again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
+        super().__init__(
+            f"{place}: {named} may have run when the session was broken off, and has effects that"
+            f" cannot be taken back; look, and run it again with {again}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self.details), ()
+
+
+def person_needed(notes: Mapping[str, Any]) -> PersonNeeded | None:
+    """What a run waits for whose result has these notes; None where it does not wait."""
+    if question := notes.get("question"):
+        return AnswerNeeded(**question)
+    return Unsure(**unsure) if (unsure := notes.get("unsure")) else None
+
+
+def person_needed_in(error: BaseException | None) -> PersonNeeded | None:
+    """The need of a person that led to an error; None where something else did."""
+    while error is not None and not isinstance(error, PersonNeeded):
+        error = error.__cause__
+    return error
 
 
 class ServerError(WindlassError):

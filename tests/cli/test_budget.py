@@ -34,3 +34,28 @@ def test_a_run_ends_with_3_and_says_what_was_spent(windlass: CommandLine) -> Non
     said = windlass("evaluate", task, "-m", "local/m", "--budget", "0.01", "--json")
     assert said.code == 3
     assert json.loads(said.out)["notes"]["budget"]["spent"] == 0
+
+
+def test_other_limits_say_what_was_used_and_how_to_go_on(windlass: CommandLine) -> None:
+    windlass.write("endless.json", ENDLESS)
+    windlass.patch.setattr(
+        "windlass.providers.local.LocalProvider", lambda: Priced(loops, SMALL, "local/m")
+    )
+    asked = ("run", "endless.json", "-m", "local/m", "--session")
+    said = windlass(*asked, "s1", "--max-turns", "2")
+    assert said.code == 3
+    assert "incomplete (turns): 2 of 2 turns were made: the next call" in said.complaint
+    assert "go on from there: windlass run --resume s1" in said.complaint
+    said = windlass(*asked, "s2", "--max-tokens", "1000")
+    assert (said.code, "incomplete (tokens)" in said.complaint) == (3, True)
+    said = windlass(*asked, "s3", "--max-seconds", "0.0001", "--json")
+    assert said.code == 3
+    assert json.loads(said.out)["notes"]["budget"]["reason"] == "time"
+    said = windlass(*asked, "s4", "--max-turns", "0")
+    assert said.code == 2
+    assert said.complaint.count("\n") <= 1
+    assert "max_turns 0 must be a number above 0" in said.complaint
+    task = windlass.write("t.xml", atomic("a"))
+    said = windlass("evaluate", task, "-m", "local/m", "--max-tokens", "3", "--session", "s5")
+    assert said.code == 3
+    assert "windlass evaluate --resume s5" in said.complaint

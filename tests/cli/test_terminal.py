@@ -61,6 +61,7 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("bad.json", "--model", f"{BAD}/x"),
         ("bad.json", "--session", "s1"),
     ),
+    ("chat",): (("-m", "local/x"), ("bad.json",), (BAD,), ("--session", "S"), ("--session", BAD)),
     ("fork",): (("S", "--at", "1"), ("S", "--at", "99"), (BAD, "--at", "1")),
     ("diff",): (("S", "S"), ("S", BAD)),
     ("batch",): (
@@ -192,6 +193,7 @@ def test_no_command_lets_contents_act_on_the_terminal(
     names = {"S": f"s{BAD}", "K": " ".join(KEY.split())}
     takes_json = any("--json" in one.opts for one in COMMANDS[path].params)
     for number, way in enumerate(WAYS[path]):
+        spoken.patch.setattr("sys.stdin", io.StringIO(f"say {BAD}\n/cost\n/show 1\n/{BAD}\n"))
         arguments = [names.get(word, word) for word in way]
         said = spoken(*path, *arguments)
         _check(said.out, said.err)

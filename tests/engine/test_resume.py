@@ -331,3 +331,154 @@ async def forked(house: House, session: str, at: int, **options: Any) -> tuple[A
 
 def below(house: House, session: str) -> list[SessionInfo]:
     return list(house.open_store().sessions(SessionFilter(under=(session,))))
+
+
+ASKED = {"question": "Which city?"}
+ASKS = cascade(phase("a", tackle=["look", "ask_human"]), phase("b"))
+APPROVES = cascade(
+    phase("a", tackle=["look", "note"], rules={"approve": ["look", "note"]}), phase("b")
+)
+
+
+def asks(request: Request) -> Any:
+    """Phase a looks, asks which city, and answers by what it was told."""
+    last = request.messages[-1]
+    if last.role == "tool" and last.name == "ask_human":
+        return f"It is {last.text}."
+    if last.role == "tool":
+        return calls(call("ask_human", json.dumps(ASKED)))
+    return calls(call("look", '{"name": "it"}')) if last.text == "Do a." else "ok"
+
+
+def notes_at_once(request: Request) -> Any:
+    """Phase a looks and notes in one turn, and answers by what it was told."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return f"It is {last.text}."
+    both = [call("look", '{"name": "it"}'), call("note", '{"text": "x"}')]
+    return calls(*both) if last.text == "Do a." else "ok"
+
+
+async def resumed(
+    house: House, script: Callable[[Request], Any], **options: Any
+) -> tuple[Any, list[Request]]:
+    model = Model(-1, script)
+    result = await windlass.resume(
+        "s",
+        model="scripted/x",
+        store=house.store,
+        root=house.folder,
+        tools=[look, note],
+        providers={"scripted": Scripted(model)},
+        **options,
+    )
+    return result, model.asked
+
+
+class TestWaiting:
+    @pytest.mark.parametrize("how", [{"answers": ["Bern"]}, {"on_question": lambda _: "Bern"}])
+    async def test_a_question_is_asked_again_until_it_is_answered(
+        self, house: House, how: dict[str, Any]
+    ) -> None:
+        model = Model(-1, asks)
+        ran = await house.run(ASKS, model, tools=[look, note], session_id="s")
+        assert (ran.result.status, len(model.asked)) == ("waiting", 2)
+        result, asked = await resumed(house, asks)
+        assert (result.status, result.notes, asked) == ("waiting", ran.result.notes, [])
+        result, asked = await resumed(house, asks, **how)
+        assert (result.status, len(asked)) == ("completed", 2)
+        assert result.outputs == {"a": "It is Bern.", "b": "ok"}
+        again = Ran(result, Scripted(asks), house.open_store(), [])
+        assert again.has_no_damage()
+        (kept,) = again.decisions("answer")
+        assert kept["answer"] == "Bern"
+
+    async def test_so_is_an_approval_and_what_was_approved_is_not_asked_again(
+        self, house: House
+    ) -> None:
+        model = Model(-1, notes_at_once)
+        ran = await house.run(
+            APPROVES, model, tools=[look, note], answers={"look": "yes"}, session_id="s"
+        )
+        assert (ran.result.status, len(model.asked), noted) == ("waiting", 1, [])
+        seen: list[Any] = []
+
+        def says_yes(question: Any) -> str:
+            seen.append(question.tool)
+            return "yes"
+
+        result, asked = await resumed(house, notes_at_once, on_question=says_yes)
+        assert (result.status, len(asked), noted, seen) == ("completed", 2, ["x"], ["note"])
+        assert result.outputs["a"] == "It is noted x."
+
+    async def test_an_answer_outlives_what_breaks_off_behind_it(self, house: House) -> None:
+        model = Model(3, asks)
+        with pytest.raises(Gone):
+            await house.run(ASKS, model, tools=[look, note], answers=["Bern"], session_id="s")
+        result, asked = await resumed(house, asks)
+        assert (result.status, len(asked)) == ("completed", 2)
+        assert result.outputs["a"] == "It is Bern."
+
+    async def test_soundings_and_sub_cascades_wait_and_go_on(self, house: House) -> None:
+        write(house, "child.json", phase("a", tackle=["look", "ask_human"]))
+        tried = {"factor": 2, **PICK}
+        whole = write(
+            house,
+            "top.json",
+            phase("x", sub_cascades=[{"ref": "child.json"}]),
+            phase("a", soundings=tried, tackle=["look", "ask_human"]),
+        )
+
+        def script(request: Request) -> Any:
+            return '{"winner": 0}' if judges(request) else asks(request)
+
+        model = Model(-1, script)
+        ran = await house.run(whole, model, tools=[look, note], session_id="s")
+        assert ran.result.status == "waiting"
+        sent = len(model.asked)
+        result, asked = await resumed(house, script, answers=["Bern"])
+        assert result.status == "waiting"
+        sent += len(asked)
+        result, asked = await resumed(house, script, on_question=lambda _: "Basel")
+        assert (result.status, result.outputs["a"]) == ("completed", "It is Basel.")
+        sent += len(asked)
+        other = House(house.folder / "other")
+        model = Model(-1, script)
+        await other.run(whole, model, tools=[look, note], on_question=lambda _: "Basel")
+        assert sent == len(model.asked)
+        other.close()
+
+    async def test_a_sounding_that_waits_lets_the_others_be_answered(self, house: House) -> None:
+        tried = {"factor": 2, "mutate": ["Ask nobody."], **PICK}
+        whole = cascade(phase("a", soundings=tried, tackle=["ask_human"]))
+        asked = list[Request]()
+
+        async def script(request: Request) -> Any:
+            asked.append(request)
+            if judges(request):
+                return '{"winner": 1}'
+            if "Ask nobody." in request.messages[0].text:
+                await asyncio.sleep(0.1)
+                return "Bern, I think."
+            last = request.messages[-1]
+            return last.text if last.role == "tool" else calls(call("ask_human", json.dumps(ASKED)))
+
+        ran = await house.run(whole, script, session_id="s")
+        assert (ran.result.status, len(asked)) == ("waiting", 2)
+        result, _ = await resumed(house, script, answers=["Bern"])
+        assert (result.status, result.output, len(asked)) == ("completed", "Bern, I think.", 4)
+
+    async def test_limits_hold_for_what_is_sent_from_then_on(self, house: House) -> None:
+        session, _ = await broken_off(house, 2)
+        result, asked = await go_on(house, session, max_turns=2)
+        assert (result.status, result.reason, len(asked)) == ("incomplete", "turns", 2)
+        result, asked = await go_on(house, session)
+        assert (result.status, len(asked)) == ("completed", 3)
+
+    async def test_a_person_goes_on_with_a_resumed_session(self, house: House) -> None:
+        await house.run(ASKS, Model(-1, asks), tools=[look, note], session_id="s")
+        result, _ = await resumed(house, asks, answers=["Bern"])
+        result = await result.session.send("Well?")
+        assert (result.status, result.output) == ("completed", "ok")
+        with pytest.raises(UsageError, match="completed; there is nothing to resume"):
+            await resumed(house, asks)

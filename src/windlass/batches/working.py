@@ -235,7 +235,7 @@ class BatchWork:
     def _stopped(self, result: Result) -> bool:
         """Whether the batch's own limit ended the run, which says nothing of the row."""
         amounts = result.notes.get("budget")
-        return amounts is not None and amounts["budget"] == self.limits.cost
+        return amounts is not None and amounts["of"] == "the batch"
 
     def _tell_begin(self, event: SessionStarted) -> None:
         if not self._told:

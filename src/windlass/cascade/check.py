@@ -391,10 +391,23 @@ class _Checker(Spots):
         choice = phase.tool_choice
         if choice is not None and not can_choose(phase, choice) and not self.tackle_unknown(index):
             yield self.mistake((*base, "tool_choice"), _no_choice(phase, choice))
+        for position, name in enumerate(phase.rules.approve):
+            if text := self._not_approved(phase, name):
+                yield self.mistake((*base, "rules", "approve", position), text)
         validator = phase.rules.loop_until
         text = self.unknown_tool(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
+
+    def _not_approved(self, phase: Phase, name: str) -> str | None:
+        """What is wrong with a tool that `rules.approve` names."""
+        if phase.tackle == "manifest":
+            return self.unknown_tool(name)
+        own = tool_names(phase.tackle)
+        servers = tuple(each.removesuffix("*") for each in own if each.endswith(".*"))
+        if name in own or (servers and name.startswith(servers)):
+            return None
+        return f"{name!r} is no tool in the tackle of this phase; {did_you_mean(name, own)}"
 
     def sounding_path(self, base: Path, key: str) -> Path:
         """Where `key` of soundings stands, also where its holder is written as a word."""

@@ -234,8 +234,32 @@ def _as_budget(limit: int | MaxInputTokens) -> MaxInputTokens:
     return MaxInputTokens(limit=limit) if isinstance(limit, int) else limit
 
 
+Dollars: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+
+Seconds: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+
+
+class Limits(Part):
+    """What a whole run may use. It ends as `incomplete` before the step that could pass a limit.
+
+    Sub-cascades, soundings and calls of helpers count; so do those of a run above one of these.
+    """
+
+    budget: Dollars | None = None
+    """US dollars; each call is counted at its most."""
+
+    max_tokens: Count | None = None
+    """Tokens in and out; the next call is counted at its most."""
+
+    max_seconds: Seconds | None = None
+    """Seconds since the run began after which no call and no tool begins."""
+
+    max_turns: Count | None = None
+    """Calls of models, those of helpers included."""
+
+
 class Rules(Part):
-    """When a phase ends and how often it is tried."""
+    """When a phase ends, how often it is tried, and what it may use."""
 
     max_turns: Count = 20
     """Model calls (each with the tool results it asked for) after which an attempt ends."""
@@ -248,6 +272,26 @@ class Rules(Part):
 
     on_exhausted: Literal["fail", "continue"] = "fail"
     """What follows the last refused attempt: the phase fails, or the cascade goes on."""
+
+    budget: Dollars | None = None
+    """US dollars that the phase may cost; the run ends as `incomplete` before a call that could
+    pass them."""
+
+    max_tokens: Count | None = None
+    """Tokens in and out that all its calls may use; the run ends before a call that could pass
+    them."""
+
+    max_seconds: Seconds | None = None
+    """Seconds since the phase began after which no call and no tool begins: the run ends."""
+
+    approve: Names = ()
+    """Tools of the phase that run only when a person says so; until then the run waits."""
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """What of the run's limits the phase has, too."""
+        names = ("budget", "max_tokens", "max_seconds")
+        return {name: getattr(self, name) for name in names}
 
 
 BankNames: TypeAlias = Annotated[
@@ -635,6 +679,9 @@ class Cascade(GenerationSettings, WithInjectors):
 
     soundings: Soundings | None = None
     """Several runs of the whole cascade side by side, of which the best is taken."""
+
+    limits: Limits | None = None
+    """What a run may use of money, tokens, time and turns."""
 
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""

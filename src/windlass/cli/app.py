@@ -64,6 +64,25 @@ BudgetOption: TypeAlias = Annotated[
     float | None,
     typer.Option("--budget", help="US dollars; the run ends before the call that could cost more."),
 ]
+MaxTokens: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="Tokens in and out; the run ends before the call that could use more."),
+]
+MaxSeconds: TypeAlias = Annotated[
+    float | None, typer.Option(help="Seconds; after them the run begins no call and no tool.")
+]
+MaxTurns: TypeAlias = Annotated[
+    int | None, typer.Option(help="Calls of models that the run may make.")
+]
+AnswersFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--answers", help="Answers to questions: JSON lines in order, or an object by question."
+    ),
+]
+Answer: TypeAlias = Annotated[
+    str | None, typer.Option(help="The answer to the first question that is asked.")
+]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
@@ -235,20 +254,28 @@ def run(
     ] = False,
     auto: Auto = False,
     budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    max_seconds: MaxSeconds = None,
+    max_turns: MaxTurns = None,
+    answers: AnswersFile = None,
+    answer: Answer = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
+    from windlass.cli.asking import read_answers
     from windlass.cli.run import forecast_run, resume_cascade, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"auto": auto, "trust": trust}
+    limits: dict[str, Any] = {"budget": budget, "max_tokens": max_tokens}
+    limits |= {"max_seconds": max_seconds, "max_turns": max_turns}
     if output_only and (dry_run or out.as_json):
         raise UsageError("--output-only excludes --json and --dry-run; give one of them")
     if resume is not None:
         if given or session or dry_run:
             raise UsageError("a resumed session has its own input and name, and is no dry run")
-        options |= {"budget": budget, "output_only": output_only}
+        options |= {"output_only": output_only, "answers": read_answers(answers, answer), **limits}
         options |= {"again": again or (), "accept": accept}
         resume_cascade(resume, cascade, flags, price_as=price_as, **options)
         return
@@ -257,8 +284,38 @@ def run(
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
-        options |= {"session_id": session, "budget": budget, "output_only": output_only}
+        options |= {"output_only": output_only, "answers": read_answers(answers, answer), **limits}
+        options |= {"session_id": session}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
+
+
+@partial(_command, has_json=False)
+def chat(
+    cascade: Annotated[
+        Path | None, typer.Argument(help="A cascade in JSON or YAML, which is run first.")
+    ] = None,
+    *,
+    given: Input = None,
+    model: Model = None,
+    session: Annotated[
+        str | None, typer.Option(help="A session (as in show) to go on with.")
+    ] = None,
+    budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    trust: Trust = False,
+) -> None:
+    """Talk with a model, or go on with a session: one line, one reply.
+
+    /show [CALL] shows what calls saw, /cost what they cost, /exit ends it. Ctrl-C ends a reply.
+    """
+    from windlass.cli.chat import chat as talk
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    limits = {"budget": budget, "max_tokens": max_tokens}
+    talk(cascade, session, given, flags, limits=limits, trust=trust)
 
 
 @_command
@@ -330,15 +387,23 @@ def evaluate(
     session: SessionName = None,
     auto: Auto = False,
     budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    max_seconds: MaxSeconds = None,
+    max_turns: MaxTurns = None,
+    answers: AnswersFile = None,
+    answer: Answer = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
+    from windlass.cli.asking import read_answers
     from windlass.cli.run import run_task
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
     options |= {"auto": auto, "budget": budget, "output_only": output_only}
+    options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+    options |= {"answers": read_answers(answers, answer)}
     if output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
     run_task(task, given, flags, context=context, trust=trust, **options)

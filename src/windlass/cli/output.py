@@ -195,7 +195,9 @@ def plain(value: Any) -> Any:
         return {"content_hash": value.content_hash, **to_dict(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+            field.name: plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.repr
         }
     if hasattr(value, "model_dump"):  # a part of a cascade
         return plain(value.model_dump())

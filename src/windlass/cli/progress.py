@@ -26,6 +26,7 @@ from windlass.engine.events import (
     PhaseEnded,
     PhaseStarted,
     PlanChanged,
+    QuestionAsked,
     SessionStarted,
     SubCascadeEnded,
     TextArrived,
@@ -99,6 +100,8 @@ class Progress:
                     f" {event.tokens_out:,} out, {event.seconds:.1f} s{cost}",
                     "cyan",
                 )
+            case QuestionAsked(phase, question):
+                self._line(f"  {phase} asks: {shorten(question, 4_000)}", "bold")
             case ToolStarted(_, name, arguments):
                 self._line(f"  tool {name}({shorten(arguments, 160)})", "yellow")
             case ToolEnded(_, name, error, summary, pictures):

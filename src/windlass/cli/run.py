@@ -12,6 +12,7 @@ from typing import Any, Final
 from windlass.api import evaluate, fork, load_cascade, open_store, resume, run
 from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
+from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import (
     note,
@@ -29,14 +30,22 @@ from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
-from windlass.errors import Interrupted, OutOfMoney, Unfinished, UsageError, WindlassError
+from windlass.errors import (
+    AnswerNeeded,
+    Interrupted,
+    RunLimitReached,
+    Unfinished,
+    UsageError,
+    WindlassError,
+    person_needed,
+)
 from windlass.history.base import Reason, in_words
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 
-_GO_ON: Final = "; what was answered is kept: windlass run --resume {}"
+_AGAIN: Final = "windlass run --resume {}"
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
 
@@ -57,7 +66,7 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
+    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
 
 
 def resume_cascade(
@@ -72,7 +81,7 @@ def resume_cascade(
     """Go on with a session, print the output and the table, and raise what stopped the run."""
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(resume, session, cascade, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
+    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
 
 
 def fork_session(
@@ -92,7 +101,7 @@ def fork_session(
     pairs = (written.partition("=") for written in changes)
     values = {key.strip(): _value(text) for key, _, text in pairs}
     work = partial(fork, session, changes=values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, on_interrupt=_GO_ON)
+    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
 
 
 def run_task(
@@ -109,8 +118,8 @@ def run_task(
     settings = settings_to_run(flags, trusted=options["trust"])
     text = "" if context is None else _context(context)
     work = partial(evaluate, task, values, context=text, **flags, **options)
-    kept = "; what was finished is kept: windlass evaluate --resume {}"
-    _finish(work, settings, _print_task, output_only=output_only, on_interrupt=kept)
+    again = "windlass evaluate --resume {}"
+    _finish(work, settings, _print_task, output_only=output_only, again=again)
 
 
 def _finish(
@@ -119,21 +128,22 @@ def _finish(
     show: Callable[[Result, Settings], None],
     *,
     output_only: bool,
-    on_interrupt: str = "",
+    again: str,
 ) -> None:
     """Wait for a run, show its result, and raise what stopped it, with its session.
 
     `output_only`: the output alone is shown, as it is, and none where the run was stopped.
-    After a signal Interrupted says `on_interrupt` too, with the session in place of `{}`.
+    `again` resumes it, with the session in place of `{}`.
     """
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
     try:
-        result = finish(work(on_event=watcher))
+        result = finish(work(on_event=watcher, on_question=person_at(TypedLines())))
     except WindlassError as error:
         error.session_id = watcher.session_id
         if isinstance(error, Interrupted) and error.session_id:
-            error.args = (f"{error}{on_interrupt.format(error.session_id)}",)
+            kept = again.format(error.session_id)
+            error.args = (f"{error}; what was answered is kept: {kept}",)
         raise
     finally:
         watcher.end()
@@ -150,7 +160,7 @@ def _finish(
     if result.error is not None:
         raise result.error
     if result.status != "completed":
-        raise unfinished(result)
+        raise unfinished(result, again)
 
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
@@ -165,11 +175,17 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def unfinished(result: Result) -> Unfinished:
-    """What is said at the end of a run that neither failed nor completed."""
+def unfinished(result: Result, again: str) -> Unfinished:
+    """What is said at the end of a run that neither failed nor completed; `again` resumes it."""
+    go_on = again.format(result.session_id)
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
     if amounts := result.notes.get("budget"):
-        because = f": {OutOfMoney(**amounts)}"
+        because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
+    needed = person_needed(result.notes)
+    if isinstance(needed, AnswerNeeded):
+        because = f": {needed}; answer it: {go_on} --answer TEXT"
+    elif needed is not None:
+        because = f": {needed}; go on from there: {go_on}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.engine.asking import answers_to
 from windlass.engine.callouts import mark_matches
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.journal import BROKEN_OFF, RecordedResult, turn_place
@@ -27,6 +28,9 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     `parent` is the trace of the reply. When the user stops the run meanwhile, each
     call is recorded as interrupted first: a call without a result would make the
     history unusable for every provider.
+
+    Raises RunLimitReached before any of them runs, where the time is up, and AnswerNeeded where
+    a person is asked and nobody answers.
     """
     name = phase_run.phase.name
     progress = phase_run.progress
@@ -35,15 +39,21 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     if tried is not None:
         await _answer_again(run, phase_run, reply, tried, parent)
         return
-    for call in reply.tool_calls:
-        run.emit(ToolStarted(name, call.name, call.arguments))
-    named = [call.name for call in reply.tool_calls if call.name in progress.tools]
-    if lasting := [each for each in named if progress.tools[each].effects == "external"]:
-        told = {STEP: place, "tools": lasting}
-        run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
+    run.check_time()
+    run.record.pass_to(None)
     started, before = run.record.clock(), dict(progress.state.snapshot())
     try:
-        outputs = await run_tools(reply.tool_calls, progress.tools, progress.context)
+        # A person is asked before anything is done: without an answer nothing of it is.
+        answers = await answers_to(run, phase_run, place, reply.tool_calls)
+        calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
+        for call in calls:
+            run.emit(ToolStarted(name, call.name, call.arguments))
+        named = [call.name for call in calls if call.name in progress.tools]
+        if lasting := [each for each in named if progress.tools[each].effects == "external"]:
+            told = {STEP: place, "tools": lasting}
+            run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
+        ran = iter(await run_tools(calls, progress.tools, progress.context))
+        outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
         stopped = ToolOutput(BROKEN_OFF, error=True)
         _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
@@ -67,7 +77,9 @@ async def _answer_again(
     """
     progress = phase_run.progress
     inner = [
-        call for call in reply.tool_calls if call.name in _INNER and call.name in progress.tools
+        call
+        for call, each in zip(reply.tool_calls, tried, strict=True)
+        if call.name in _INNER and call.name in progress.tools and not each.message.failed
     ]
     if inner:
         await run_tools(inner, progress.tools, progress.context)

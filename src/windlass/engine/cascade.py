@@ -20,24 +20,27 @@ from windlass.engine.children import (
     take_over,
     tell_of_names,
 )
-from windlass.engine.events import PhaseStarted, SessionStarted, SubCascadeEnded
+from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
 from windlass.engine.resuming import RAN, begun_as, definition_of
 from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
-    OutOfMoney,
+    PersonNeeded,
     PhaseFailed,
+    RunLimitReached,
     StepDiffers,
     StoreError,
     TaskError,
-    Unsure,
     WindlassError,
-    out_of_money,
+    person_needed,
+    person_needed_in,
+    run_limit_in,
 )
 from windlass.history.base import Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
+from windlass.providers.budget import Allowance
 from windlass.settings import Settings
 from windlass.tools.mcp import Servers
 
@@ -55,6 +58,8 @@ async def run_cascade(run: CascadeRun) -> Result:
         models = start_session(run)
         above = run.parent.record.session_id if run.parent else None
         run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
+        if cascade.limits is not None and run.sounding is None:  # soundings share them
+            run = run.within(Allowance(whose_limits(run), **dict(cascade.limits)))
         if run.parent is None:  # below, what holds for the whole run holds
             run = check_breaker(run)
         cards = start_cards(run)
@@ -74,8 +79,9 @@ async def run_cascade(run: CascadeRun) -> Result:
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
                     attempt = run_phase if phase.soundings is None else run_sounded
-                    endings.append(await attempt(run, phase, partial(run_children, run, phase)))
-                except OutOfMoney:  # what the phase said by then is the run's output
+                    own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
+                    endings.append(await attempt(own, phase, partial(run_children, own, phase)))
+                except (PersonNeeded, RunLimitReached):  # what it said by then is the output
                     run.progress.outputs[phase.name] = phase_output(record, phase.name)
                     raise
                 run.progress.outputs[phase.name] = phase_output(record, phase.name)
@@ -84,10 +90,16 @@ async def run_cascade(run: CascadeRun) -> Result:
         return await run_session(run, work(), cards)
 
 
+def whose_limits(run: CascadeRun) -> str:
+    """What the limits that a cascade declares are of."""
+    return "the run" if run.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
+
+
 async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """Run a phase's sub-cascades one after the other; returns how they ended together.
 
-    Raises PhaseFailed where one fails, and OutOfMoney where one would pass the budget.
+    Raises PhaseFailed where one fails, RunLimitReached where one would pass a limit, and
+    PersonNeeded where one waits.
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
@@ -99,8 +111,6 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         finally:
             add_up_child(run, child)
         ended = Ending(result.status, result.reason)
-        if ended.status == "waiting":
-            raise Unsure(**result.notes["unsure"])
         text = f"its sub-cascade {name!r} (session {session})"
         told = SubCascadeEnded(phase.name, name, session, ended.status, ended.reason, result.cost)
         run.emit(told)
@@ -111,8 +121,10 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
         if sub.context_out:
             take_over(run, phase, child)
-        if ended.reason == "money":
-            raise OutOfMoney(**result.notes["budget"])
+        if (needed := person_needed(result.notes)) is not None:
+            raise needed
+        if "budget" in result.notes:
+            raise RunLimitReached(**result.notes["budget"])
         endings.append(ended)
     return ending_of(endings)
 
@@ -133,15 +145,20 @@ async def run_session(
     try:
         try:
             ending = await work
+            if isinstance(run.emit, Listener):
+                run.emit.check()
         except (StoreError, StepDiffers):
             raise
-        except Unsure as unsure:
-            ending, notes = Ending("waiting"), {"unsure": unsure.what}
         except WindlassError as failure:
             if isinstance(failure, TaskError):
                 notes = dict(failure.notes)
-            if (limit := out_of_money(failure)) is not None:
-                ending, notes = Ending("incomplete", "money"), {**notes, "budget": limit.amounts}
+            if isinstance(run.emit, Listener):
+                run.emit.check()  # it may be hidden by what it led to
+            if (limit := run_limit_in(failure)) is not None:
+                ending = Ending("incomplete", limit.reason)
+                notes = {**notes, "budget": limit.amounts}
+            elif (needed := person_needed_in(failure)) is not None:
+                ending, notes = Ending("waiting"), {**notes, **needed.notes}
             else:
                 ending, error = Ending("failed"), failure
                 error.session_id = record.session_id

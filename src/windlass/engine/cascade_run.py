@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.state import Generation, Run
 from windlass.messages import Part
+from windlass.providers.budget import Allowance
 from windlass.settings import Settings
 
 
@@ -43,6 +44,16 @@ class CascadeRun(Run):
         if self.sounding is not None and self.parent is not None:
             return self.parent.above
         return self.parent
+
+    def within(self, allowance: Allowance) -> CascadeRun:
+        """The same run, each call of which counts against these limits, too."""
+        if not allowance.limits:
+            return self
+        return replace(
+            self,
+            resolve=allowance.resolving(self.resolve),
+            allowances=(*self.allowances, allowance),
+        )
 
     def generation_of(self, phase: Phase) -> Generation:
         """How a phase's replies are asked for: the flag, the phase, the cascade, else a default."""

@@ -73,7 +73,8 @@ def opened_below(
         resumed=began,
         children=children,
     )
-    child = replace(child, parent=run, **more)
+    shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
+    child = replace(child, parent=run, **shared, **more)
     if began:
         return taken_up(child, definition_of(cascade), run.journal.again)
     if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
@@ -130,7 +131,8 @@ def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
     done = child.progress
     whole = phase_output(done.said_in or child.record, None)
     for name, of_phase in output_names(child.cascade).items():
-        if name not in own:
+        begun = not of_phase or of_phase in done.outputs  # a limit may have ended it before
+        if name not in own and begun:
             run.progress.outputs[name] = done.outputs[of_phase] if of_phase else whole
 
 

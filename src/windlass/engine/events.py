@@ -5,9 +5,11 @@ Events are for people watching. The record does not depend on them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
+from windlass.errors import LimitName
 from windlass.providers.base import RequestWait
 
 
@@ -88,6 +90,53 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAsked:
+    """A person is asked something: by the model, or whether `tool` may run."""
+
+    phase: str
+    question: str
+    options: tuple[str, ...]
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message is in the record: who says it, its text, the tool whose result it is."""
+
+    phase: str
+    role: str
+    text: str
+    message_id: str
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEdited:
+    """A message is shown otherwise, or no more, from the call on that was made: how, and why."""
+
+    phase: str
+    message_id: str
+    kind: Literal["replace", "drop"]
+    because: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """The next step could have passed a limit, so it was not begun.
+
+    `of` says whose limit it is (the run, a phase), `limit` its amount and `used` what was used:
+    US dollars, tokens, seconds or turns, as `reason` says.
+    """
+
+    phase: str
+    reason: LimitName
+    of: str
+    limit: float
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
 class Validated:
     """A validator has answered for one attempt."""
 
@@ -165,6 +214,10 @@ Event: TypeAlias = (
     | CallEnded
     | ToolStarted
     | ToolEnded
+    | QuestionAsked
+    | MessageAdded
+    | MessageEdited
+    | LimitHit
     | Validated
     | Noted
     | PlanChanged
@@ -173,3 +226,30 @@ Event: TypeAlias = (
     | SubCascadeEnded
     | InputEnded
 )
+
+
+class Listener:
+    """Hands events to a user's function. What that raises ends the run at its next step.
+
+    It is not raised where it would take a reply that is paid for with it. `failure` is what was
+    raised; nothing is handed over after it.
+    """
+
+    def __init__(self, on_event: Callable[[Event], None]) -> None:
+        self._on_event = on_event
+        self.failure: Exception | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Hand over one event."""
+        if self.failure is None:
+            try:
+                self._on_event(event)
+            except Exception as failure:  # noqa: BLE001 - a user's function may raise anything
+                self.failure = failure
+        if not isinstance(event, SessionStarted | TextArrived | RequestWait | Noted):
+            self.check()
+
+    def check(self) -> None:
+        """Raise what the function raised, if it did."""
+        if self.failure is not None:
+            raise self.failure

@@ -33,6 +33,10 @@ BROKEN_OFF: Final = "[no result: the run was interrupted]"
 """The result of a tool that ran when the user stopped the run: a resumed run does not count it."""
 
 
+QUESTIONS: Final = ("answer", "approval")
+"""The kinds of rows that hold a person's answers: to `ask_human`, and whether a tool may run."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
     """A tool call that is in the record: its result, and what it left in the state."""
@@ -53,6 +57,7 @@ class Journal:
         results: The results of tools, by the place of the turn that asked for them.
         started: The tools that were started in a turn, by its place.
         verdicts: What validators answered, by the place of the turn and the output.
+        answers: What a person answered, by the place of the turn and the id of the call.
         changed: What of the program is another one now: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
         holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
@@ -71,6 +76,7 @@ class Journal:
     )
     started: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    answers: Mapping[str, str] = field(default_factory=dict[str, str])
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
     holds_back: bool = False
@@ -88,6 +94,10 @@ class Journal:
     def verdict(self, place: str, output: str) -> Mapping[str, Any] | None:
         """What a validator answered on the output of a turn; None: it was not asked."""
         return self.verdicts.get(f"{place}: {output}")
+
+    def answer_to(self, place: str, call: ToolCall) -> str | None:
+        """What a person answered where a call of a turn asks for it; None: nobody was asked."""
+        return self.answers.get(f"{place}: {call.id}")
 
     def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[RecordedResult] | None:
         """The results of the calls of a turn; None: they are to be run.
@@ -147,6 +157,7 @@ def read_journal(
     times, refused = dict[str, float](), dict[str, ContextTooLong]()
     results: dict[str, list[RecordedResult]] = defaultdict(list)
     started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
+    answers = dict[str, str]()
     for stored in rows:
         row, told = stored.row, stored.row.metadata
         kind = told.get("kind") if row.node_type == NodeType.DECISION else None
@@ -162,6 +173,8 @@ def read_journal(
             times[told[STEP]] = row.timestamp
         elif kind == STARTED:
             started[told[STEP]] = told["tools"]
+        elif kind in QUESTIONS and STEP in told:
+            answers[f"{told[STEP]}: {told['call']}"] = told["answer"]
         elif row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP) and STEP in told:
             replies[told[STEP]] = _reply_of(stored)
             times[told[STEP]] = row.timestamp
@@ -182,6 +195,7 @@ def read_journal(
         results=results,
         started=started,
         verdicts=verdicts,
+        answers=answers,
     )
 
 

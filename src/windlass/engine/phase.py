@@ -20,7 +20,7 @@ from windlass.engine.check import input_room
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.conversation import open_driver
-from windlass.engine.events import PhaseEnded, Validated
+from windlass.engine.events import LimitHit, PhaseEnded, Validated
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.context import moments_of
@@ -34,9 +34,10 @@ from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, Stat
 from windlass.engine.turn import take_turn
 from windlass.errors import (
     ContextError,
-    OutOfMoney,
     OutputInvalid,
+    PersonNeeded,
     PhaseFailed,
+    RunLimitReached,
     StepDiffers,
     StoreError,
     Unsure,
@@ -139,17 +140,25 @@ async def settle(
         tried = await trying
     except (StoreError, StepDiffers):
         raise  # told where the session ends, once: the store may not take it
-    except Unsure as unsure:
-        run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
-        run.tell(name, str(unsure), kind="waiting", **unsure.what)
-        run.emit(PhaseEnded(name, "waiting", "", None))
-        raise
-    except OutOfMoney as limit:
-        ended = Outcome("incomplete", run.record.clock(), name, reason="money")
+    except RunLimitReached as limit:
+        reached = limit.reached_in is None  # else in a phase of a sub-cascade
+        limit.reached_in = limit.reached_in or name
+        ended = Outcome("incomplete", run.record.clock(), name, reason=limit.reason)
         run.record.append(outcomes=[ended])
         run.tell(name, str(limit), kind="limit", **limit.amounts)
-        run.emit(PhaseEnded(name, "incomplete", "", "money"))
-        raise  # nothing that costs money can follow
+        if reached:
+            run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
+        run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
+        raise  # no step can follow
+    except PersonNeeded as needed:
+        run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
+        told = {key: value for key, value in needed.details.items() if key != "phase"}
+        if isinstance(needed, Unsure):
+            run.tell(name, str(needed), kind="waiting", **told)
+        else:  # who watches was told of the question
+            run.record.decide(name, str(needed), kind="question", **told)
+        run.emit(PhaseEnded(name, "waiting", ""))
+        raise
     except WindlassError as error:
         failed = Outcome("failed", run.record.clock(), name, error=str(error))
         run.record.append([run.record.failure(name, error)], outcomes=[failed])
@@ -176,10 +185,13 @@ async def settle(
     return ending, output
 
 
-async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> PhaseRun:
+async def begin(
+    run: CascadeRun, phase: Phase, behind: Sequence[Part] = (), message: str | None = None
+) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions.
 
-    What stands `behind` the instructions is a sounding's own.
+    What stands `behind` the instructions is a sounding's own. `message` is what a person says in
+    place of the instructions, as it is.
     """
     rule = compile_rule(run.cascade, phase, run.settings)
     of_run = run.behind if phase.name == run.cascade.phases[0].name else ()
@@ -193,7 +205,9 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         for source in rule.sources
     ]
     at = where(f"{place}.instructions")
-    instructions = render(phase.instructions, **values, where=at, moments=_moments(run, phase))
+    instructions = message or render(
+        phase.instructions, **values, where=at, moments=_moments(run, phase)
+    )
     if not instructions.strip():
         raise ContextError(f"{at}: the template renders to nothing, so nothing would be asked")
     at = where(f"{place}.system" if phase.system else "system")
@@ -236,7 +250,7 @@ async def begin(run: CascadeRun, phase: Phase, behind: Sequence[Part] = ()) -> P
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
-        ends_run=_ends_run(run, phase) and not is_judged(run, phase),
+        ends_run=message is None and _ends_run(run, phase) and not is_judged(run, phase),
     )
     if rule.mode == "snowball" and gathered.sources:
         phase_run.progress.position_cost = position_report(run, phase_run)
@@ -421,7 +435,9 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
     if not repairs:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
-        run.tell(phase_run.phase.name, text, kind="limit", max_turns=most)
+        name = phase_run.phase.name
+        run.tell(name, text, kind="limit", max_turns=most)
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.progress.closing = True
         reply = await take_turn(run, phase_run)
         phase_run.progress.closing = False

@@ -17,6 +17,7 @@ from windlass.history.base import (
     BORN,
     STEPS,
     Batch,
+    EditRecord,
     NodeType,
     Row,
     Store,
@@ -34,8 +35,8 @@ class Recorder:
 
     `born` are those occurrences in order, `traces` the trace id of each occurrence,
     `times` when it was recorded (seconds since 1970). `said` is called after each append of
-    messages. `sounding` is the phase and the index of the sounding whose rows it makes (None: it
-    makes those of none).
+    messages, `on_append` with them and with the edits beside them. `sounding` is the phase and the
+    index of the sounding whose rows it makes (None: it makes those of none).
     `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
     so that a test can hold them still.
     """
@@ -56,6 +57,7 @@ class Recorder:
         self.traces: dict[str, str] = {}
         self.times: dict[str, float] = {}
         self.said: Callable[[], object] = lambda: None
+        self.on_append: Callable[[Sequence[Item], Sequence[EditRecord]], object] = lambda *_: None
         self.sounding: tuple[str, int] | None = None
         self.recorded: Recorded | None = None
         self._edits = [0]  # shared by all hands on one session
@@ -126,6 +128,7 @@ class Recorder:
                 self.born.append(item)
         if items:
             self.said()
+        self.on_append(items, others.get("edits", ()))
         return items
 
     def _append_new(

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from windlass.errors import WindlassError
 from windlass.history.base import Reason, Status
 from windlass.wire.base import Usage
+
+
+class Talk(Protocol):
+    """A session with which a person goes on."""
+
+    async def send(self, text: str) -> Result:
+        """What the session answers a message. Raises UsageError for an empty one."""
+
+    def send_sync(self, text: str) -> Result:
+        """The same for code that is not async."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class Result:
     input tokens that a snowball would have sent more, negative where it would have sent less.
     `error` is what stopped the run: it is in the record, too. `notes` are those of a task that
     failed: `partialResults`, and `budget`: what the run might cost, was spent, and the next call
-    could have cost, in US dollars.
+    could have cost, in US dollars. `session` goes on with a cascade's session (None: a task ran).
     """
 
     status: Status
@@ -37,6 +47,7 @@ class Result:
     error: WindlassError | None = field(default=None)
     notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     reason: Reason | None = None
+    session: Talk | None = field(default=None, repr=False, compare=False)
 
     def check(self) -> Result:
         """This result, or raise the error that stopped the run."""

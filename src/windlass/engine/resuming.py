@@ -27,6 +27,9 @@ from windlass.operators.model import OPERATORS
 RAN: Final = "$run"
 """In the definition that a session begins with: what a resumed run needs beside it."""
 
+CHAT: Final = "chat"
+"""What the phase is called that answers messages, and its instructions: they are nobody's."""
+
 
 def definition_of(cascade: Cascade) -> dict[str, Any]:
     """A cascade as JSON, as its user wrote it."""
@@ -170,6 +173,8 @@ def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionSt
         raise UsageError(
             f"session {session_id!r} is part of another: windlass run --resume {start.parent_id}"
         )
+    if start.cascade["phases"][-1].get("instructions") == CHAT:
+        raise UsageError(f"session {session_id!r} is a chat: windlass chat --session {session_id}")
     if RAN not in start.cascade:
         raise UsageError(f"session {session_id!r} was recorded before runs could be resumed")
     endings = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]

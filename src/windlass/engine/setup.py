@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
@@ -17,17 +17,19 @@ from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
 from windlass.cascade.source import TOO_DEEP, is_too_deep
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.events import Event
+from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.record import Recorder
 from windlass.engine.state import RunProgress
 from windlass.errors import UsageError
-from windlass.history.base import BANK, Store
+from windlass.history.base import BANK, EditRecord, Store
 from windlass.history.packing import path_part
 from windlass.providers.base import Resolve, Searching
+from windlass.providers.budget import Allowance
 from windlass.providers.catalog import LITELLM
 from windlass.settings import Settings
 from windlass.tools.base import WebSearch
 from windlass.tools.registry import Registry
+from windlass.window.entries import Item
 
 
 def prepare(
@@ -61,15 +63,19 @@ def prepare(
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
     session = session_id or new_session_id()
+    record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
+    emit = on_event or (lambda _: None)
+    if on_event is not None:
+        record.on_append = partial(_tell, on_event)
     results = (store.folder / "storage" / "tool_results").resolve()
     return CascadeRun(
         cascade=cascade,
         search=web_search_of(cascade, settings, resolve),
-        record=Recorder(store, session, time.time, lambda: secrets.token_hex(8)),
+        record=record,
         input=dict(input),
         resolve=resolve,
         registry=registry,
-        emit=on_event or (lambda _: None),
+        emit=emit,
         settings=settings,
         children=children,
         closed=store.folder,
@@ -77,6 +83,19 @@ def prepare(
         results=results.relative_to(root) if results.is_relative_to(root) else results,
         progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
     )
+
+
+def _tell(
+    emit: Callable[[Event], None], items: Sequence[Item], edits: Sequence[EditRecord]
+) -> None:
+    """Tell what was appended: messages, and how others are shown from then on."""
+    for item in items:
+        message = item.message
+        tool = message.name if message.role == "tool" else None
+        emit(MessageAdded(item.phase or "", message.role, message.text, item.id, tool))
+    phase = items[0].phase or "" if items else ""
+    for edit in edits:
+        emit(MessageEdited(phase, edit.message_id, edit.kind, edit.because, edit.reason))
 
 
 def _check_name(session_id: str, store: Store) -> None:
@@ -94,8 +113,11 @@ def _check_name(session_id: str, store: Store) -> None:
 
 def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    if cascade.limits is not None:
+        resolve = Allowance("the run", **dict(cascade.limits)).resolving(resolve)
     for phase in cascade.phases:
-        resolve(settings.model_for(cascade.settings_for(phase).model))
+        of_phase = Allowance(f"phase {phase.name!r}", **phase.rules.limits).resolving(resolve)
+        of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
         resolve(helper)
     for helper in selectors(cascade, settings):

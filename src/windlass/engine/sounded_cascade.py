@@ -16,7 +16,7 @@ from windlass.engine.phase import Tried
 from windlass.engine.result import Result
 from windlass.engine.soundings import SoundedPhase, own_caches, spent_by, standing_of
 from windlass.engine.sources import last_said
-from windlass.errors import OutOfMoney, Unsure
+from windlass.errors import RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
 from windlass.window.entries import Item
@@ -59,11 +59,11 @@ class _SoundedCascade(SoundedPhase):
             result = await self._attempt(own)
         finally:
             self._add_up(own, 0, spent)
-        if result.status == "waiting":
-            raise Unsure(**result.notes["unsure"])
         error = result.error
-        if result.reason == "money":
-            error = OutOfMoney(**result.notes["budget"])
+        if "budget" in result.notes:
+            error = RunLimitReached(**result.notes["budget"])
+        if (needed := person_needed(result.notes)) is not None:
+            raise needed
         last = own.progress.last
         if error is None and last is not None:
             output = last_said(own.record.items(self.phase.name))

@@ -18,18 +18,26 @@ from typing import Any, Final
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.evaluating import Sounding, accepted, evaluate, join_outputs
-from windlass.engine.events import CallEnded, Event, Noted, TextArrived, Waiting
+from windlass.engine.events import (
+    CallEnded,
+    Event,
+    LimitHit,
+    Noted,
+    QuestionAsked,
+    TextArrived,
+    Waiting,
+)
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.errors import (
+    PersonNeeded,
     PhaseFailed,
     StepDiffers,
     StoreError,
-    Unsure,
     UsageError,
     WindlassError,
-    out_of_money,
+    run_limit_in,
 )
 from windlass.fair import fair
 from windlass.history.base import (
@@ -181,6 +189,7 @@ class SoundedPhase:
         begun, models = len(self.all), self._models(factor)
         varied = variations(mutate, factor)
         slots, sent = asyncio.Semaphore(self.wanted.max_parallel), dict[str, asyncio.Event]()
+        waiting = list[PersonNeeded]()
 
         async def one(index: int, model: str | None, variation: str | None) -> None:
             leads = (model or "") not in sent
@@ -192,6 +201,9 @@ class SoundedPhase:
                 try:
                     told = self._quiet(gate)
                     ended = await self._sound(index, number, model, parts, told)
+                except PersonNeeded as needed:
+                    waiting.append(needed)  # what the others are sent is not sent in vain
+                    return
                 finally:
                     gate.set()
             self.all[index] = ended
@@ -202,6 +214,8 @@ class SoundedPhase:
                     group.create_task(one(begun + place, model, variation))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from several
+        if waiting:
+            raise waiting[0]
         self.all = dict(sorted(self.all.items()))
         return [self.all[index] for index in range(begun, begun + factor)]
 
@@ -228,7 +242,7 @@ class SoundedPhase:
         error: WindlassError | None = None
         try:
             tried = await try_phase(own, phase, begin(own, phase, behind))
-        except (StoreError, StepDiffers, Unsure):
+        except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:
             error = failure
@@ -273,7 +287,7 @@ class SoundedPhase:
         def emit(event: Event) -> None:
             if isinstance(event, TextArrived | CallEnded):
                 gate.set()
-            if isinstance(event, Noted | Waiting):
+            if isinstance(event, LimitHit | Noted | QuestionAsked | Waiting):
                 self.run.emit(event)
 
         return emit
@@ -286,7 +300,7 @@ class SoundedPhase:
             return
         error = found[0].error
         for each in found:
-            if (limit := out_of_money(each.error)) is not None:
+            if (limit := run_limit_in(each.error)) is not None:
                 raise limit
         name = self.phase.name if self.what == "phase" else self.run.cascade.cascade_id
         sentence = f"{self.what} {name!r}: all {len(found)} soundings failed"

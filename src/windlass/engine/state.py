@@ -18,12 +18,13 @@ from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.journal import Journal
 from windlass.engine.meters import ModelCache, Net, cache_of_model
+from windlass.engine.questions import AnswerSource
 from windlass.engine.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.budget import usage_cost
+from windlass.providers.budget import Allowance, usage_cost
 from windlass.rules import Rule
 from windlass.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
@@ -71,12 +72,24 @@ class StateCopy(UserDict[str, Any]):
         return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
+class CallRules(Protocol):
+    """What a call needs of its phase's rules."""
+
+    @property
+    def approve(self) -> Sequence[str]:
+        """The tools that run only when a person says so."""
+
+
 class CallPhase(Protocol):
     """What a call needs of what its phase says."""
 
     @property
     def name(self) -> str:
         """What the phase is called."""
+
+    @property
+    def rules(self) -> CallRules:
+        """Its rules."""
 
     @property
     def callouts(self) -> Mapping[str, str]:
@@ -175,6 +188,11 @@ class Run:
     """The steps that the record of a resumed session knows."""
     progress: RunProgress = field(default_factory=RunProgress)
     """What the session has come to so far."""
+    allowances: tuple[Allowance, ...] = ()
+    """What is left of the limits that hold for it; `resolve` counts against them."""
+
+    answers: AnswerSource = field(default_factory=AnswerSource)
+    """Where answers of a person come from."""
 
     def definitions(
         self, allowed: Sequence[ToolSpec], messages: Sequence[Message]
@@ -198,6 +216,11 @@ class Run:
         """Record a decision, and tell it to who watches."""
         self.record.decide(phase, text, **metadata)
         self.emit(Noted(phase, text))
+
+    def check_time(self) -> None:
+        """Raise RunLimitReached where no step may begin any more."""
+        for allowance in self.allowances:
+            allowance.check_time()
 
     def let_read(self, file: Path) -> None:
         """Let the tools of this phase and of later ones read a file outside their folder."""

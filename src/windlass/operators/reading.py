@@ -64,7 +64,16 @@ OBJECTS: Final = (
 """Elements whose text is JSON."""
 FETCHED: Final = ("user_memory", "knowledge")
 """Injectors that tasks have not: fresh context brings what a task's memory and folders hold."""
-RULES: Final = ("max_turns", "max_attempts", "loop_until", "on_exhausted")
+RULES: Final = (
+    "max_turns",
+    "max_attempts",
+    "loop_until",
+    "on_exhausted",
+    "budget",
+    "max_tokens",
+    "max_seconds",
+    "approve",
+)
 
 PASSED_ON: Final = (
     "system",
@@ -537,8 +546,10 @@ def _rules(builder: TaskBuilder, element: Element, place: Place) -> Any:
         if child.tag not in RULES:
             builder.unknown(element, child, RULES)
             continue
-        counted = child.tag.startswith("max_")
-        value = _number(builder, child) if counted else child.text.strip()
+        counted = child.tag.startswith("max_") or child.tag == "budget"
+        value: Any = _number(builder, child) if counted else child.text.strip()
+        if child.tag == "approve":
+            value = child.text.split()
         if value is not None:
             rules[child.tag] = value
             builder.lines[*place, child.tag] = child.line

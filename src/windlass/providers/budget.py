@@ -1,22 +1,31 @@
-"""The US dollars that one run may cost, shared by all that it asks of models.
+"""What one run, one phase or one batch may use, shared by all that it asks of models.
 
-Before a request goes, the most that it can cost is set aside. So requests that are under way at
-the same time cannot pass the budget together.
+Before a request goes, the most that it can use is set aside. So requests that are under way at
+the same time cannot pass a limit together.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from windlass.caching.rates import cost, search_fee
-from windlass.errors import OutOfMoney, UsageError
+from windlass.errors import LimitName, RunLimitReached, UsageError
 from windlass.providers.base import ModelInfo, Provider, Resolve, Searching
 from windlass.tokens import MARGIN, request_tokens
 from windlass.wire.base import Reply, Request, Usage
 from windlass.wire.search import MOST_SEARCHES, SearchReply
+
+LIMITS: Final[Mapping[str, LimitName]] = {
+    "budget": "money",
+    "max_tokens": "tokens",
+    "max_seconds": "time",
+    "max_turns": "turns",
+}
+"""The limits as users write them, and the reason of a run that one of them ended."""
 
 
 def usage_cost(name: str, usage: Usage) -> float | None:
@@ -25,13 +34,16 @@ def usage_cost(name: str, usage: Usage) -> float | None:
     return cost(name, *tokens, tokens_written_long=usage.tokens_written_long)
 
 
-def most_dollars(info: ModelInfo, request: Request) -> float:
-    """The most that a request can cost: nothing of it cached, and its reply as long as may be."""
+def most_tokens_in(info: ModelInfo, request: Request) -> int:
+    """The most input tokens that a request can have, by our count."""
     tokens = request_tokens(info.counter, request.messages, request.tools)
     if request.output_schema is not None:
         tokens += info.counter.text(str(request.output_schema))
-    if not info.counter.exact:
-        tokens = int(tokens * (1 + MARGIN)) + 1
+    return tokens if info.counter.exact else int(tokens * (1 + MARGIN)) + 1
+
+
+def most_dollars(info: ModelInfo, request: Request, tokens: int) -> float:
+    """The most that a request of `tokens` can cost: none cached, its reply as long as may be."""
     written = tokens if request.long_breakpoints else 0
     prices = (
         cost(info.name, tokens, request.max_output_tokens),
@@ -46,73 +58,108 @@ def most_dollars(info: ModelInfo, request: Request) -> float:
     return max(price or 0.0 for price in prices)
 
 
-class MoneyBudget:
-    """What is left of `dollars`, of which some may be `spent`.
+class Allowance:
+    """What is left of the limits `of` a run, a phase or a batch, as users write them (`LIMITS`).
 
-    Raises UsageError for what is no amount of money.
+    The seconds count from when it is made. One that is shared by several runs holds for all of
+    them together. Raises UsageError for a limit that is no amount.
     """
 
-    def __init__(self, dollars: float, spent: float = 0.0) -> None:
-        if not 0 < dollars < float("inf"):
-            raise UsageError(f"budget {dollars!r} must be a number of US dollars above 0")
-        self.dollars = dollars
-        self.spent = spent
-        self._held = 0.0
+    def __init__(self, of: str, **limits: float | None) -> None:
+        self.of = of
+        self.limits: dict[LimitName, float] = {}
+        for name, most in limits.items():
+            if most is None:
+                continue
+            if isinstance(most, bool) or not 0 < most < float("inf"):
+                unit = "a number of US dollars" if name == "budget" else "a number"
+                raise UsageError(f"{name} {most!r} must be {unit} above 0")
+            self.limits[LIMITS[name]] = most
+        self.spent: dict[LimitName, float] = dict.fromkeys(LIMITS.values(), 0.0)
+        self._begun = time.monotonic()
+        self._held: dict[LimitName, float] = dict.fromkeys(LIMITS.values(), 0.0)
         self._settled = asyncio.Event()
 
     def resolving(self, resolve: Resolve) -> Resolve:
-        """The same models, each request of which is paid out of this budget.
+        """The same models, each request of which counts against these limits.
 
-        It raises UsageError for a model whose price nobody knows.
+        It raises UsageError for a model whose price nobody knows, where money is limited.
         """
 
         def resolved(name: str) -> tuple[Provider, ModelInfo]:
             provider, info = resolve(name)
-            if info.free:
+            if not self.limits.keys() - ({"money"} if info.free else ()):
                 return provider, info
-            if cost(info.name, 1, 1) is None:
+            if "money" in self.limits and not info.free and cost(info.name, 1, 1) is None:
                 raise UsageError(
                     f"budget: {info.name!r} has no known price, so what its calls cost cannot be"
                     f' bounded; set [prices."{info.name}"] with input and output (US dollars a'
                     " million tokens) in windlass.toml, or leave the budget out"
                 )
-            return _Paying(provider, info, self), info
+            return _Metered(provider, info, self), info
 
-        return resolved
+        return resolved if self.limits else resolve
+
+    def check_time(self) -> None:
+        """Raise RunLimitReached where no step may begin any more."""
+        self.spent["time"] = time.monotonic() - self._begun
+        if self.spent["time"] >= self.limits.get("time", float("inf")):
+            raise self._reached("time", 0.0)
 
     @asynccontextmanager
-    async def paying(self, most: float) -> AsyncIterator[Callable[[float], None]]:
-        """Set aside the most that a request can cost; it is told what the request did cost.
+    async def using(
+        self, most: Mapping[LimitName, float]
+    ) -> AsyncIterator[Callable[[LimitName, float], None]]:
+        """Set aside the most that a request can use; it is told what the request did use.
 
-        What is set aside for others may come back: that is waited for. Raises OutOfMoney.
+        What is set aside for others may come back: that is waited for. Raises RunLimitReached.
         """
-        while self.spent + self._held + most > self.dollars:
-            if not self._held:
-                raise OutOfMoney(budget=self.dollars, spent=self.spent, next_call=most)
+        while True:
+            self.check_time()
+            full = [name for name in self.limits if self._lacks(name, most.get(name, 0.0))]
+            if not full:
+                break
+            if empty := next((name for name in full if not self._held[name]), None):
+                raise self._reached(empty, most[empty])
             await self._settled.wait()
-        self._held += most
+        for name, amount in most.items():
+            self._held[name] += amount
         try:
-            yield self._pay
+            yield self._spend
         finally:
-            self._held = self._held - most if self._held - most > _DUST else 0.0
+            for name, amount in most.items():
+                left = self._held[name] - amount
+                self._held[name] = left if left > _DUST else 0.0
             self._settled.set()  # whoever waits looks again
             self._settled = asyncio.Event()
 
-    def _pay(self, dollars: float) -> None:
-        self.spent += dollars
+    def _lacks(self, name: LimitName, more: float) -> bool:
+        return more > 0 and self.spent[name] + self._held[name] + more > self.limits[name]
+
+    def _spend(self, name: LimitName, amount: float) -> None:
+        self.spent[name] += amount
+
+    def _reached(self, name: LimitName, more: float) -> RunLimitReached:
+        return RunLimitReached(
+            reason=name,
+            of=self.of,
+            budget=self.limits[name],
+            spent=self.spent[name],
+            next_call=more,
+        )
 
 
 _DUST = 1e-12
 """US dollars that are left by rounding, and are none."""
 
 
-class _Paying:
-    """A provider whose requests to one model are paid out of a budget."""
+class _Metered:
+    """A provider whose requests to one model count against limits."""
 
-    def __init__(self, provider: Provider, info: ModelInfo, budget: MoneyBudget) -> None:
+    def __init__(self, provider: Provider, info: ModelInfo, allowance: Allowance) -> None:
         self._provider = provider
         self._info = info
-        self._budget = budget
+        self._allowance = allowance
 
     def __getattr__(self, name: str) -> Any:
         if name == "search" and isinstance(self._provider, Searching):
@@ -120,9 +167,19 @@ class _Paying:
         return getattr(self._provider, name)
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
-        async with self._budget.paying(most_dollars(self._info, request)) as pay:
-            reply = await self._provider.send(request, on_text)
-            pay(usage_cost(self._info.name, reply.usage) or 0.0)
+        info = self._info
+        tokens = most_tokens_in(info, request)
+        money = 0.0 if info.free else most_dollars(info, request, tokens)
+        most: dict[LimitName, float] = {"money": money, "turns": 1.0}
+        most["tokens"] = tokens + request.max_output_tokens
+        async with self._allowance.using(most) as spend:
+            try:
+                reply = await self._provider.send(request, on_text)
+            finally:
+                spend("turns", 1.0)
+            usage = reply.usage
+            spend("tokens", usage.tokens_in + usage.tokens_out)
+            spend("money", 0.0 if info.free else usage_cost(info.name, usage) or 0.0)
         return reply
 
     async def _search(self, model: str, query: str, most: int) -> SearchReply:
@@ -131,11 +188,12 @@ class _Paying:
         # Nobody bounds the pages that a search reads but the model's window.
         bound = cost(info.name, info.window, info.max_output_tokens) or 0.0
         fee = search_fee(info.name, MOST_SEARCHES) or 0.0
-        async with self._budget.paying(bound + fee) as pay:
+        async with self._allowance.using({"money": bound + fee, "tokens": info.window}) as spend:
             reply = await self._provider.search(model, query, most)
             fees = search_fee(info.name, reply.searches) or 0.0
             paid = (usage_cost(info.name, reply.usage) or 0.0) + fees
-            pay(paid if reply.dollars is None else reply.dollars)
+            spend("tokens", reply.usage.tokens_in + reply.usage.tokens_out)
+            spend("money", paid if reply.dollars is None else reply.dollars)
         return reply
 
     def model(self, name: str) -> ModelInfo:

@@ -59,6 +59,7 @@ class ToolContext:
     `modules` knows which files Python could run: they are not written to.
     `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
     it never goes (empty: no such limit).
+    `ask` puts a question to the person who runs this, with the answers to choose from.
     `recall` gives the original text behind a reference of this session and raises
     KeyError where it is unknown. `search_folder` is the folder `web_search` looks in, and
     `search` the provider that searches the web for it: there only where a phase has that
@@ -80,6 +81,7 @@ class ToolContext:
     closed: Path | None = None
     modules: Modules = field(default_factory=Modules)
     recall: Callable[[str], str] | None = None
+    ask: Callable[[str, tuple[str, ...]], str] | None = None
     search_folder: Path | None = None
     search: WebSearch | None = None
     http_allow: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ from windlass.history.base import NodeType
 from windlass.messages import Message, Text, user
 from windlass.operators.model import Task
 from windlass.providers.base import ModelInfo
+from windlass.providers.budget import Allowance
 from windlass.templates import render
 from windlass.window.assemble import Blocks
 from windlass.window.entries import Entry, Item, show
@@ -62,6 +63,7 @@ async def run_atomic(
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})
+    job = replace(job, run=job.run.within(Allowance(f"task {path!r}", **phase.rules.limits)))
     counter = job.info(task)[0].counter
     worked_on: list[str] = []
     done: list[Done] = []

@@ -114,9 +114,11 @@ class Job:
         if aside:
             changes["caches"] = dict[str, ModelCache]()
         record = run.record
+        own_record = Recorder(record.store, record.session_id, record.clock, record.new_id)
+        own_record.on_append = record.on_append
         own = replace(
             run,
-            record=Recorder(record.store, record.session_id, record.clock, record.new_id),
+            record=own_record,
             injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
             progress=progress,
             **changes,

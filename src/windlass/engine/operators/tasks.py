@@ -31,7 +31,8 @@ from windlass.errors import (
     TaskError,
     UsageError,
     WindlassError,
-    out_of_money,
+    person_needed_in,
+    run_limit_in,
 )
 from windlass.history.base import Ending, NodeType, Outcome, SessionStart, Store, ending_of
 from windlass.operators.model import OPERATORS, Task
@@ -455,7 +456,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         except StoreError:
             raise
         except WindlassError as error:
-            if out_of_money(error) is None:
+            if run_limit_in(error) is None and person_needed_in(error) is None:
                 metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
                 record.append([record.row(NodeType.ERROR, metadata=metadata)])
             raise

@@ -1,0 +1,95 @@
+"""Questions at the terminal, and files of answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from windlass.cascade.source import TOO_DEEP
+from windlass.cli.output import progress
+from windlass.engine.questions import Asked, Question
+from windlass.errors import UsageError
+from windlass.fair import in_thread
+
+
+class TypedLines:
+    """Lines that a person types. A line that nobody waits for any more is the next one's."""
+
+    def __init__(self) -> None:
+        self._coming: Future[str] | None = None
+
+    async def next(self, prompt: str) -> str | None:
+        """The next line, without its end (None: there are no more)."""
+        progress.print(prompt, end="")
+        if self._coming is None:
+            self._coming = in_thread(sys.stdin.readline, "typed")
+        line = await asyncio.shield(asyncio.wrap_future(self._coming))
+        self._coming = None
+        return line.rstrip("\r\n") if line else None
+
+
+def person_at(lines: TypedLines) -> Asked | None:
+    """Who answers questions: the person at the terminal (None: nobody sits there)."""
+    if progress.quiet or not (sys.stdin.isatty() and progress.file.isatty()):
+        return None
+    turn = asyncio.Lock()  # soundings ask side by side
+
+    async def answer(question: Question) -> str | None:
+        async with turn:
+            for number, option in enumerate(question.options, start=1):
+                progress.print(f"  {number} {option}")
+            while True:
+                typed = await lines.next("> ")
+                if typed is None:
+                    return None
+                try:
+                    return question.answered(typed)
+                except UsageError as error:
+                    progress.print(str(error))
+
+    return answer
+
+
+def read_answers(path: Path | None, first: str | None) -> Any:
+    """The answers that a command line gives: `first`, then those of a file.
+
+    The file holds JSON lines, a list, or an object that maps questions to answers. Raises
+    UsageError.
+    """
+    given: list[Any] = [] if first is None else [first]
+    if path is None:
+        return given
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--answers {str(path)!r} cannot be read as text: {error}") from error
+    try:
+        held = [json.loads(text)]
+    except RecursionError as error:
+        raise UsageError(f"--answers {str(path)!r}: {TOO_DEEP}") from error
+    except ValueError:
+        held = [_line(line, f"{path}:{at}") for at, line in _filled(text)]
+    match held:
+        case [list(values)]:
+            return [*given, *values]
+        case [dict(values)] if not values.keys() >= {"question", "answer"}:
+            return [*given, *({"question": key, "answer": of} for key, of in values.items())]
+        case _:
+            return [*given, *held]
+
+
+def _filled(text: str) -> list[tuple[int, str]]:
+    return [(at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def _line(line: str, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f'{where}: each line of --answers must be JSON, such as "yes": {error}'
+        ) from error

@@ -1,0 +1,132 @@
+"""Questions on the command line: answers from files and flags, at the terminal, or a run waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.cli.terminal import read_terminal
+from tests.engine.harness import call, calls
+from tests.engine.test_asking import ASKS, WHICH
+from tests.operators.making import atomic
+from windlass.messages import Message
+from windlass.wire.base import Request
+
+
+def asks(request: Request) -> Message | str:
+    """A reply that asks which city, then says what was answered."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        return f"It is {last.text}."
+    if "Do a." in last.text:
+        return calls(call("ask_human", json.dumps(WHICH)))
+    return "ok"
+
+
+@pytest.fixture
+def asking(windlass: CommandLine) -> CommandLine:
+    windlass.script = asks
+    windlass.write("c.json", ASKS)
+    inside = "<tools><tool>ask_human</tool></tools>"
+    windlass.write("t.xml", atomic("a", inside, "Do a."))
+    return windlass
+
+
+RUN = ("run", "c.json", "-m", "local/m")
+
+
+def test_a_run_without_an_answer_waits_and_says_how_to_give_one(asking: CommandLine) -> None:
+    said = asking(*RUN, "--session", "s1")
+    assert said.code == 3
+    assert "the run is waiting: phase 'a' asks: Which city? (Bern, Basel)" in said.complaint
+    assert "windlass run --resume s1 --answer TEXT" in said.complaint
+    assert asking("sessions", "--json").json[0]["status"] == "waiting"
+    assert "Which city?" in asking("show", "s1").out
+    said = asking("run", "--resume", "s1")
+    assert (said.code, "windlass run --resume s1 --answer TEXT" in said.complaint) == (3, True)
+    assert len(asking.requests) == 1
+    said = asking("run", "--resume", "s1", "--answer", "Bern", "--json")
+    assert (said.code, said.json["outputs"]) == (0, {"a": "It is Bern.", "b": "ok"})
+    assert len(asking.requests) == 3
+    said = asking("evaluate", "t.xml", "-m", "local/m", "--session", "t1")
+    assert (said.code, "windlass evaluate --resume t1 --answer TEXT" in said.complaint) == (3, True)
+    said = asking("evaluate", "--resume", "t1", "-m", "local/m", "--answer", "Bern", "--json")
+    assert (said.code, said.json["output"]) == (0, "It is Bern.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Bern"\n',
+        '["Bern"]',
+        '{"Which city?": "Bern"}',
+        '{"question": "Which city?", "answer": 1}\n',
+    ],
+)
+def test_answers_come_from_a_file(asking: CommandLine, text: str) -> None:
+    asking.write("answers.jsonl", text)
+    said = asking(*RUN, "--answers", "answers.jsonl", "--json")
+    assert (said.code, said.json["outputs"]["a"]) == (0, "It is Bern.")
+
+
+def test_or_from_the_flag(asking: CommandLine) -> None:
+    said = asking(*RUN, "--answer", "bern", "--json")
+    assert (said.code, said.json["outputs"]["a"]) == (0, "It is Bern.")
+    said = asking(*RUN, "--answer", "Paris")
+    assert said.code == 3
+    assert "'Paris' to 'Which city?' is none of its options" in said.complaint
+
+
+@pytest.mark.parametrize("text", ["Bern", '"Bern"\n{', "[null]", '{"a": [1]}', None])
+def test_a_file_that_holds_no_answers_is_one_sentence(
+    asking: CommandLine, text: str | None
+) -> None:
+    if text is not None:
+        asking.write("answers.jsonl", text)
+    said = asking(*RUN, "--answers", "answers.jsonl")
+    assert said.code == 2
+    assert "answer" in said.complaint
+    assert not asking.requests
+
+
+MAIN = """
+from tests.cli.test_asking import asks
+from windlass.cli import main
+from windlass.providers import local
+from windlass.providers.scripted import Scripted
+
+local.LocalProvider = lambda: Scripted(asks)
+main()
+"""
+
+
+def test_at_a_terminal_the_person_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(ASKS))
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *RUN],
+        cwd=tmp_path,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "WINDLASS_STORE": str(tmp_path / "store")},
+    )
+    os.close(theirs)
+    drawn = read_terminal(ours, "> ")
+    assert "a asks: Which city?" in drawn
+    assert "1 Bern" in drawn
+    os.write(ours, b"Paris\n")
+    assert "is none of its options" in read_terminal(ours, "> ")
+    os.write(ours, b"2\n")
+    read_terminal(ours)
+    out, _ = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert b"ok" in out
+    os.close(ours)
