@@ -328,11 +328,12 @@ class Unsure(PersonNeeded):
     def __init__(self, place: str, tools: Sequence[str]) -> None:
         self.details = {"place": place, "tools": list(tools)}
         self.notes = {"unsure": self.details}
+        self.again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
+        """The flags with which they run again."""
         named = ", ".join(dict.fromkeys(tools))
-        again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
         super().__init__(
             f"{place}: {named} may have run when the session was broken off, and has effects that"
-            f" cannot be taken back; look, and run it again with {again}"
+            f" cannot be taken back; look, and run it again with {self.again}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -460,3 +460,23 @@ def test_a_batch_that_is_killed_at_half_repeats_nothing_that_was_answered(folder
     assert set(times) == {f"Say {n}." for n in range(60)}
     # Twice were asked only those that were in flight when it was killed, one for each worker.
     assert sum(times.values()) - 60 <= 2 * 3
+
+
+def test_a_row_that_asks_a_person_waits_and_says_so() -> None:
+    asks = cascade(phase("a", instructions="Say {{ input.n }}.", tackle=["ask_human"]))
+
+    def script(request: Request) -> Any:
+        last = request.messages[-1]
+        if last.role == "tool" or number(request) == 1:
+            return "said"
+        return calls(call("ask_human", '{"question": "Which?"}'))
+
+    model = Scripted(script)
+    done = work(model, ROWS[:2], asks)
+    assert (done.completed, done.incomplete, done.again) == (1, 1, 0)
+    (trouble,) = done.troubles
+    assert (trouble.row, trouble.status, trouble.error) == (2, "waiting", "phase 'a' asks: Which?")
+    assert trouble.session_id
+    options: dict[str, Any] = {"model": "s/x", "providers": {"s": model}}
+    result = windlass.resume_sync(trouble.session_id, answers=["this"], **options)
+    assert (result.status, len(model.requests)) == ("completed", 3)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
-from tests.engine.harness import call, calls
+from tests.engine.harness import call, calls, cascade, phase
 from tests.engine.test_asking import ASKS, WHICH
 from tests.operators.making import atomic
+from windlass.api import run_sync
 from windlass.messages import Message
+from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 
 
@@ -130,3 +134,45 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path) -> None:
     assert run.returncode == 0
     assert b"ok" in out
     os.close(ours)
+
+
+def test_a_tool_that_may_have_run_makes_a_resumed_run_wait(windlass: CommandLine) -> None:
+    def notes(request: Request) -> Message | str:
+        last = request.messages[-1]
+        return "done" if last.role == "tool" else calls(call("note_down", '{"text": "x"}'))
+
+    windlass.script = notes
+    own = """
+        import asyncio
+        from pathlib import Path
+
+
+        def note_down(text: str) -> str:
+            \"\"\"Note.
+
+            Args:
+                text: What.
+            \"\"\"
+            with Path("noted").open("a") as file:
+                file.write(text)
+            if not Path("on").exists():
+                raise asyncio.CancelledError
+            return "noted"
+    """
+    windlass.write("own_notes.py", textwrap.dedent(own))
+    whole = cascade(phase("a", tackle=["note_down"])) | {"tools": ["own_notes:note_down"]}
+    windlass.write("c.json", whole)
+    with pytest.raises(asyncio.CancelledError):
+        run_sync(
+            "c.json", model="scripted/m", providers={"scripted": Scripted(notes)}, session_id="s1"
+        )
+    Path("on").touch()
+    said = windlass("run", "--resume", "s1", "-m", "local/m")
+    assert said.code == 3
+    assert "the run is waiting: " in said.complaint
+    assert "note_down may have run when the session was broken off" in said.complaint
+    assert "windlass run --resume s1 --again note_down" in said.complaint
+    assert Path("noted").read_text() == "x"
+    said = windlass("run", "--resume", "s1", "-m", "local/m", "--again", "note_down", "--json")
+    assert (said.code, said.json["output"]) == (0, "done")
+    assert Path("noted").read_text() == "xx"

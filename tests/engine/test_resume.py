@@ -13,6 +13,7 @@ import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_soundings import PICK, judges
 from tests.engine.test_sub_cascades import write
+from windlass.api import Session
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.providers.scripted import Scripted
@@ -22,6 +23,7 @@ from windlass.report.show import view_session
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
 from windlass.wire.base import Request
+from windlass.wire.openai import check_sequence
 
 
 class Gone(BaseException):
@@ -482,3 +484,31 @@ class TestWaiting:
         assert (result.status, result.output) == ("completed", "ok")
         with pytest.raises(UsageError, match="completed; there is nothing to resume"):
             await resumed(house, asks)
+
+    async def test_a_tool_that_ran_again_has_one_result_for_who_goes_on(self, house: House) -> None:
+        async def stops(text: str) -> str:
+            """Note.
+
+            Args:
+                text: What.
+            """
+            raise asyncio.CancelledError
+
+        stops.__name__ = "note"
+        one = cascade(phase("a", tackle=["look", "note"]))
+        with pytest.raises(asyncio.CancelledError):
+            await house.run(one, script, tools=[look, stops], session_id="s")
+        await go_on(house, "s", again=["note"])
+        model = Model(-1, lambda _: "hello")
+        session = Session(
+            resume="s",
+            model="scripted/x",
+            store=house.store,
+            root=house.folder,
+            tools=[look, note],
+            providers={"scripted": Scripted(model)},
+        )
+        assert (await session.send("Well?")).status == "completed"
+        check_sequence(model.asked[0].messages)
+        results = [each.text for each in model.asked[0].messages if each.role == "tool"]
+        assert results == ["it is well", "noted seen 3"]

@@ -14,7 +14,7 @@ from windlass.batches.inputs import BatchInput
 from windlass.batches.results import ResultsFile, RowsAnswered, read_results
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
-from windlass.errors import StoreError, UsageError, WindlassError
+from windlass.errors import StoreError, UsageError, WindlassError, person_needed
 from windlass.fair import fair
 
 BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
@@ -212,7 +212,7 @@ class BatchWork:
 
     def _line(self, result: Result) -> dict[str, Any]:
         """What the file says of a run."""
-        stopped = self._stopped(result)
+        stopped, stop = self._stopped(result), result.error or person_needed(result.notes)
         self._cut = self._cut or stopped
         usage = result.usage
         return {
@@ -229,7 +229,7 @@ class BatchWork:
                 "out": usage.tokens_out,
                 "cached": usage.tokens_cached,
             },
-            "error": None if result.error is None else str(result.error),
+            "error": None if stop is None else str(stop),
         }
 
     def _stopped(self, result: Result) -> bool:

@@ -35,6 +35,7 @@ from windlass.errors import (
     Interrupted,
     RunLimitReached,
     Unfinished,
+    Unsure,
     UsageError,
     WindlassError,
     person_needed,
@@ -184,8 +185,8 @@ def unfinished(result: Result, again: str) -> Unfinished:
     needed = person_needed(result.notes)
     if isinstance(needed, AnswerNeeded):
         because = f": {needed}; answer it: {go_on} --answer TEXT"
-    elif needed is not None:
-        because = f": {needed}; go on from there: {go_on}"
+    elif isinstance(needed, Unsure):
+        because = f": {needed}: {go_on} {needed.again}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from windlass.engine.journal import BROKEN_OFF
 from windlass.history.base import (
     BORN,
     STEPS,
@@ -255,7 +256,7 @@ def to_plain(metadata: Mapping[str, Any]) -> Any:
 
 
 def _said(rows: Sequence[StoredRow]) -> list[Item]:
-    replaced = continued(rows)
+    replaced = continued(rows) | _ran_again(rows)
     return [
         _item(stored.id, stored.row, stored.row.message)
         for stored in rows
@@ -264,6 +265,22 @@ def _said(rows: Sequence[StoredRow]) -> list[Item]:
         and stored.id is not None
         and stored.id not in replaced
     ]
+
+
+def _ran_again(rows: Iterable[StoredRow]) -> frozenset[str]:
+    """The ids of results that were broken off, of tools that have one since."""
+    broken: dict[Any, str] = {}
+    found: set[str] = set()
+    for stored in rows:
+        row, message = stored.row, stored.row.message
+        if row.node_type != NodeType.TOOL_RESULT or message is None or stored.id is None:
+            continue
+        call = row.phase, row.sounding_index, row.attempt, row.turn, message.tool_call_id
+        if (before := broken.pop(call, None)) is not None:
+            found.add(before)
+        if message.text == BROKEN_OFF:
+            broken[call] = stored.id
+    return frozenset(found)
 
 
 def _item(id_: str, row: Row, message: Message) -> Item:
