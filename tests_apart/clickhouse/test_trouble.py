@@ -281,7 +281,7 @@ class TestWrongAddresses:
             "SELECT comment FROM system.tables "
             "WHERE name = 'record' AND database = currentDatabase()"
         )
-        assert comment == "windlass history, version 2"
+        assert comment == "windlass history, version 3"
 
     def test_a_second_process_at_one_engine(self, tmp_path: Path) -> None:
         code = """if True:

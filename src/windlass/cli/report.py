@@ -32,8 +32,8 @@ def show_costs(session: str, store: str | None) -> None:
     if source:
         out.print(source)
     if beside.unanswered:
-        text = "calls were sent and never answered; they may have been billed, and are not counted"
-        out.print(f"{beside.unanswered} {text}")
+        text = "sent and never answered, so perhaps billed, and not counted here"
+        out.print(f"calls {text}: {beside.unanswered}")
     if beside.inherited:
         paid = f"{beside.inherited} calls ({beside.inherited_tokens:,} tokens)"
         out.print(f"inherited from session {beside.origin}, which paid for them: {paid}")
