@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -68,6 +69,7 @@ def test_ids_stand_on_one_line(
     ids |= ids_in(named("show", "latest", "--json").json)
     assert session["session_id"] in ids
     monkeypatch.setattr(out, "_width", columns)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     for way in (*WAYS[path][:3], *(QUERIES if path == ("query",) else ())):
         said = named(
             *path, *({"S": session["session_id"], "K": "k"}.get(each, each) for each in way)

@@ -113,7 +113,8 @@ class Ran:
 
     def decisions(self, kind: str) -> list[Mapping[str, Any]]:
         """The metadata of the decisions of one kind."""
-        told = (stored.row.metadata for stored in self.store.rows(self.session))
+        rows = (stored.row for stored in self.store.rows(self.session))
+        told = (row.metadata for row in rows if row.node_type == NodeType.DECISION)
         return [metadata for metadata in told if metadata.get("kind") == kind]
 
     def calls(self) -> list[CallRecord]:
