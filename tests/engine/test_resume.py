@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +15,10 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_soundings import PICK, judges
 from tests.engine.test_sub_cascades import write
 from windlass.api import Session
+from windlass.engine.resuming import alone
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
+from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report.diff import compare_sessions
 from windlass.report.journal import unbilled
@@ -512,3 +515,23 @@ class TestWaiting:
         check_sequence(model.asked[0].messages)
         results = [each.text for each in model.asked[0].messages if each.role == "tool"]
         assert results == ["it is well", "noted seen 3"]
+
+
+def test_the_file_of_a_session_that_just_ended_holds_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened before whoever held it took it away: another may have made a new one."""
+    store = SqliteStore(house.store)
+    house.opened.append(store)
+    flock = fcntl.flock
+
+    def taken_away(held: Any, how: int) -> None:
+        flock(held, how)
+        (store.folder / "running" / "s").unlink()
+
+    monkeypatch.setattr(fcntl, "flock", taken_away)
+    with pytest.raises(UsageError, match="is running"), alone(store, "s"):
+        pass
+    monkeypatch.undo()
+    with alone(store, "s"), pytest.raises(UsageError, match="is running"), alone(store, "s"):
+        pass

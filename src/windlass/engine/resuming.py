@@ -201,6 +201,9 @@ def alone(store: Store, session_id: str) -> Iterator[None]:
     with file.open("a+", encoding="utf-8") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have ended and taken the file away since it was opened.
+            if not file.exists() or not os.path.samestat(os.fstat(held.fileno()), file.stat()):
+                raise BlockingIOError
         except OSError as error:
             held.seek(0)
             by = held.read().strip()
