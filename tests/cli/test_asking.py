@@ -120,7 +120,12 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path) -> None:
         stdin=theirs,
         stdout=subprocess.PIPE,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "WINDLASS_STORE": str(tmp_path / "store")},
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "WINDLASS_STORE": str(tmp_path / "store"),
+        },
     )
     os.close(theirs)
     drawn = read_terminal(ours, "> ")
