@@ -31,13 +31,13 @@ from bench.scenarios.recorded import COUNTS_AS, MODEL, Recorded, sessions_in
 from bench.windows.bill import VECTORS, Vector
 from bench.windows.recordings import Half, data_folder, load
 
-from windlass.api import open_store
 from windlass.caching.rates import override
 from windlass.cascade.check import checked
 from windlass.engine.cascade import run_cascade
 from windlass.engine.recall import recall
 from windlass.engine.setup import prepare
 from windlass.messages import Message, ToolSpec
+from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
 from windlass.settings import Settings

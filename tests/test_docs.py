@@ -24,7 +24,6 @@ from typer.main import get_command
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
-from windlass.api import make_registry
 from windlass.cascade.model import (
     Cascade,
     ContextTtl,
@@ -37,6 +36,7 @@ from windlass.cli.app import app
 from windlass.engine import events
 from windlass.engine.result import Result
 from windlass.history.base import NodeType, Reason, Status
+from windlass.loading import make_registry
 from windlass.modules import Modules
 from windlass.rules import ContextSource
 from windlass.settings import Settings

@@ -39,12 +39,12 @@ _HOMES = {
     "bound": "windlass.loop.bound",
     "evaluate": "windlass.api",
     "evaluate_sync": "windlass.api",
-    "fork": "windlass.api",
-    "fork_sync": "windlass.api",
+    "fork": "windlass.sessions",
+    "fork_sync": "windlass.sessions",
     "import_sessions": "windlass.api",
     "query_unified": "windlass.api",
-    "resume": "windlass.api",
-    "resume_sync": "windlass.api",
+    "resume": "windlass.sessions",
+    "resume_sync": "windlass.sessions",
     "run": "windlass.api",
     "run_sync": "windlass.api",
     "select": "windlass.loop.select",
@@ -56,12 +56,8 @@ if TYPE_CHECKING:
         batch_sync,
         evaluate,
         evaluate_sync,
-        fork,
-        fork_sync,
         import_sessions,
         query_unified,
-        resume,
-        resume_sync,
         run,
         run_sync,
     )
@@ -71,6 +67,7 @@ if TYPE_CHECKING:
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
     from windlass.loop.select import select
+    from windlass.sessions import fork, fork_sync, resume, resume_sync
     from windlass.window.options import Policy
 
 

@@ -7,39 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from windlass.caching.rates import override
-from windlass.errors import (
-    CascadeError,
-    Mistake,
-    StepDiffers,
-    TaskFileError,
-    UsageError,
-    WindlassError,
-    did_you_mean,
+from windlass.errors import CascadeError, UsageError, WindlassError, did_you_mean
+from windlass.loading import Tools, checked_family, load_cascade, load_program
+from windlass.opening import (
+    check_input,
+    in_a_loop,
+    limited,
+    listening,
+    noted,
+    open_store,
+    opened,
+    shared_store,
 )
-from windlass.fair import fair, preload
-from windlass.modules import Modules
+from windlass.sessions import Session
 from windlass.settings import Settings
-from windlass.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.batches.working import BatchEvent, BatchResult
-    from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
     from windlass.engine.cascade_run import CascadeRun
@@ -47,19 +38,11 @@ if TYPE_CHECKING:
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
     from windlass.engine.result import Result
-    from windlass.history.base import Store
     from windlass.importing.imported import Imported
-    from windlass.operators.compile import Program
     from windlass.operators.model import TaskFile
-    from windlass.providers.at_hand import Providers
-    from windlass.providers.base import Provider, Resolve
+    from windlass.providers.base import Provider
     from windlass.providers.budget import Allowance
-    from windlass.tools.registry import Registry
 
-_Answer = TypeVar("_Answer")
-
-Tools = Sequence["Callable[..., Any] | str"]
-"""A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
 
 ENGINES: Final = ("local", "ray")
 """Where inner tasks of a reduce run: in this process, or on a Ray cluster."""
@@ -120,8 +103,8 @@ async def run(
     Raises UsageError (CascadeError) for what the user wrote and StoreError where the
     store fails. Failures of phases, providers and limits are in the result's `error`.
     """
-    _check_input(input)
-    on_event = _listening(on_event)
+    check_input(input)
+    on_event = listening(on_event)
     flags: dict[str, Any] = {
         "model": model,
         "store": store,
@@ -137,7 +120,7 @@ async def run(
 
         # The user's mistakes are reported before anything is written.
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
-        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
@@ -169,272 +152,6 @@ async def run(
     return session.behind(result, prepared, within)
 
 
-async def resume(
-    session: str,
-    cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
-    *,
-    again: Collection[str] = (),
-    accept: bool = False,
-    model: str | None = None,
-    store: str | Path | None = None,
-    root: str | Path | None = None,
-    search_folder: str | Path | None = None,
-    tools: Tools = (),
-    providers: Mapping[str, Provider] | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    auto: bool = False,
-    budget: float | None = None,
-    max_tokens: int | None = None,
-    max_seconds: float | None = None,
-    max_turns: int | None = None,
-    allowances: Sequence[Allowance] = (),
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    on_question: Asked | None = None,
-    trust: bool = False,
-) -> Result:
-    """Go on with a session of a cascade that was broken off, failed, or ended by a limit.
-
-    The program is walked again. What was answered comes from the record at no cost, and the first
-    step that was not is sent. A call that was sent and never answered may have been billed; it is
-    sent again, and both stand in the record.
-
-    Args:
-        session: Its id, the beginning of it, or `latest`.
-        cascade: Its cascade, where that is not where it was: as `run` takes it.
-        again: The tools that may run again, though they may have run when it was broken off and
-            their effects cannot be taken back. Without their names it ends as `waiting` there.
-        accept: Whether to go on in a new session from the first step that is another one now.
-        model: As in `run`; default what the run was given.
-        store: As in `run`.
-        root: As in `run`; default that of the run.
-        search_folder: As in `run`.
-        tools: As in `run`.
-        providers: As in `run`.
-        on_event: As in `run`.
-        auto: As in `run`.
-        budget: As in `run`; what was answered before does not count.
-        max_tokens: Likewise.
-        max_seconds: As in `run`.
-        max_turns: As `budget`.
-        allowances: As in `run`.
-        answers: As in `run`; what was answered before is not asked again.
-        on_question: As in `run`.
-        trust: As in `run`.
-
-    Raises UsageError for a session that completed or runs. Raises StepDiffers, before anything is
-    sent, where cascade, tools, policy or model are others now and a step differs by it; not where
-    that is accepted.
-    """
-    on_event = _listening(on_event)
-    flags: dict[str, Any] = {
-        "model": model,
-        "store": store,
-        "root": root,
-        "search_folder": search_folder,
-    }
-    async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
-        from windlass.engine.card_indexer.indexer import check_cards
-        from windlass.engine.cascade import run_cascade
-        from windlass.engine.questions import AnswerSource
-        from windlass.engine.resuming import (
-            RAN,
-            alone,
-            definition_of,
-            forked,
-            sent_at,
-            taken_up,
-            what_ran,
-        )
-        from windlass.engine.setup import check_models, prepare
-
-        history = closing.enter_context(open_store(chosen, existing=True, writing=True))
-        session = history.find_session(session)
-        start = what_ran(history, session)
-        closing.enter_context(alone(history, session))
-        begun = start.cascade[RAN]
-        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
-        settings = Settings.read(flags, trust=trust)
-        if cascade is None:
-            definition = {key: value for key, value in start.cascade.items() if key != RAN}
-            cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
-        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
-        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
-        loaded, registry, children = ready = load_cascade(
-            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
-        )
-        for each in ready.walk():
-            check_models(each.cascade, settings, resolve)
-            check_cards(each.cascade, settings, resolve)
-
-        def prepared(session_id: str | None) -> CascadeRun:
-            run = prepare(
-                loaded,
-                start.input,
-                registry=registry,
-                children=children,
-                settings=settings,
-                store=history,
-                resolve=resolve,
-                on_event=on_event,
-                session_id=session_id,
-                resumed=session_id is not None,
-            )
-            return replace(run, allowances=within, answers=person)
-
-        run = taken_up(prepared(session), definition_of(loaded), again)
-        try:
-            result = await run_cascade(run)
-        except StepDiffers as differs:
-            if not accept:
-                raise
-            moment = sent_at(history, differs.session_id or session, differs.place)
-            run = forked(prepared(None), session, moment)
-            closing.enter_context(alone(history, run.record.session_id))
-            result = await run_cascade(run)
-    own: dict[str, Any] = {
-        "auto": auto,
-        "trust": trust,
-        "on_event": on_event,
-        "on_question": on_question,
-    }
-    behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
-    return behind.behind(result, run, within)
-
-
-def resume_sync(session: str, *arguments: Any, **options: Any) -> Result:
-    """`resume` for code that is not async; takes the same arguments.
-
-    Raises UsageError inside a running event loop, where `await windlass.resume(...)` is
-    what is meant.
-    """
-    return _in_a_loop(lambda: resume(session, *arguments, **options), "resume")
-
-
-async def fork(
-    session: str,
-    at: int,
-    *,
-    changes: Mapping[str, Any] | None = None,
-    message: str = "",
-    model: str | None = None,
-    store: str | Path | None = None,
-    root: str | Path | None = None,
-    search_folder: str | Path | None = None,
-    tools: Tools = (),
-    providers: Mapping[str, Provider] | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    session_id: str | None = None,
-    auto: bool = False,
-    budget: float | None = None,
-    max_tokens: int | None = None,
-    max_seconds: float | None = None,
-    max_turns: int | None = None,
-    allowances: Sequence[Allowance] = (),
-    answers: Mapping[str, Any] | Sequence[Any] = (),
-    on_question: Asked | None = None,
-    trust: bool = False,
-) -> Result:
-    """Run a session of a cascade anew from one of its calls on, in a session of its own.
-
-    What was answered before that call comes from the record at no cost, whatever has changed; its
-    contents are shared. The bill of the new session shows what it inherits apart.
-
-    Args:
-        session: Its id, the beginning of it, or `latest`; it may have completed.
-        at: The number of the first call that is sent anew, as `windlass show` lists them.
-        changes: What is another one in the new session, by its key: `PHASE.KEY` of a phase, or a
-            key of the cascade such as `model`; `profile` is that of `auto_context`.
-        message: What the user says before that call.
-        model: As in `run`; default what the run was given.
-        store: As in `run`.
-        root: As in `run`; default that of the run.
-        search_folder: As in `run`.
-        tools: As in `run`.
-        providers: As in `run`.
-        on_event: As in `run`.
-        session_id: A name for the new session.
-        auto: As in `run`.
-        budget: As in `run`; what is inherited does not count.
-        max_tokens: Likewise.
-        max_seconds: As in `run`.
-        max_turns: As `budget`.
-        allowances: As in `run`.
-        answers: As in `run`; what was answered before is not asked again.
-        on_question: As in `run`.
-        trust: As in `run`.
-
-    Raises UsageError for a call or a key that is not there.
-    """
-    on_event = _listening(on_event)
-    flags: dict[str, Any] = {
-        "model": model,
-        "store": store,
-        "root": root,
-        "search_folder": search_folder,
-    }
-    async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
-        from windlass.engine.cascade import run_cascade
-        from windlass.engine.questions import AnswerSource
-        from windlass.engine.record import Recorder
-        from windlass.engine.resuming import RAN, alone, changed_by, forked, moment_of, what_ran
-        from windlass.engine.setup import check_models, prepare
-
-        history = closing.enter_context(open_store(chosen, existing=True, writing=True))
-        session = history.find_session(session)
-        start = what_ran(history, session, ended=True)
-        moment = moment_of(history, session, at)
-        begun = start.cascade[RAN]
-        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
-        if "model" in (changes or {}) and model is None:
-            flags["model"] = None  # the cascade's own is meant
-        settings = Settings.read(flags, trust=trust)
-        limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
-        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
-        cascade = changed_by(start.cascade, changes or {})
-        loaded, registry, children = ready = load_cascade(
-            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
-        )
-        for each in ready.walk():
-            check_models(each.cascade, settings, resolve)
-        run = prepare(
-            loaded,
-            start.input,
-            registry=registry,
-            children=children,
-            settings=settings,
-            store=history,
-            resolve=resolve,
-            on_event=on_event,
-            session_id=session_id,
-        )
-        closing.enter_context(alone(history, run.record.session_id))
-        run = replace(run, allowances=within, answers=person)
-        run = forked(run, session, moment, message)
-        result = await run_cascade(run)
-        origin = Recorder(history, session, run.record.clock, run.record.new_id)
-        told = f"forked at call {at} as session {result.session_id}"
-        origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
-    own: dict[str, Any] = {
-        "auto": auto,
-        "trust": trust,
-        "on_event": on_event,
-        "on_question": on_question,
-    }
-    behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
-    return behind.behind(result, run, within)
-
-
-def fork_sync(session: str, at: int, **options: Any) -> Result:
-    """`fork` for code that is not async; takes the same arguments.
-
-    Raises UsageError inside a running event loop, where `await windlass.fork(...)` is
-    what is meant.
-    """
-    return _in_a_loop(lambda: fork(session, at, **options), "fork")
-
-
 def run_sync(
     cascade: Cascade | Mapping[str, Any] | str | Path,
     input: Mapping[str, Any] | None = None,  # noqa: A002
@@ -445,7 +162,7 @@ def run_sync(
     Raises UsageError inside a running event loop, where `await windlass.run(...)` is
     what is meant.
     """
-    return _in_a_loop(lambda: run(cascade, input, **options), "run")
+    return in_a_loop(lambda: run(cascade, input, **options), "run")
 
 
 async def evaluate(
@@ -515,13 +232,13 @@ async def evaluate(
         raise UsageError("give a task file to run, or a session to resume, and not both")
     if resume is not None and (input or context or session_id):
         raise UsageError("a resumed session has its own input, context and name; leave them out")
-    _check_input(input)
+    check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
     limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     if engine != "local" and (allowances or any((budget, *limits.values()))):
         raise UsageError("limits cannot be shared with a cluster; leave out the engine, or them")
-    on_event = _listening(on_event)
+    on_event = listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
@@ -531,7 +248,7 @@ async def evaluate(
         from windlass.operators.reading import read_task
 
         settings = chosen
-        resolve, within = _limited(at_hand, allowances, budget=budget, **limits)
+        resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question)
         finished: dict[str, Done] = {}
         source: str | Path | TaskFile
@@ -663,7 +380,7 @@ async def batch(
         from windlass.providers.budget import Allowance
 
         limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
-        family, warnings = _checked_family(cascade, settings, tools)
+        family, warnings = checked_family(cascade, settings, tools)
         if mistakes := without_parent(family.loaded):
             raise CascadeError(mistakes)
         checked = ready(family, auto=auto)
@@ -672,7 +389,7 @@ async def batch(
         for each in checked.walk():
             each.registry.modules.protect(Path(out))
             for dollars in (max_cost, budget):
-                check_models(each.cascade, settings, _limited(at_hand, (), budget=dollars)[0])
+                check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
             check_cards(each.cascade, settings, at_hand.resolve)
         of = hash_of([_written(each.loaded.cascade) for each in family.walk()])
         results = closing.enter_context(open_results(Path(out), of, rows, resume=resume))
@@ -682,7 +399,7 @@ async def batch(
 
         def prepared(given: BatchInput, emit: Callable[[Event], None] | None = None) -> CascadeRun:
             own = checked.apart()
-            resolve, within = _limited(at_hand, (whole,), budget=budget)
+            resolve, within = limited(at_hand, (whole,), budget=budget)
             run = prepare(
                 own.cascade,
                 given.values,
@@ -717,24 +434,12 @@ def batch_sync(
     Raises UsageError inside a running event loop, where `await windlass.batch(...)` is
     what is meant.
     """
-    return _in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
+    return in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
 
 
 def _written(cascade: Cascade) -> dict[str, Any]:
     """A cascade as it was written, with nothing of what goes without saying."""
     return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def _check_input(given: object) -> None:
-    """Raise UsageError for an input that is none."""
-    kind = type(given).__name__
-    if given is not None and not isinstance(given, Mapping):
-        raise UsageError(
-            f"the input must be a mapping of names to values, such as {{'question': 'text'}}, "
-            f"not {kind} {str(given)[:60]!r}"
-        )
-    if names := [name for name in given or () if not isinstance(name, str)]:
-        raise UsageError(f"the input's names must be text, not {names[0]!r}")
 
 
 def evaluate_sync(
@@ -747,20 +452,7 @@ def evaluate_sync(
     Raises UsageError inside a running event loop, where `await windlass.evaluate(...)` is
     what is meant.
     """
-    return _in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
-
-
-def _limited(
-    providers: Providers, shared: Sequence[Allowance], **limits: float | None
-) -> tuple[Resolve, tuple[Allowance, ...]]:
-    """How the models of a run are found, and the limits that their calls count against."""
-    from windlass.providers.budget import Allowance
-
-    within = (*shared, Allowance("the run", **limits))
-    resolve: Resolve = providers.resolve
-    for allowance in within:
-        resolve = allowance.resolving(resolve)
-    return resolve, within
+    return in_a_loop(lambda: evaluate(task, input, **options), "evaluate")
 
 
 def work(order: Order, shared: SharedObjects) -> WorkerReply:
@@ -812,187 +504,6 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
 
 
-def _in_a_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
-    """What the public coroutine `windlass.name` comes to, for code that is not async.
-
-    Raises UsageError inside a running event loop.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    raise UsageError(
-        f"{name}_sync cannot be called inside a running event loop; write:"
-        f" await windlass.{name}(...)"
-    )
-
-
-class Session:
-    """A session with which a person goes on, message by message: a finished one, or a fresh one.
-
-    `run` answers one as `result.session`. Each message is answered by a phase `chat` in the
-    session's record, which sees all that was said and has the tools, the memory and the model of
-    the cascade's last phase. With `async with`, providers and tools stay open between messages.
-
-    Args:
-        cascade: The cascade, as `run` takes it; None: that of the recorded session `resume`, else
-            a conversation with the model alone.
-        resume: A session in the store to go on with (its id, the beginning of it, or `latest`).
-        auto: As `run` takes it, and likewise the others.
-    """
-
-    held: CascadeRun | None = None
-    """What is known of the session so far (None: nothing was said here)."""
-
-    def __init__(
-        self,
-        cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
-        *,
-        resume: str | None = None,
-        model: str | None = None,
-        store: str | Path | None = None,
-        root: str | Path | None = None,
-        search_folder: str | Path | None = None,
-        tools: Tools = (),
-        providers: Mapping[str, Provider] | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        on_question: Asked | None = None,
-        allowances: Sequence[Allowance] = (),
-        auto: bool = False,
-        trust: bool = False,
-    ) -> None:
-        self._cascade = cascade
-        self._resume = resume
-        self._model = model
-        self._flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-        self._tools = tools
-        self._providers = providers
-        self.on_event = on_event
-        """Called with each event, from the next message on that is sent after it was closed."""
-        self._on_question = on_question
-        self._allowances = tuple(allowances)
-        self._declared: Allowance | None = None
-        self._auto = auto
-        self._trust = trust
-        self._closing: AsyncExitStack | None = None
-        self._busy = False
-        self._fresh = False
-
-    @property
-    def session_id(self) -> str | None:
-        """The session in the store (None: nothing was said yet)."""
-        return None if self.held is None or self._fresh else self.held.record.session_id
-
-    def behind(self, result: Result, run: CascadeRun, within: tuple[Allowance, ...]) -> Result:
-        """The result of a run with this session, which goes on behind it within its limits."""
-        within[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
-        self.held, self._allowances = run, within
-        return replace(result, session=self)
-
-    async def send(self, text: str) -> Result:
-        """What the session answers a message, in its record. Its totals are the session's.
-
-        Raises UsageError for what the user wrote and StoreError where the store fails. A failure
-        is in the result's `error`; the next message goes on behind it.
-        """
-        if not text.strip():
-            raise UsageError("the message is empty; say something")
-        if self._busy:
-            raise UsageError("the session answers another message; wait for that one first")
-        self._busy = True
-        try:
-            if self._closing is not None:
-                return await self._answer(text)
-            async with self:
-                return await self._answer(text)
-        finally:
-            self._busy = False
-
-    def send_sync(self, text: str) -> Result:
-        """`send` for code that is not async. Raises UsageError inside a running event loop."""
-        return _in_a_loop(lambda: self.send(text), "Session.send")
-
-    async def __aenter__(self) -> Self:
-        """Open the store, the providers and the tools. Raises UsageError."""
-        from windlass.engine.cascade import add_server_tools, needed_servers
-        from windlass.engine.questions import AnswerSource
-        from windlass.engine.resuming import alone
-        from windlass.engine.setup import check_models, prepare
-        from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
-        from windlass.providers.budget import Allowance
-
-        async with AsyncExitStack() as closing:
-            on_event = _listening(self.on_event)
-            resources = opened(self._flags, self._providers, on_event, trust=self._trust)
-            settings, at_hand, _ = await closing.enter_async_context(resources)
-            source, given, known = self._cascade, {}, self.session_id
-            store: Store | None = None
-            if self._resume is not None and known is None:
-                store = closing.enter_context(open_store(settings, existing=True, writing=True))
-                known = store.find_session(self._resume)
-                start = store.start(known)
-                given = dict(start.input)
-                source = cascade_of(start.cascade, known) if source is None else source
-            elif source is None:
-                source = only_chat(self._model)
-            ready = load_cascade(source, settings, self._tools, auto=self._auto)
-            cascade = with_chat(ready.cascade)
-            if self._declared is None:
-                limits = dict(cascade.limits or {}) | {"max_seconds": None}
-                self._declared = Allowance("the session", **limits)
-                self._allowances += (self._declared,)
-            resolve: Resolve = at_hand.resolve
-            for allowance in self._allowances:
-                resolve = allowance.resolving(resolve)
-            check_models(cascade, settings, resolve)
-            store = store or closing.enter_context(shared_store(settings))
-            run = prepare(
-                cascade,
-                given if self.held is None else self.held.input,
-                registry=ready.registry,
-                settings=settings,
-                store=store,
-                resolve=resolve,
-                on_event=on_event,
-                session_id=known,
-                resumed=known is not None,
-            )
-            closing.enter_context(alone(store, run.record.session_id))
-            answers = AnswerSource((), self._on_question)
-            run = replace(run, answers=answers, allowances=self._allowances)
-            if self.held is not None and not self._fresh:
-                run = goes_on(self.held, run)
-            elif known is not None:
-                take_up(run)
-            else:
-                self._fresh = True
-            servers = needed_servers(run)
-            closing.push_async_callback(servers.stop)
-            await add_server_tools(run, servers)
-            self.held = run
-            self._closing = closing.pop_all()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close what was opened; the session may be gone on with again."""
-        closing, self._closing = self._closing, None
-        if closing is not None:
-            await closing.aclose()
-
-    async def _answer(self, text: str) -> Result:
-        from windlass.engine.cascade import start_session
-        from windlass.engine.events import SessionStarted
-        from windlass.engine.talking import answer_message
-
-        assert self.held is not None
-        run = self.held
-        if self._fresh:
-            models = start_session(run)
-            self._fresh = False
-            run.emit(SessionStarted(run.record.session_id, run.cascade.cascade_id, models))
-        return replace(await answer_message(run, text), session=self)
-
-
 def query_unified(
     where: str, params: Sequence[Any] = (), *, store: str | Path | None = None
 ) -> Rows:
@@ -1024,61 +535,6 @@ class Rows(list[dict[str, Any]]):
         return pd.DataFrame(list(self))
 
 
-class Resources(NamedTuple):
-    """What a run is made with. `closing` closes what is entered into it when the run ends."""
-
-    settings: Settings
-    providers: Providers
-    closing: AsyncExitStack
-
-
-@asynccontextmanager
-async def opened(
-    flags: Mapping[str, Any],
-    providers: Mapping[str, Provider] | None,
-    on_event: Callable[[Event], None] | None = None,
-    *,
-    folder: Path | None = None,
-    trust: bool = False,
-) -> AsyncIterator[Resources]:
-    """The settings and providers of one run in `folder` (default: the current one).
-
-    Meanwhile the user's own prices hold. Raises UsageError for what the user wrote.
-    """
-    await preload(load_engine)
-    await fair()
-    from windlass.providers.at_hand import Providers
-
-    settings = Settings.read(flags, folder=folder, trust=trust)
-    settings.check_trust()
-    at_hand = Providers(providers or {}, settings, warn=noted(on_event), on_wait=on_event)
-    async with AsyncExitStack() as closing:
-        closing.enter_context(override(settings.prices))
-        closing.push_async_callback(at_hand.close)
-        yield Resources(settings, at_hand, closing)
-
-
-def load_engine() -> None:
-    """Import what every run needs, and load the vocabulary by which most models are counted."""
-    for name in _MODULES:
-        import_module(name)
-    from windlass.tokens import FamilyCounter
-
-    FamilyCounter("").text("any")
-
-
-_MODULES = (
-    "windlass.cascade.check",
-    "windlass.cascade.load",
-    "windlass.engine.card_indexer.indexer",
-    "windlass.engine.cascade",
-    "windlass.engine.operators.tasks",
-    "windlass.engine.setup",
-    "windlass.history.sqlite",
-    "windlass.operators.reading",
-)
-
-
 def import_sessions(
     path: str | Path,
     *,
@@ -1103,186 +559,3 @@ def import_sessions(
     settings = Settings.read({"store": store})
     with shared_store(settings) as history, override(settings.prices):
         return import_into(history, path, form, on_skip)
-
-
-def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Store:
-    """The store that the settings name; `existing`: raise UsageError where there is none.
-
-    One that cannot be written is opened for reading, unless `writing` is meant (StoreError).
-    """
-    from windlass.history.places import open_place
-
-    settings.check_trust("store")
-    return open_place(settings.store, os.environ, existing=existing, writing=writing)
-
-
-def shared_store(settings: Settings) -> AbstractContextManager[Store]:
-    """The store that the settings name, made where it is missing; one for all runs at a time."""
-    from windlass.history.places import shared_place
-
-    settings.check_trust("store")
-    return shared_place(settings.store, os.environ)
-
-
-def _listening(on_event: Callable[[Event], None] | None) -> Callable[[Event], None] | None:
-    """What hands events on, and keeps what that raises until the run can end by it."""
-    from windlass.engine.events import Listener
-
-    return on_event and Listener(on_event)
-
-
-def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:
-    """What passes a warning on as an event; None where nobody watches."""
-    from windlass.engine.events import Noted
-
-    return on_event and (lambda text: on_event(Noted("", text)))
-
-
-def modules_of(file: object, *, trust: bool | None = None) -> Modules:
-    """The modules that a cascade or a task may name: beside its file, then in the current folder.
-
-    `trust` says how far code is trusted that is named there: None, because it was named to be
-    run; True, by the user's word; False, only in folders that carry a mark.
-    """
-    files = [Path(file)] if isinstance(file, str | Path) else []
-    folders = [*(each.resolve().parent for each in files), Path.cwd()]
-    return Modules(folders, files, is_trusted if trust is False else None)
-
-
-def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registry:
-    """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
-    from windlass.engine.callouts import callout
-    from windlass.engine.choosing.searching import search_context
-    from windlass.engine.memory import remember, search_memory
-    from windlass.engine.questions import ask_human
-    from windlass.engine.recall import recall
-    from windlass.injectors.plan import plan, todo
-    from windlass.injectors.scratchpad import describe_picture, look_again
-    from windlass.injectors.skills import use_skill
-    from windlass.tools.registry import builtin, make_tool
-
-    registry = builtin(modules)
-    registry.partial = "tools" in settings.untrusted
-    kept = (ask_human, callout, recall, search_context, search_memory)
-    for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
-        registry.register(replace(make_tool(own), effects="none"))
-    registry.register(replace(make_tool(remember), effects="idempotent"))
-    registry.load_entry_points()
-    for item in (*(() if registry.partial else settings.tools), *tools):
-        if not isinstance(item, str):
-            registry.register(make_tool(item))
-        elif ":" in item:
-            registry.register(registry.resolve(item))
-        else:
-            registry.add_module(item)
-    return registry
-
-
-def load_cascade(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
-    settings: Settings,
-    tools: Tools = (),
-    *,
-    auto: bool = False,
-    trust: bool | None = None,
-    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
-    warn: Callable[[str], None] | None = None,
-) -> ReadyCascade:
-    """The cascade, checked, the registry of the tools it may use, and its sub-cascades likewise.
-
-    `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
-    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`. `input` are
-    the names of what its templates are given (None: it is not to be run, so they are not asked for
-    what they need). `warn` is told of each key that other runners read in another sense.
-    Raises CascadeError with every mistake at once.
-    """
-    from windlass.cascade.check import not_given
-    from windlass.cascade.children import family_needs, ready, without_parent
-
-    family, warnings = _checked_family(cascade, settings, tools, trust)
-    checked = ready(family, auto=auto)
-    if input is not None:
-        missing = not_given(family_needs(family), input)
-        if mistakes := (*without_parent(family.loaded), *missing):
-            raise CascadeError(mistakes)
-    if warn is not None:
-        for warning in warnings:
-            warn(f"warning: {warning}")
-    return checked
-
-
-def _checked_family(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
-    settings: Settings,
-    tools: Tools,
-    trust: bool | None = None,
-) -> tuple[CascadeFamily, list[Mistake]]:
-    """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
-    from windlass.cascade.check import warnings_of
-    from windlass.cascade.children import family_mistakes
-
-    family = read_cascade(cascade, settings, tools, trust=trust)
-    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
-    if mistakes := family_mistakes(family, settings.mcp_servers):
-        raise CascadeError(mistakes, warnings)
-    return family, list(dict.fromkeys(warnings))
-
-
-def read_cascade(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
-    settings: Settings,
-    tools: Tools = (),
-    *,
-    trust: bool | None = None,
-) -> CascadeFamily:
-    """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
-
-    `trust` as `modules_of` takes it: what holds for a cascade holds for those that it names.
-    Raises UsageError for a file that cannot be read.
-    """
-    from windlass.cascade.children import read_family
-    from windlass.cascade.load import load, of
-    from windlass.cascade.model import Cascade
-
-    def registry_of(file: object) -> Registry:
-        return make_registry(settings, tools, modules_of(file, trust=trust))
-
-    registry = registry_of(cascade)
-    if isinstance(cascade, str | Path):
-        return read_family(load(cascade), registry, Path(cascade), registry_of)
-    file = cascade.file if isinstance(cascade, Cascade) else ""
-    return read_family(of(cascade), registry, Path(file) if file else None, registry_of)
-
-
-def load_program(
-    task: str | Path | TaskFile,
-    settings: Settings,
-    tools: Tools = (),
-    *,
-    auto: bool = False,
-    strict: bool = False,
-    trust: bool | None = None,
-    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
-) -> tuple[Program, Registry]:
-    """The task, checked, and the registry of the tools it may use.
-
-    `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
-    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
-    `input` are the names of what its templates are given (None: they are not asked).
-    Raises UsageError (TaskFileError with every mistake at once).
-    """
-    from windlass.cascade.check import not_given
-    from windlass.cascade.layers import load_own
-    from windlass.operators.compile import compile_task
-    from windlass.operators.reading import load_task
-
-    source = load_task(task) if isinstance(task, str | Path) else task
-    registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
-    servers = settings.mcp_servers
-    program = compile_task(source, tools=registry, servers=servers, strict=strict)
-    load_own(program.cascade, registry.modules)
-    if input is not None and (missing := not_given(program.needs, input)):
-        raise TaskFileError(missing)
-    if auto and program.cascade.auto_context is None:
-        program = program.with_windows()
-    return program, registry

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from windlass.api import load_cascade, read_cascade
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.load import load
 from windlass.errors import CascadeError
+from windlass.loading import load_cascade, read_cascade
 from windlass.settings import Settings
 
 

@@ -361,10 +361,10 @@ async def test_a_scripted_provider_sees_the_same_message_when_nothing_is_renamed
 def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from windlass.api import load_cascade
     from windlass.engine.forecast import forecast_cost
     from windlass.engine.setup import prepare
     from windlass.history.sqlite import SqliteStore
+    from windlass.loading import load_cascade
     from windlass.settings import Settings
 
     settings = Settings.read({"model": "scripted/x"}, {}, tmp_path)

@@ -8,8 +8,8 @@ import pytest
 
 import windlass
 from tests.examples.conftest import Play, Played, images_from, is_call, original_input, user
-from windlass.api import open_store
 from windlass.engine.events import CallStarted, Validated
+from windlass.opening import open_store
 from windlass.report.costs import session_cost
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter

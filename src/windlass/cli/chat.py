@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import Session, run
+from windlass.api import run
 from windlass.caching.rates import override
 from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
@@ -32,6 +32,7 @@ from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
 from windlass.providers.budget import Allowance
 from windlass.report.costs import session_cost
+from windlass.sessions import Session
 from windlass.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api import load_cascade, load_program, read_cascade
 from windlass.cascade.check import flags, warnings_of
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
@@ -15,6 +14,7 @@ from windlass.cascade.sizes import Warned, warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.trust import print_unchecked, unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
+from windlass.loading import load_cascade, load_program, read_cascade
 from windlass.operators.compile import explain_defaults as explain_task
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter

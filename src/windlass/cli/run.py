@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import evaluate, fork, load_cascade, open_store, resume, run
+from windlass.api import evaluate, run
 from windlass.caching.rates import money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.asking import TypedLines, person_at
@@ -41,8 +41,11 @@ from windlass.errors import (
     person_needed,
 )
 from windlass.history.base import Reason, in_words
+from windlass.loading import load_cascade
+from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
+from windlass.sessions import fork, resume
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 

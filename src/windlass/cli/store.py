@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from os import environ
 from pathlib import Path
 
-from windlass.api import open_store
 from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.cli.progress import counting
 from windlass.errors import StoreError, UsageError
@@ -16,6 +15,7 @@ from windlass.history import sqlite
 from windlass.history.base import Store
 from windlass.history.migrating import migrate
 from windlass.history.places import open_place
+from windlass.opening import open_store
 from windlass.settings import Settings, read_store
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
