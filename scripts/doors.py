@@ -100,6 +100,7 @@ def try_command_line(folder: Path) -> None:
     assert result["status"] == "completed", result
     assert result["output"] == "the parser was mended", result
     assert "the parser was mended" in command("show", result["session_id"], "--call", "2")
+    assert "the parser was mended" in command("export", result["session_id"], "--as", "html")
     result = json.loads(command("evaluate", "notes.xml", *model))
     assert result["status"] == "completed", result
     command("verify")

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from html import escape
 from typing import Any, Final
 
 from windlass.caching.rates import money
@@ -30,6 +29,7 @@ from windlass.history.base import (
 from windlass.importing.storing import evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
 from windlass.redaction import redacted_json, redacted_text
+from windlass.report.page import page
 from windlass.wire import anthropic
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
@@ -279,55 +279,19 @@ def _fenced(text: str, kind: str = "text") -> str:
     return f"{fence}{kind}\n{text}\n{fence}"
 
 
-_STYLE: Final = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.4rem 0;font-size:13px}"
-    "article{border-left:4px solid #999;padding:.2rem .8rem;margin:.8rem 0}"
-    ".assistant{border-color:#2a7}.user{border-color:#27c}.tool{border-color:#c82}"
-    "header{font-weight:600}img{max-width:100%}summary{cursor:pointer}"
-    "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
-)
-
-
 def _html(session: _Session) -> Iterator[str]:
-    title = escape(session.start.cascade_id)
-    yield (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
-        " style-src 'unsafe-inline'; img-src data:\">\n"
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>\n<h1>{title}</h1>\n"
+    def data_url(part: Picture) -> str:
+        data = base64.b64encode(session.store.picture(part.sha256)).decode()
+        return f"data:{part.media_type};base64,{data}"
+
+    return page(
+        "export.html",
+        title=session.start.cascade_id,
+        about=_about(session),
+        entries=_entries(session),
+        data_url=data_url,
+        long=LONG,
     )
-    for line in _about(session):
-        yield f"<p>{escape(line)}</p>\n"
-    phase: str | None = None
-    for entry in _entries(session):
-        if entry.phase != phase:
-            phase = entry.phase
-            yield f"<h2>{escape(phase)}</h2>\n"
-        yield f'<article class="{entry.role}"><header>{escape(entry.head)}</header>\n'
-        for part in entry.parts:
-            yield _picture(session, part) if isinstance(part, Picture) else _folded(part.text)
-        for call in entry.calls:
-            yield f"<p><code>{escape(call.name)}</code></p>\n{_folded(call.arguments)}"
-        yield "</article>\n"
-    yield "</body></html>\n"
-
-
-def _folded(text: str) -> str:
-    block = f"<pre>{escape(text)}</pre>\n"
-    if len(text) <= LONG:
-        return block
-    head = escape(_one_line(text[:80]))
-    return f"<details><summary>{len(text):,} characters: {head}…</summary>{block}</details>\n"
-
-
-def _picture(session: _Session, part: Picture) -> str:
-    words = escape(part.describe())
-    if not part.sha256:
-        return f"<p>[picture: {words}]</p>\n"
-    data = base64.b64encode(session.store.picture(part.sha256)).decode()
-    return f'<img alt="{words}" src="data:{escape(part.media_type)};base64,{data}">\n'
 
 
 FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {

@@ -1,0 +1,38 @@
+"""HTML pages: each one self-contained file, for light and dark, without a script.
+
+The templates are those of `pages/`. A page extends `base.html`; `figures.html` has macros for bars
+and lines, whose labels are text of the page, so that they are as large on a narrow screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from windlass.caching.rates import money
+
+
+def page(template: str, **values: Any) -> Iterator[str]:
+    """The pieces of a page, made by a template of `pages/` such as `export.html`.
+
+    Every value is escaped. Those that are iterators are asked for one by one, so that a page may be
+    larger than memory.
+    """
+    yield from _environment().get_template(template).generate(**values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("windlass.report", "pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["money"] = money
+    environment.filters["number"] = "{:,}".format
+    return environment
