@@ -13,15 +13,16 @@ PEERS := langchain agents headroom
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests check lint types imports requirements mutants servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
 	@echo "make test          make the environment, check the code and run the tests"
-	@echo "make tests         run the tests only"
+	@echo "make tests         run the tests only, but those of the model on this machine"
 	@echo "make check         lint, types and import contract only"
 	@echo "make requirements  which test shows which requirement"
 	@echo "make mutants       break rows on purpose and show that their tests fail (ten minutes)"
+	@echo "make local         the tests that ask the model on this machine"
 	@echo "make servers       an MCP server from the package index, over stdio and HTTP"
 	@echo "make wheel         build the wheel, install it in an environment of its own and try each door"
 	@echo "make examples      run the example cascades with the local model"
@@ -53,7 +54,11 @@ demo: $(STAMP)
 test: check tests
 
 tests: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadscope
+	$(BIN)/python -m pytest -n auto --dist loadscope -m "not local"
+
+# What the model on this machine is asked for: minutes of one core.
+local: $(STAMP)
+	$(BIN)/python -m pytest -m local
 
 check: lint types imports
 
