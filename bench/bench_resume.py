@@ -1,8 +1,9 @@
 """What a kill -9 costs a run that is resumed: nothing that was answered is sent again.
 
-    python -m bench.bench_resume [--kills 200] [--seed 1] [--store ADDRESS] [--json FILE]
+    python -m bench.bench_resume [--task] [--kills 200] [--seed 1] [--store ADDRESS] [--json FILE]
 
-A child runs a cascade with tools, soundings and a sub-cascade. It is killed at a random moment
+A child runs a cascade with tools, soundings and a sub-cascade, or (`--task`) a task in XML with
+tools and inputs side by side. It is killed at a random moment
 after its first request; then the session is resumed, and killed again, until it ends. Each end is
 held against that of a run which nobody killed: the same outputs and state, no answered step sent
 again, and no more requests than that run's and those in flight at the kills. Sessions are kept in
@@ -77,6 +78,20 @@ WHOLE: Final = {
 }
 
 
+TASK: Final = """<task type="sequential"><description>Look after the build.</description>
+<steps>
+<task type="atomic" name="note"><description>Note the build.</description>
+<tools><tool>look</tool><tool>note</tool></tools></task>
+<task type="reduce" name="each" parallel="3"><description>Look at each.</description>
+<inputs><input name="a">the roof</input><input name="b">the door</input>
+<input name="c">the floor</input><input name="d">the lamp</input></inputs>
+<inner_task><description>Look at it.</description><tools><tool>look</tool></tools></inner_task>
+<reduction_task><description>Put it together.</description></reduction_task></task>
+<task type="atomic" name="close"><description>Close.</description></task>
+</steps></task>
+"""
+
+
 @tool(effects="none")
 def look(at: str) -> str:
     """Look.
@@ -131,11 +146,16 @@ def run_child(folder: Path, store: str, session: str, *, resume: bool) -> None:
         "tools": [look, note, longest],
         "providers": {"scripted": Scripted(answer)},
     }
-    if resume:
+    cascade, task = folder / "whole.json", folder / "whole.xml"
+    if task.exists():
+        first: dict[str, Any] = {"task": task, "session_id": session}
+        again = {"resume": session, "again": ["note"]}
+        result = windlass.evaluate_sync(**(again if resume else first), **options)
+    elif resume:
         result = windlass.resume_sync(session, again=["note", "longest"], **options)
     else:
-        file, given = folder / "whole.json", {"topic": "the build"}
-        result = windlass.run_sync(file, given, session_id=session, **options)
+        given = {"topic": "the build"}
+        result = windlass.run_sync(cascade, given, session_id=session, **options)
     print("ended", json.dumps([result.status, dict(result.outputs), dict(result.state)]))
 
 
@@ -160,18 +180,20 @@ def child_process(folder: Path, store: str, session: str, how: str) -> subproces
     )
 
 
-def measure(kills: int, seed: int, store: str, folder: Path) -> Kills:
+def measure(kills: int, seed: int, store: str, folder: Path, *, task: bool) -> Kills:
     """Kill and resume sessions until so many kills were made."""
     chance, done = random.Random(seed), Kills()  # a sequence that can be had again
+    if task:
+        (folder / "whole.xml").write_text(TASK, encoding="utf-8")
     (folder / "whole.json").write_text(json.dumps(WHOLE), encoding="utf-8")
     (folder / "child.json").write_text(json.dumps(CHILD), encoding="utf-8")
-    asked, end = _to_the_end(child_process(folder, store, "untouched", "run"))
+    asked, end, lasts_s = _to_the_end(child_process(folder, store, "untouched", "run"))
     while done.kills < kills:
         session, done.sessions, how = f"killed-{done.sessions}", done.sessions + 1, "run"
         requests, killed = 0, 0
         while True:
             process = child_process(folder, store, session, how)
-            more, last = _until_killed(process, chance.uniform(0, asked * _DELAY_S))
+            more, last = _until_killed(process, chance.uniform(0, lasts_s))
             requests += more
             if last is not None:
                 done.other_ends += last != end
@@ -189,12 +211,16 @@ def measure(kills: int, seed: int, store: str, folder: Path) -> Kills:
     return done
 
 
-def _to_the_end(process: subprocess.Popen[str]) -> tuple[int, str]:
+def _to_the_end(process: subprocess.Popen[str]) -> tuple[int, str, float]:
+    """Its requests, its last line, and the seconds since its first request."""
+    assert process.stdout is not None
+    process.stdout.readline()
+    start = time.monotonic()
     told, errors = process.communicate()
     if process.returncode:
         raise RuntimeError(errors)
-    *asked, last = told.splitlines()
-    return len(asked), last
+    *others, last = told.splitlines()
+    return len(others) + 1, last, time.monotonic() - start
 
 
 def _until_killed(process: subprocess.Popen[str], after_s: float) -> tuple[int, str | None]:
@@ -236,6 +262,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--task", action="store_true", help="a task in XML, not a cascade")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store", help="default: a folder of its own")
@@ -248,7 +275,8 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        done = measure(asked.kills, asked.seed, asked.store or str(folder / "store"), folder)
+        store = asked.store or str(folder / "store")
+        done = measure(asked.kills, asked.seed, store, folder, task=asked.task)
     for figure, value in asdict(done).items():
         print(f"{figure:20} {value:6,}")
     if asked.json:

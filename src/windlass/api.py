@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +171,8 @@ async def evaluate(
     *,
     context: str = "",
     resume: str | None = None,
+    again: Collection[str] = (),
+    accept: bool = False,
     engine: str = "local",
     auto: bool = False,
     model: str | None = None,
@@ -198,8 +200,11 @@ async def evaluate(
             it is part of the context that the root inherits.
         context: The context of the root's parent, which it inherits as its file says.
         resume: A session to take up again (its id, the beginning of it, or `latest`): what it
-            had finished is not repeated. The task, its input and its context are those of the
-            session, and so are root and model where none is given.
+            had finished is not repeated, and what was answered is not sent again. The task, its
+            input and its context are those of the session, and so are root and model where none is
+            given.
+        again: With `resume`: tools that may run again though they may have run.
+        accept: With `resume`: whether a task that would ask something else now is run anew.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
         auto: Whether calls are shortened as they grow where the file says nothing of it.
         model: `provider/model` for every task, whatever the file says.
@@ -232,6 +237,8 @@ async def evaluate(
         raise UsageError("give a task file to run, or a session to resume, and not both")
     if resume is not None and (input or context or session_id):
         raise UsageError("a resumed session has its own input, context and name; leave them out")
+    if resume is None and (again or accept):
+        raise UsageError("`again` and `accept` are for a session that is resumed; name it, too")
     check_input(input)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; {did_you_mean(engine, ENGINES)}")
@@ -242,8 +249,9 @@ async def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.operators.job import Job
-        from windlass.engine.operators.tasks import run_program, what_was_begun
+        from windlass.engine.operators.tasks import rules_of, run_program, what_was_begun
         from windlass.engine.questions import AnswerSource
+        from windlass.engine.resuming import alone, known
         from windlass.engine.setup import check_models, prepare
         from windlass.operators.reading import read_task
 
@@ -288,7 +296,11 @@ async def evaluate(
             resumed=resume is not None,
         )
         run = replace(run, allowances=within, answers=person)
-        job = Job.of(program, run, finished=finished, spread=spread)
+        closing.enter_context(alone(history, run.record.session_id))
+        job = Job.of(program, run, finished=finished, accept=accept, spread=spread)
+        if resume is not None:
+            run = known(run, begun, begun["xml"], rules_of(job), again=again, finished=finished)
+            job = replace(job, run=run)
         return await run_program(job, context, resumed=resume is not None)
 
 

@@ -67,7 +67,7 @@ class StepDiffers(UsageError):
     """The first step of a resumed session that would be another one now, and what has changed."""
 
     def __init__(self, place: str, changed: Sequence[str]) -> None:
-        self.place = place
+        self.place, self.changed = place, changed
         super().__init__(
             f"{place}: another request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"

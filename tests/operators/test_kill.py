@@ -9,12 +9,13 @@ from pathlib import Path
 
 from bench.bench_operators import finished, lines, prepared, start
 
+from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 
 COUNT = 60
 
 
-def test_after_a_kill_finished_inputs_are_not_worked_on_again(tmp_path: Path) -> None:
+def test_after_a_kill_answered_inputs_are_not_worked_on_again(tmp_path: Path) -> None:
     prepared(tmp_path, COUNT)
     process = start(tmp_path, "s")
     deadline = time.monotonic() + 120
@@ -29,8 +30,9 @@ def test_after_a_kill_finished_inputs_are_not_worked_on_again(tmp_path: Path) ->
     with SqliteStore.open_existing(tmp_path / "store") as store:
         kept = {
             int(found[1])
-            for outcome in store.outcomes("s")
-            if (found := re.fullmatch(r"inner\[(\d+)\]", outcome.phase or ""))
+            for stored in store.rows("s")
+            if stored.row.node_type == NodeType.AGENT
+            and (found := re.fullmatch(r"inner\[(\d+)\]", stored.row.phase or ""))
         }
         assert not [one for one in store.verify() if one.severity == "damage"]
     assert kept

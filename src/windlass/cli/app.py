@@ -83,6 +83,10 @@ AnswersFile: TypeAlias = Annotated[
 Answer: TypeAlias = Annotated[
     str | None, typer.Option(help="The answer to the first question that is asked.")
 ]
+Again: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="With --resume: a tool that may run again though it may have run."),
+]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
@@ -232,10 +236,7 @@ def run(
             " again."
         ),
     ] = None,
-    again: Annotated[
-        list[str] | None,
-        typer.Option(help="With --resume: a tool that may run again though it may have run."),
-    ] = None,
+    again: Again = None,
     accept: Annotated[
         bool,
         typer.Option(
@@ -375,8 +376,15 @@ def evaluate(
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(help="A session (as in show) to take up again; what is finished is kept."),
+        typer.Option(help="A session (as in show) to take up again; what was answered is kept."),
     ] = None,
+    again: Again = None,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept", help="With --resume: run tasks anew that would ask something else now."
+        ),
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="Where inner tasks of a reduce run: local, or ray.")
     ] = "local",
@@ -402,6 +410,7 @@ def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"resume": resume, "engine": engine, "session_id": session}
     options |= {"auto": auto, "budget": budget, "output_only": output_only}
+    options |= {"again": again or (), "accept": accept}
     options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     options |= {"answers": read_answers(answers, answer)}
     if output_only and out.as_json:

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from windlass.errors import ContextTooLong, StepDiffers, Unsure, WindlassError
 from windlass.history.base import (
@@ -28,6 +28,8 @@ from windlass.history.base import (
 )
 from windlass.messages import Message, ToolCall, assistant, canonical_json
 from windlass.wire.base import Finish, Reply, Request, Usage
+
+_Known = TypeVar("_Known")
 
 BROKEN_OFF: Final = "[no result: the run was interrupted]"
 """The result of a tool that ran when the user stopped the run: a resumed run does not count it."""
@@ -91,6 +93,17 @@ class Journal:
         number = self.seen[place]
         return place if number == 1 else f"{place}, again {number - 1}"
 
+    def forget(self, phase: str) -> None:
+        """Know nothing more of what a phase did: it is run anew."""
+        begin = turn_place(phase, None, 0, 0).partition("attempt")[0]
+        self.replies = _without(self.replies, begin)
+        self.refused = _without(self.refused, begin)
+        self.results = _without(self.results, begin)
+        self.started = _without(self.started, begin)
+        self.verdicts = _without(self.verdicts, begin)
+        self.answers = _without(self.answers, begin)
+        self.seen = Counter(_without(self.seen, begin))
+
     def verdict(self, place: str, output: str) -> Mapping[str, Any] | None:
         """What a validator answered on the output of a turn; None: it was not asked."""
         return self.verdicts.get(f"{place}: {output}")
@@ -140,6 +153,10 @@ def digest_of(request: Request) -> str:
         "schema": request.output_schema,
     }
     return hashlib.sha256(canonical_json(asked).encode("ascii")).hexdigest()[:16]
+
+
+def _without(known: Mapping[str, _Known], begin: str) -> dict[str, _Known]:
+    return {place: value for place, value in known.items() if not place.startswith(begin)}
 
 
 def turn_place(phase: str, sounding: int | None, attempt: int, turn: int) -> str:

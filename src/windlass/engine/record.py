@@ -11,6 +11,7 @@ import dataclasses
 import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from windlass.engine.journal import BROKEN_OFF
@@ -80,6 +81,26 @@ class Recorder:
     def sounding_index(self) -> int | None:
         """The index of the sounding whose rows it makes (None: of none)."""
         return None if self.sounding is None else self.sounding[1]
+
+    @property
+    def finds_all(self) -> bool:
+        """Whether all that a resumed run came by until now was in the record."""
+        return self._at is not None
+
+    def catch_up(self, at: float | None) -> None:
+        """Let it be as late as where the walk has come to (seconds since 1970; None: now)."""
+        if self._at is not None and (at is None or at > self._at):
+            self._at = at
+
+    @contextmanager
+    def anew(self) -> Iterator[Recorder]:
+        """A hand on the same history to which nothing was said; then it is as late here."""
+        own = Recorder(self.store, self.session_id, self._clock, self.new_id)
+        own._at, own.recorded, own.on_append = self._at, self.recorded, self.on_append
+        try:
+            yield own
+        finally:
+            self.catch_up(own._at)
 
     def apart(self, phase: str, index: int) -> Recorder:
         """A hand on the same history for a sounding: it knows nothing of those beside it."""
@@ -193,11 +214,23 @@ class Recorder:
 
 
 class Recorded:
-    """What the record of a resumed session holds, to be found again as the program is walked."""
+    """What the record of a resumed session holds, to be found again as the program is walked.
 
-    def __init__(self, store: Store, session_id: str) -> None:
-        self.rows = tuple(store.rows(session_id))
-        self._last = self.rows[-1].seq if self.rows else 0
+    Messages of `finished` phases are left out: nobody walks them again.
+    """
+
+    def __init__(self, store: Store, session_id: str, finished: Container[str] = ()) -> None:
+        self.rows: list[StoredRow] = []
+        self._last = 0
+        for stored in store.rows(session_id):
+            self._last = stored.seq
+            row = stored.row
+            if row.node_type == NodeType.DECISION or (row.phase or "") not in finished:
+                self.rows.append(stored)
+        self._said: dict[str | None, set[str]] = defaultdict(set)
+        for stored in self.rows:
+            if stored.row.message is not None:
+                self._said[stored.row.phase].add(stored.row.message.key)
         self._come_by: set[int] = set()
         self._rows: dict[str, deque[StoredRow]] = defaultdict(deque)
         for stored in self.rows:
@@ -217,6 +250,11 @@ class Recorded:
             return None
         self._come_by.add(found[0].seq)
         return found.popleft()
+
+    def differs(self, phase: str, message: Message) -> bool:
+        """Whether a phase had begun in the record, and without this message."""
+        said = self._said.get(phase)
+        return said is not None and message.key not in said
 
     def counts(self, stored: StoredRow) -> bool:
         """Whether the walk has come by a row, or wrote it."""

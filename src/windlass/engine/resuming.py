@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from windlass.history.blobs import PRIVATE_FILE, PRIVATE_FOLDER
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
+from windlass.rules import Rule
 
 RAN: Final = "$run"
 """In the definition that a session begins with: what a resumed run needs beside it."""
@@ -47,19 +48,26 @@ def has_begun(store: Store, session_id: str) -> bool:
 
 def begun_as(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
     """What a session's start says of its run: file, root, model, and what its steps depend on."""
+    return {"file": run.cascade.file, **ran_with(run, definition, _rules_of(run))}
+
+
+def ran_with(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
+    """The root and the model of a run, and what its steps depend on."""
     flag = run.settings.layers["flags"].get("model")
     return {
-        "file": run.cascade.file,
         "root": str(run.settings.root.resolve()),
         "model": flag.value if flag else None,
-        "depends_on": _depends_on(run, definition),
+        "depends_on": _depends_on(run, definition, rules),
     }
 
 
-def _depends_on(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, str]:
+def _rules_of(run: CascadeRun) -> list[Rule]:
+    return [compile_rule(run.cascade, phase, run.settings) for phase in run.cascade.phases]
+
+
+def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, str]:
     """Digests of what decides what the steps of a run are, by what it is called."""
     cascade = run.cascade
-    rules = [compile_rule(cascade, phase, run.settings) for phase in cascade.phases]
     models = [run.generation_of(phase).model for phase in cascade.phases]
     named = {name for phase in cascade.phases for name in _tackle(phase.tackle)}
     named |= {name.rpartition(":")[2] for name in judges_of(cascade)}
@@ -93,17 +101,28 @@ def _digest(value: Any) -> str:
 
 def taken_up(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
     """The run with what the record of its session knows of its steps."""
-    recorded = Recorded(run.record.store, run.record.session_id)
     start = run.record.store.start(run.record.session_id)
-    before = start.cascade.get(RAN, {}).get("depends_on", {})
-    now = _depends_on(run, definition)
+    run = known(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
+    run.record.pass_to(start.timestamp)
+    return replace(run, journal=replace(run.journal, holds_back=run.is_sounding))
+
+
+def known(
+    run: CascadeRun,
+    ran: Mapping[str, Any],
+    definition: Any,
+    rules: Sequence[Rule],
+    *,
+    again: Iterable[str],
+    finished: Container[str] = (),
+) -> CascadeRun:
+    """The run with the journal of its session, which began as `ran` says, without `finished`."""
+    before, now = ran.get("depends_on", {}), _depends_on(run, definition, rules)
     changed = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
     if "the cascade" in changed:  # it says the others, too
         changed = [name for name in changed if name not in ("the model", "the policy")]
-    run.record.recorded = recorded
-    run.record.pass_to(start.timestamp)
-    journal = read_journal(recorded.rows, changed, again)
-    return replace(run, journal=replace(journal, holds_back=run.is_sounding))
+    run.record.recorded = Recorded(run.record.store, run.record.session_id, finished)
+    return replace(run, journal=read_journal(run.record.recorded.rows, changed, again))
 
 
 def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:

@@ -75,19 +75,22 @@ class Summariser:
     provider: Provider
     info: ModelInfo
 
-    async def ask(self, message: Message, options: CardOptions) -> tuple[str, Usage]:
-        """What the model says of a message, and what it took. Raises ProviderError, LimitReached.
-
-        A provider may come from anywhere and raise anything.
-        """
-        request = Request(
+    def request(self, message: Message, options: CardOptions) -> Request:
+        """What the model is asked of a message."""
+        return Request(
             model=self.name.partition("/")[2],
             messages=(user(question(message, options)),),
             tool_choice="none",
             max_output_tokens=min(_SUMMARY_TOKENS, self.info.max_output_tokens),
             temperature=0.0,
         )
-        reply = await self.provider.send(request, lambda _: None)
+
+    async def ask(self, message: Message, options: CardOptions) -> tuple[str, Usage]:
+        """What the model says of a message, and what it took. Raises ProviderError, LimitReached.
+
+        A provider may come from anywhere and raise anything.
+        """
+        reply = await self.provider.send(self.request(message, options), lambda _: None)
         return reply.message.text, reply.usage
 
 

@@ -115,16 +115,27 @@ async def _begin(
     )
     frame = _without(frame, worked_on)
     tell_fresh(job, phase.name, fresh)
+    parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
+    parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
+    opening = user(*parts)
+    if run.record.recorded is not None and run.record.recorded.differs(phase.name, opening):
+        run_anew(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
-    parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
-    parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
     blocks = Blocks(system=system, sources=sections)
     return await open_phase(
-        run, phase, rule, blocks, user(*parts), injected=sections, injection=injection
+        run, phase, rule, blocks, opening, injected=sections, injection=injection
     )
+
+
+def run_anew(job: Job, path: str, why: str) -> None:
+    """Have a task of a resumed run asked all of it again, and tell why."""
+    job.run.journal.forget(path)
+    job.run.record.recorded = None
+    job.run.record.pass_to(None)
+    job.run.tell(path, f"{path}: {why}; it is run again", kind="resume")
 
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:

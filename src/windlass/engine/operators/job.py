@@ -14,7 +14,8 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.meters import ModelCache
 from windlass.engine.operators.frame import ContextPiece, Material
-from windlass.engine.record import Recorder, usage_columns
+from windlass.engine.record import usage_columns
+from windlass.engine.send import take_step
 from windlass.errors import WindlassError
 from windlass.history.base import Ending, NodeType, Reason, Status
 from windlass.messages import Message, assistant
@@ -38,7 +39,8 @@ _REFERENCE_TOKENS: Final = 40
 class Done:
     """A task that finished: its path, how, the key of its output's body, and the tokens of that.
 
-    `path` counts inner tasks: `inner[3]`. `input` is a digest of the inputs it worked on.
+    `path` counts inner tasks: `inner[3]`. `input` is a digest of the inputs it worked on. `at` is
+    when it finished, in seconds since 1970 (None: in this run).
     The text is in the store and not here.
     """
 
@@ -48,6 +50,7 @@ class Done:
     tokens: int
     input: str = ""
     reason: Reason | None = None
+    at: float | None = None
 
     @property
     def ending(self) -> Ending:
@@ -65,7 +68,8 @@ class Job:
     """A task file in hand.
 
     `run` holds the session's store, models and totals; `finished` are tasks that a session had
-    finished before it was resumed, by path; `spread` runs an inner task elsewhere (None: here).
+    finished before it was resumed, by path; `accept` has a task that would ask something else now
+    run anew; `spread` runs an inner task elsewhere (None: here).
     `summaries` are what a helper model said of outputs, by the key of their body.
     """
 
@@ -73,6 +77,7 @@ class Job:
     run: CascadeRun
     material: Material
     finished: dict[str, Done] = field(default_factory=dict[str, Done])
+    accept: bool = False
     spread: Callable[..., Awaitable[Done]] | None = None
     summaries: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -113,18 +118,11 @@ class Job:
         )
         if aside:
             changes["caches"] = dict[str, ModelCache]()
-        record = run.record
-        own_record = Recorder(record.store, record.session_id, record.clock, record.new_id)
-        own_record.on_append = record.on_append
-        own = replace(
-            run,
-            record=own_record,
-            injected=Injected(placed=run.injected.placed, warned=run.injected.warned),
-            progress=progress,
-            **changes,
-        )
+        injected = Injected(placed=run.injected.placed, warned=run.injected.warned)
         try:
-            yield replace(self, run=own)
+            with run.record.anew() as record:
+                changes |= {"record": record, "injected": injected, "progress": progress}
+                yield replace(self, run=replace(run, **changes))
         finally:
             run.add_up(progress.usage, progress.cost)
             whole.saved_tokens += progress.saved_tokens
@@ -206,7 +204,10 @@ async def write_notes(job: Job, done: Done) -> None:
     provider, info = run.resolve(name)
     metadata = {"kind": "notes", "step": done.path}
     try:
-        answer, usage = await Summariser(name, provider, info).ask(assistant(text), options)
+        request = Summariser(name, provider, info).request(assistant(text), options)
+        place = f"notes on {done.path}"
+        reply = await take_step(run, done.path, place, provider, name, request)
+        answer, usage = reply.message.text, reply.usage
     except WindlassError as error:
         run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **metadata)
         return

@@ -18,14 +18,16 @@ from windlass.engine.cascade import (
 )
 from windlass.engine.check import input_room
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, SessionStarted, Waiting
-from windlass.engine.operators.atomic import described, run_atomic, tell_fresh
+from windlass.engine.operators.atomic import described, run_anew, run_atomic, tell_fresh
 from windlass.engine.operators.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.operators.inputs import Given, digest, given_by
 from windlass.engine.operators.job import Done, Job, carried, helper_of, write_notes
 from windlass.engine.result import Result
+from windlass.engine.resuming import ran_with
 from windlass.errors import (
     ContextTooLong,
     InputFailed,
+    StepDiffers,
     StepFailed,
     StoreError,
     TaskError,
@@ -34,8 +36,17 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history.base import Ending, NodeType, Outcome, SessionStart, Store, ending_of
+from windlass.history.base import (
+    Ending,
+    NodeType,
+    Outcome,
+    SessionStart,
+    Store,
+    ending_of,
+    in_words,
+)
 from windlass.operators.model import OPERATORS, Task
+from windlass.rules import Rule
 from windlass.templates import PhaseOutput
 from windlass.tokens import request_tokens
 from windlass.tools.mcp import Servers
@@ -57,10 +68,10 @@ async def run_task(
     """
     finished = finished_before(job, path, item)
     if finished is not None:
+        job.run.record.catch_up(finished.at)
         return finished
     if task.kind == "atomic":
-        with job.apart() as own:
-            return await run_atomic(own, task, parent, previous, path=path, item=item)
+        return await _run_leaf(job, task, parent, previous, path=path, item=item)
     if task.kind == "sequential":
         done = await _run_steps(job, task, parent, previous, path=path, item=item)
     else:
@@ -71,6 +82,43 @@ async def run_task(
     ended = Outcome(done.status, now, path, details=done.details, reason=reason)
     job.run.record.append(outcomes=[ended])
     return done
+
+
+async def _run_leaf(
+    job: Job,
+    task: Task,
+    parent: Frame,
+    previous: tuple[ContextPiece, ...],
+    *,
+    path: str,
+    item: Given | None,
+) -> Done:
+    """Run an atomic task: a resumed one with the answers that its record holds.
+
+    Where these alone do not complete it, or where it would ask something else now and that is
+    accepted, it is run anew.
+    """
+    with job.apart() as own:
+        record = own.run.record
+        try:
+            done = await run_atomic(own, task, parent, previous, path=path, item=item)
+            if done.status == "completed" or not record.finds_all:
+                return done
+            why = f"it ended {in_words(*done.ending)} by what was answered"
+        except StoreError:
+            raise
+        except StepDiffers as differs:
+            if not job.accept:
+                raise
+            why = f"{' and '.join(differs.changed)} changed since"
+        except WindlassError as error:
+            limit, needed = run_limit_in(error), person_needed_in(error)
+            if not record.finds_all or limit is not None or needed is not None:
+                raise
+            why = f"it failed by what was answered ({error})"
+    with job.apart() as own:
+        run_anew(own, path, why)
+        return await run_atomic(own, task, parent, previous, path=path, item=item)
 
 
 def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
@@ -134,7 +182,7 @@ async def _run_steps(
         job.run.emit(PhaseStarted(of_step, index + 1, len(task.steps), f"sees {words.words}"))
         try:
             result = await run_task(job, step, frame, handed, path=of_step)
-        except StoreError:
+        except (StoreError, StepDiffers):
             raise
         except WindlassError as error:
             kept = [
@@ -221,7 +269,7 @@ async def run_reduce(
     finished = [result for result in results if result is not None]
     try:
         return await _reduced(job, task, frame, finished, names, path=path, root=root)
-    except StoreError:
+    except (StoreError, StepDiffers):
         raise
     except WindlassError as error:
         notes = {"partialResults": texts_of(job, results, names), "failed": failure(error)}
@@ -238,7 +286,8 @@ async def side_by_side(
     """Run `work` on every input, at most `limit` at a time, begun in order.
 
     Returns the results in the order of the inputs, and what failed with its index. After a
-    failure nothing new is begun; what is in flight is awaited. A StoreError stops everything.
+    failure nothing new is begun; what is in flight is awaited. StoreError and StepDiffers stop
+    everything.
     """
     results: list[Done | None] = [None] * len(given)
     failed: list[tuple[int, WindlassError]] = []
@@ -250,7 +299,7 @@ async def side_by_side(
                 return
             try:
                 results[index] = await work(index, given[index])
-            except StoreError:
+            except (StoreError, StepDiffers):
                 raise
             except WindlassError as error:
                 failed.append((index, error))
@@ -443,6 +492,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
         run.tell("", text, kind="resume", finished=len(job.finished))
         _restore(job)
+        record.pass_to(record.store.start(record.session_id).timestamp)
     for warning in job.program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
     run = check_breaker(run)
@@ -453,7 +503,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
             await add_server_tools(run, servers)
             own = replace(job, run=run)
             done.append(await run_task(own, task, _parent(job, context), path=task.path))
-        except StoreError:
+        except (StoreError, StepDiffers):
             raise
         except WindlassError as error:
             if run_limit_in(error) is None and person_needed_in(error) is None:
@@ -487,11 +537,16 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "file": source.file,
         "xml": source.raw.decode("utf-8", "surrogateescape"),
         "context": context,
-        "root": str(job.run.settings.root.resolve()),
-        "model": flag.value if (flag := job.run.settings.layers["flags"].get("model")) else None,
+        **ran_with(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
     }
     name = job.program.cascade.cascade_id
     return SessionStart(name, ", ".join(models), job.run.input, data, job.run.record.clock())
+
+
+def rules_of(job: Job) -> list[Rule]:
+    """The rules of the atomic tasks, in their order."""
+    program, settings = job.program, job.run.settings
+    return [program.rule(task, settings) for task in program.task.walk() if task.leaf is not None]
 
 
 def _parent(job: Job, context: str) -> Frame:
@@ -522,5 +577,6 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                     f" What it did: windlass show {session_id}"
                 )
         elif outcome.status == "completed" and "key" in outcome.details:
-            finished[outcome.phase] = Done(outcome.phase, outcome.status, **outcome.details)
+            done = Done(outcome.phase, outcome.status, **outcome.details, at=outcome.timestamp)
+            finished[outcome.phase] = done
     return start, finished
