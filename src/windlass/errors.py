@@ -374,6 +374,17 @@ class Unfinished(WindlassError):
     exit_code = 3
 
 
+def perhaps_newer(name: str, known: Iterable[str]) -> str:
+    """The closing words about an unknown `name` of a file's language, which grows.
+
+    One that resembles a known name is a slip; another one may be of a newer Windlass.
+    """
+    words = did_you_mean(name, known)
+    if words.startswith("did"):
+        return words
+    return f"this Windlass does not know it, perhaps a newer one does; {words}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The closing words of a message about an unknown `name`: the nearest known, then all.
 

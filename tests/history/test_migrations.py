@@ -97,6 +97,30 @@ def test_a_store_of_the_third_version_gets_parents(
         ]
 
 
+def test_a_copy_of_an_older_store_is_kept_until_it_is_upgraded(
+    old_store: Path, open_store: Callable[[], SqliteStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = opened(old_store)
+    take_parents(db)
+    db.execute("DROP VIEW session_list")
+    db.execute(VIEWS_3[1])
+    db.execute("PRAGMA user_version = 3")
+    rows = db.execute("SELECT * FROM sessions").fetchall()
+    db.close()
+    with monkeypatch.context() as broken:
+        broken.setattr(migrations.migrate, "__defaults__", ((*migrations.STEPS[:3], fail_midway),))
+        with pytest.raises(StoreError):
+            open_store()
+    (copy,) = old_store.parent.glob("windlass.sqlite.version-3.*")
+    assert copy.stat().st_mode & 0o077 == 0
+    kept = sqlite3.connect(copy)
+    assert migrations.version(kept) == 3
+    assert kept.execute("SELECT * FROM sessions").fetchall() == rows
+    kept.close()
+    open_store().close()
+    assert not [*old_store.parent.glob("windlass.sqlite.version-*")]
+
+
 def test_a_step_that_fails_leaves_the_store_as_it_was(old_store: Path) -> None:
     db = opened(old_store)
     schema = db.execute("SELECT sql FROM sqlite_master").fetchall()

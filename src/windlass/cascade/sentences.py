@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
 from windlass.cascade.source import Path, at, place_of
-from windlass.errors import did_you_mean
+from windlass.errors import did_you_mean, perhaps_newer
 from windlass.parts import FORMS, SENTENCE, McpServer, Part
 from windlass.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
@@ -185,7 +185,7 @@ def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     if homes:
         return f"{key!r} does not belong here but in {' or '.join(sorted(homes))}"
     keys = keys_of(PARTS.get(part, model.Cascade))
-    return f"unknown key {key!r}; {did_you_mean(key, keys)}"
+    return f"unknown key {key!r}; {perhaps_newer(key, keys)}"
 
 
 def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
@@ -219,11 +219,35 @@ def open_writing(
     """A connection that appends. Raises sqlite3.Error, StoreError."""
     db = _writing(file, blobs, busy_s=busy_s, synchronous=synchronous)
     try:
-        migrate(db, str(file))
+        with _copy_kept(db, file):
+            migrate(db, str(file))
     except BaseException:
         db.close()
         raise
     return db
+
+
+@contextmanager
+def _copy_kept(db: sqlite3.Connection, file: Path) -> Iterator[None]:
+    """Keep a copy of an older store's database beside it until it is upgraded."""
+    before = version(db)
+    if not 0 < before < len(STEPS):
+        yield
+        return
+    copy = file.with_name(f"{file.name}.version-{before}.{os.getpid()}")
+    try:
+        with suppress(FileExistsError):  # of this process, before it failed
+            os.close(open_private(copy))
+        with closing(sqlite3.connect(copy)) as kept:
+            db.backup(kept)
+    except BaseException:
+        copy.unlink(missing_ok=True)
+        raise
+    yield
+    for each in file.parent.glob(
+        f"{file.name}.version-*"
+    ):  # those of a process that was killed, too
+        each.unlink(missing_ok=True)
 
 
 def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from windlass.cascade.source import Path as Place
-from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
+from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean, perhaps_newer
 from windlass.operators.model import (
     FORMATS,
     INHERIT,
@@ -125,7 +125,7 @@ class TaskBuilder:
 
     def unknown(self, holder: Element, child: Element, tags: Collection[str]) -> None:
         """Tell that an element cannot hold what it holds."""
-        text = f"<{holder.tag}> has no <{child.tag}>; {did_you_mean(child.tag, tags)}"
+        text = f"<{holder.tag}> has no <{child.tag}>; {perhaps_newer(child.tag, tags)}"
         self.wrong(child.line, text)
 
 
