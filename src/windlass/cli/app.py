@@ -512,15 +512,27 @@ def explain(
 def report(
     session: Session,
     *,
+    calls: Annotated[bool, typer.Option("--calls", help="Print each call.")] = False,
+    call: Annotated[
+        int | None, typer.Option("--call", help="What one call cost, and was made of.")
+    ] = None,
     prefix: Annotated[
         bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write all of it to this file, as a page.")
+    ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Report what a session cost, or what caches could hold of it."""
-    from windlass.cli.report import show_costs, show_prefixes
+    """Report what a session cost, and what it could have cost."""
+    from windlass.cli.report import show_call_costs, show_prefixes, show_report
 
-    (show_prefixes if prefix else show_costs)(session, store)
+    if call is not None:
+        show_call_costs(session, call, store)
+    elif prefix:
+        show_prefixes(session, store)
+    else:
+        show_report(session, store, calls=calls, html=html)
 
 
 @_command

@@ -113,6 +113,9 @@ MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Reque
 class Account:
     """A session by itself: its calls and their bills.
 
+    `sent` is the bill of what was sent by our count, `snowball` that of sending everything;
+    `edited` names what edited each message that was not sent as it was said.
+
     Args:
         store: Where it is.
         session_id: Its id. Raises UsageError for an unknown one.
@@ -132,7 +135,14 @@ class Account:
             model: priced_as(model, price_as, free=self.free[model]) for model in self._streams
         }
         self._counters: dict[str, FamilyCounter] = {}
-        self.sent = self.simulated(lambda record, counter, _: SentRequests(record, counter))
+        sent: list[SentRequests] = []
+
+        def as_sent(record: SessionRecord, counter: FamilyCounter, _: Prices) -> Requests:
+            sent.append(SentRequests(record, counter))
+            return sent[-1]
+
+        self.sent = self.simulated(as_sent)
+        self.edited = {name: why for made in sent for name, why in made.because.items()}
         self.snowball = self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
 
     def counter(self, model: str) -> FamilyCounter:
@@ -187,7 +197,7 @@ class Account:
         It stands in front of each request, so the cache holds it.
         """
 
-        def total(kind: type[Requests]) -> float:
+        def total(kind: Callable[[SessionRecord, FamilyCounter, int], Requests]) -> float:
             return self.simulated(
                 lambda record, counter, _: kind(record, counter, self.missing)
             ).total

@@ -42,6 +42,11 @@ class PhaseCost:
     simulated_dollars: float | None = 0.0
     snowball_dollars: float | None = 0.0
 
+    @property
+    def fresh(self) -> int:
+        """Tokens that were neither read from a cache nor written to one."""
+        return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
+
 
 @dataclass(slots=True)
 class TaskCost:

@@ -6,6 +6,7 @@ them. So bills of a long session take as long as its messages, and not as the su
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -28,7 +29,7 @@ from windlass.history.base import (
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
-from windlass.window.entries import Entry, Item
+from windlass.window.entries import INJECT, Entry, Item
 from windlass.window.options import Policy
 from windlass.window.steps import planner_of, steps
 
@@ -75,6 +76,7 @@ class SessionRecord:
             for stored in self.rows
             if stored.row.metadata.get("kind") == SOUNDING and stored.row.metadata["round"]
         }
+        self._called: Mapping[str, str] | None = None
         self.by_id: dict[str, StoredRow] = {}
         self._messages = {body.key: body for call in self._calls.values() for body in call.bodies}
         for stored in self.rows:
@@ -135,6 +137,14 @@ class SessionRecord:
             return f"{name}, {'reforge' if refined else 'soundings'}"
         return f"{name}, evaluator" if row.metadata.get("kind") == EVALUATION else name
 
+    def tool_of(self, message: Message) -> str | None:
+        """The name of the tool whose result a message is; None where its call is not there."""
+        if self._called is None:
+            messages = (stored.row.message for stored in self.rows)
+            calls = (call for message in messages if message for call in message.tool_calls)
+            self._called = {call.id: call.name for call in calls}
+        return self._called.get(message.tool_call_id or "")
+
     def sent(self, shown: ShownMessage) -> tuple[str, Message]:
         """What was sent for an entry of a window, and its key."""
         key = shown.shown_as or str(self.by_id[shown.message_id].key)
@@ -155,7 +165,7 @@ class NewPieces(NamedTuple):
     names: Sequence[str]
 
 
-class Requests:
+class Requests(ABC):
     """The requests of a model. `missing` tokens stand in front of each, of which nothing is known.
 
     That is what of an imported session's requests was not recorded.
@@ -186,15 +196,18 @@ class Requests:
             return NewPieces(1 + kept, pieces, names)
         return NewPieces(0, [self._head, *pieces], [TOOLS, *names])
 
+    @abstractmethod
     def new(self, call: SessionCall) -> NewPieces:
         """What is new in the request of a call."""
-        raise NotImplementedError
 
 
 class SentRequests(Requests):
-    """What was sent."""
+    """What was sent; `because` names what edited each message that was not sent as it was said."""
 
-    _shown: Sequence[ShownMessage] = ()
+    def __init__(self, record: SessionRecord, counter: FamilyCounter, missing: int = 0) -> None:
+        super().__init__(record, counter, missing)
+        self._shown: Sequence[ShownMessage] = ()
+        self.because: dict[str, str] = {}
 
     def new(self, call: SessionCall) -> NewPieces:
         """What is new in the request of a call."""
@@ -205,6 +218,10 @@ class SentRequests(Requests):
             same = next(differing, min(len(call.shown), len(self._shown)))
         self._shown = call.shown
         more = call.shown[same:]
+        for shown in more:
+            if shown.because is not None:
+                edits = [name for name in shown.because.split(", ") if name != INJECT]
+                self.because.update((shown.message_id, name) for name in edits)
         pieces = [self.weighed(*self.record.sent(shown)) for shown in more]
         return self.with_head(
             same, pieces, [shown.message_id for shown in more], same=has_same_head
