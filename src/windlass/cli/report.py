@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from windlass.caching.rates import money, override, rate, table_date
 from windlass.cli.output import escaped, out, plain, print_table, printed_as_json
-from windlass.cli.store import open_existing, open_marked, read_settings
+from windlass.cli.store import open_existing, open_marked, read_settings, read_time
 from windlass.errors import UsageError
-from windlass.history.base import in_words
+from windlass.history.base import SessionFilter, in_words
 from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
@@ -18,6 +18,7 @@ from windlass.report.costs import SessionCost
 from windlass.report.journal import Unbilled, unbilled
 from windlass.report.page import page
 from windlass.report.prefix import Prefix, prefix_of
+from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_report
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
@@ -271,6 +272,86 @@ def _page(report: SessionReport) -> dict[str, Any]:
             "calls": _calls(report.calls),
         },
     }
+
+
+def show_store(
+    store: str | None,
+    html: Path | None,
+    *,
+    cascade: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+) -> None:
+    """Print what cost most in a store, or write it to a page."""
+    which = SessionFilter(
+        cascade=cascade,
+        since=None if since is None else read_time("--since", since),
+        until=None if until is None else read_time("--until", until, whole_day=True),
+        banks=False,
+        under=() if cascade is None else None,
+    )
+    settings = read_settings(store)
+    with open_marked(settings) as history, override(settings.prices):
+        report = store_report(history, which, settings.price_as, limit=limit)
+    tables = _store_tables(report)
+    if html is not None:
+        bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
+        title = f"{report.total.sessions:,} sessions, {money(report.total.dollars)}"
+        write_page(html, "store.html", title=title, tables=tables, cascades=bars)
+    if printed_as_json(report) or html is not None:
+        return
+    if not report.sessions:
+        out.print("no session fits" if cascade or since or until else "no sessions yet")
+        return
+    for title, table in tables.items():
+        _print(table, f"\n{title}")
+    name = report.sessions[0].name
+    out.print(f"\nmodels that cost nothing are told at the prices of {settings.price_as}")
+    out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
+
+
+def _store_tables(report: StoreReport) -> dict[str, _Table]:
+    """The tables of a store by their titles."""
+    messages = _messages(report.messages)
+    rows = [
+        [*row[:2], message.session_id, *row[2:]]
+        for row, message in zip(messages.rows, report.messages, strict=True)
+    ]
+    columns = [*messages.columns[:2], "session", *messages.columns[2:]]
+    dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
+    return {
+        "by cascade": _ranked("cascade", [*report.cascades, report.total], summed=True),
+        "by day (UTC)": _ranked("day", report.days),
+        "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
+        "the dearest phases": _ranked("phase", report.phases, within="cascade"),
+        "the dearest calls": _ranked("call", report.calls, within="session"),
+        dearest: _Table(columns, rows, range(3, 7)),
+    }
+
+
+def _ranked(
+    what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
+) -> _Table:
+    counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
+    columns = [what, *([within] if within else []), *counted]
+    rows = []
+    for each in costs:
+        counts = {"sessions": f"{each.sessions:,}", "calls": f"{each.calls:,}"}
+        rows.append(
+            [
+                each.name,
+                *([each.within] if within else []),
+                *(counts[name] for name in counted),
+                f"{each.tokens_in:,}",
+                f"{each.tokens_cached:,}",
+                f"{each.tokens_out:,}",
+                money(each.dollars),
+            ]
+        )
+    first = len(columns) - len(counted)
+    columns += ["tokens in", "cached", "out", "cost"]
+    return _Table(columns, rows, range(first, len(columns)), summed)
 
 
 def show_call_costs(session: str, number: int, store: str | None) -> None:

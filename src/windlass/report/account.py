@@ -113,8 +113,8 @@ MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Reque
 class Account:
     """A session by itself: its calls and their bills.
 
-    `sent` is the bill of what was sent by our count, `snowball` that of sending everything;
-    `edited` names what edited each message that was not sent as it was said.
+    `sent` is the bill of what was sent, by our count; `edited` names what edited each message that
+    was not sent as it was said.
 
     Args:
         store: Where it is.
@@ -143,7 +143,11 @@ class Account:
 
         self.sent = self.simulated(as_sent)
         self.edited = {name: why for made in sent for name, why in made.because.items()}
-        self.snowball = self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
+
+    @cached_property
+    def snowball(self) -> Simulation:
+        """The bill of sending everything, by our count."""
+        return self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
 
     def counter(self, model: str) -> FamilyCounter:
         """Who counts for a model of the session."""
@@ -177,7 +181,7 @@ class Account:
                 requests[call.number] = BilledRequest(bill.tokens, bill.cached, dollars)
             for name, share in stream.shares().items():
                 added = Paid(share.calls, share.tokens, input_dollars(price, share.units))
-                paid[name] = paid.get(name, Paid()) + added
+                paid[name] = paid[name] + added if name in paid else added
         return Simulation(requests, paid)
 
     @cached_property

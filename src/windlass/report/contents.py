@@ -96,7 +96,7 @@ def _cost_of_message(
     if message_id == TOOLS:
         lists = {id(call.tools): call.tools for call in account.calls}.values()
         names = {tool["function"]["name"] for tools in lists for tool in tools}
-        what = f"the definitions of {len(names)} tools" if names else "what opens each answer"
+        what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
         tokens = paid.tokens // max(1, paid.calls)
         return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, *common)
     stored = record.by_id[message_id]

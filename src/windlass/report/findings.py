@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.caching.prices import Prices
 from windlass.caching.rates import cost, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
@@ -19,7 +18,6 @@ from windlass.report.contents import what_is
 from windlass.report.requests import (
     TOOLS,
     NewPieces,
-    Requests,
     SentRequests,
     SessionCall,
     SessionRecord,
@@ -71,9 +69,9 @@ def findings_of(accounts: Iterable[tuple[str, Account]]) -> list[Finding]:
 
 def _findings(prefix: str, account: Account) -> Iterator[Finding]:
     total = account.sent.total
-    made = [_carried(prefix, account), *_cache(account)]
+    made = [*_minimal(prefix, account), *_cache(account)]
     made += [*_lost(account)] if account.record.has_windows else [*_shortened(prefix, account)]
-    yield from (finding for finding in made if finding and finding.saved > _WORTH * total)
+    yield from (finding for finding in made if finding.saved > _WORTH * total)
 
 
 def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
@@ -113,8 +111,6 @@ class _MinimalRequests(SentRequests):
 
     def __init__(self, record: SessionRecord, counter: FamilyCounter) -> None:
         super().__init__(record, counter)
-        self.left_out: set[str] = set()
-        """The phases that would have been sent less."""
         traces = {stored.row.trace_id: stored.id for stored in record.rows}
         self._output: dict[str, str | None] = {}
         before: str | None = None
@@ -126,37 +122,36 @@ class _MinimalRequests(SentRequests):
     def new(self, call: SessionCall) -> NewPieces:
         """What is new in the request of a call."""
         phase = call.row.phase or ""
-        shown = [each for each in call.shown if self._is_seen(each.message_id, phase)]
-        if len(shown) < len(call.shown):
-            self.left_out.add(phase)
+        output = self._output.get(phase)
+        carried = _carried(self.record, call) - {output}
+        shown = [each for each in call.shown if each.message_id not in carried]
         return super().new(replace(call, shown=shown))
 
-    def _is_seen(self, message_id: str, phase: str) -> bool:
-        row = self.record.by_id[message_id].row
-        is_own = row.phase == phase or row.node_type not in BORN
-        return is_own or message_id == self._output.get(phase)
+
+def _carried(record: SessionRecord, call: SessionCall) -> set[str | None]:
+    """The messages that a call was sent and that were said in other phases."""
+    rows = ((shown.message_id, record.by_id[shown.message_id].row) for shown in call.shown)
+    phase = call.row.phase
+    return {name for name, row in rows if row.phase != phase and row.node_type in BORN}
 
 
-def _carried(prefix: str, account: Account) -> Finding | None:
+def _minimal(prefix: str, account: Account) -> Iterator[Finding]:
     """What it cost that phases were sent all that was said before them."""
-    if IMPORTED in account.record.start.cascade:
-        return None
-    phases: set[str] = set()
-
-    def made(record: SessionRecord, counter: FamilyCounter, _: Prices) -> Requests:
-        requests = _MinimalRequests(record, counter)
-        requests.left_out = phases
-        return requests
-
-    minimal = account.simulated(made)
-    first, *more = sorted(phases) or [""]
-    names = f"phase {prefix}{first}" if not more else f"{len(phases)} phases"
+    record = account.record
+    if IMPORTED in record.start.cascade:
+        return
+    firsts = {call.row.phase: call for call in reversed(account.calls)}
+    phases = [phase for phase, call in firsts.items() if _carried(record, call)]
+    if not phases:
+        return
+    minimal = account.simulated(lambda record, counter, _: _MinimalRequests(record, counter))
+    names = f"phase {prefix}{phases[0]}" if len(phases) == 1 else f"{len(phases)} phases"
     text = (
-        f"{names} had what was said before them sent with each call: the session's calls cost"
+        f"{names} had what was said before sent with each call: the session's calls cost"
         f" {money(account.sent.total)}; with {MINIMAL}, which hands on the output of the phase"
         f" before, it would be {money(minimal.total)}"
     )
-    return Finding(text, MINIMAL, account.sent.total, minimal.total)
+    yield Finding(text, MINIMAL, account.sent.total, minimal.total)
 
 
 def _lost(account: Account) -> Iterator[Finding]:
