@@ -76,7 +76,17 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("sessions",): ((), ("--store", BAD.replace("/", ""))),
     ("show",): (("S",), ("S", "--call", "1"), ("S", "--call", "2", "--full"), (BAD,)),
     ("explain",): (("S", "2"), (BAD, "1")),
-    ("report",): (("S",), ("S", "--prefix"), (BAD,)),
+    ("report",): (
+        ("S",),
+        ("S", "--calls"),
+        ("S", "--call", "1"),
+        ("S", "--prefix"),
+        (),
+        (BAD,),
+        ("S", "--html", f"{NAME}.html"),
+        ("--html", BAD),
+        ("--since", BAD),
+    ),
     ("callout",): (("S", "set_state", NAME), ("S", BAD, "x"), ("S", "set_state", BAD * 2)),
     ("cards",): (("S",), ("S", "--regenerate"), ("S", "--pin", BAD)),
     ("check",): (

@@ -519,17 +519,52 @@ def explain(
 
 @_command
 def report(
-    session: Session,
+    session: Annotated[
+        str | None,
+        typer.Argument(help="A session (as in show); without it, what cost most in the store."),
+    ] = None,
     *,
+    calls: Annotated[bool, typer.Option("--calls", help="Print each call.")] = False,
+    call: Annotated[
+        int | None, typer.Option("--call", help="What one call cost, and was made of.")
+    ] = None,
     prefix: Annotated[
         bool, typer.Option("--prefix", help="Print what each call shares with the one before it.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write all of it to this file, as a page.")
+    ] = None,
+    cascade: Annotated[str | None, typer.Option(help="Only sessions of this cascade.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only sessions begun since (as in sessions).")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only sessions begun until then; a day counts whole.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="How many sessions, phases, calls and messages.")
+    ] = 5,
     store: StoreOption = None,
 ) -> None:
-    """Report what a session cost, or what caches could hold of it."""
-    from windlass.cli.report import show_costs, show_prefixes
+    """Report what a session or the whole store cost, and what it could have cost."""
+    from windlass.cli.report import show_call_costs, show_prefixes, show_report, show_store
+    from windlass.errors import UsageError
 
-    (show_prefixes if prefix else show_costs)(session, store)
+    one = (("--calls", calls), ("--call", call is not None), ("--prefix", prefix))
+    every = (("--cascade", cascade), ("--since", since), ("--until", until))
+    if wrong := [name for name, given in (every if session else one) if given]:
+        which = "the whole store: leave out SESSION" if session else "one session: name it"
+        raise UsageError(f"{wrong[0]} is for a report of {which}")
+    if html is not None and (call is not None or prefix):
+        raise UsageError("--html is for the whole report: leave out --call and --prefix")
+    if session is None:
+        show_store(store, html, cascade=cascade, since=since, until=until, limit=limit)
+    elif call is not None:
+        show_call_costs(session, call, store)
+    elif prefix:
+        show_prefixes(session, store)
+    else:
+        show_report(session, store, calls=calls, html=html)
 
 
 @_command

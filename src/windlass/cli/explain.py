@@ -57,7 +57,7 @@ def _print(explained: Explanation) -> None:
         out.print("\nAn original comes back in the run by recall(reference).")
     session = explained.session_id
     out.print(f"\nwhat was sent: windlass show {session} --call {call.number} --full")
-    out.print(f"what the run cost: windlass show {session}")
+    out.print(f"what it cost: windlass report {session} --call {call.number}")
 
 
 def _policy(explained: Explanation) -> str:

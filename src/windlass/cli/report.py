@@ -2,92 +2,428 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from windlass.caching.rates import money, override, rate, table_date
-from windlass.cli.output import out, plain, print_table, printed_as_json
-from windlass.cli.store import open_existing, open_marked, read_settings
-from windlass.history.base import in_words
+from windlass.cli.output import escaped, out, plain, print_table, printed_as_json
+from windlass.cli.store import open_existing, open_marked, read_settings, read_time
+from windlass.errors import UsageError
+from windlass.history.base import SessionFilter, in_words
 from windlass.importing.storing import evidence
-from windlass.report.costs import SessionCost, session_cost
-from windlass.report.journal import unbilled
+from windlass.report.account import CallCost
+from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
+from windlass.report.costs import SessionCost
+from windlass.report.journal import Unbilled, unbilled
+from windlass.report.page import page
 from windlass.report.prefix import Prefix, prefix_of
+from windlass.report.ranking import RankedCost, StoreReport, store_report
+from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_report
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
+_PHASES = 10
+"""Phases whose growth is printed."""
+_STEPS = 4
+"""Calls whose tokens are printed one by one."""
+_MESSAGES = 5
+"""Of the dearest messages: those that are printed."""
 
 
-def show_costs(session: str, store: str | None) -> None:
-    """Print what a session cost."""
+class _Table(NamedTuple):
+    """A table of texts; `right` are its columns of numbers, `summed`: its last row is a sum."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Container[int]
+    summed: bool = False
+
+
+def show_report(session: str, store: str | None, *, calls: bool, html: Path | None) -> None:
+    """Print what a session cost, in short or call by call; or write all of it to a page."""
     settings = read_settings(store)
-    with open_marked(settings) as history:
+    with open_marked(settings) as history, override(settings.prices):
         session = history.find_session(session)
-        with override(settings.prices):
-            costs = session_cost(history, session, settings.price_as)
+        report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
         beside = unbilled(history, session)
-    if printed_as_json({**plain(costs), "unbilled": beside}):
+        remarks = [*([source] if source else []), *_remarks(report, beside)]
+        title = history.start(session).cascade_id
+        if html is not None:
+            write_page(
+                html,
+                "session.html",
+                title=f"{title}, session {session}",
+                remarks=remarks,
+                **_page(report),
+            )
+    details = {key: value for key, value in plain(report).items() if key != "costs"}
+    values = {**plain(report.costs), "unbilled": beside, **details, "calls": report.calls}
+    if printed_as_json(values) or html is not None:
         return
     with override(settings.prices):
-        print_costs(costs)
-    if source:
-        out.print(source)
-    if beside.unanswered:
-        text = "sent and never answered, so perhaps billed, and not counted here"
-        out.print(f"calls {text}: {beside.unanswered}")
-    if beside.inherited:
-        paid = f"{beside.inherited} calls ({beside.inherited_tokens:,} tokens)"
-        out.print(f"inherited from session {beside.origin}, which paid for them: {paid}")
-    if costs.status != "completed":
-        out.print(f"the session: {in_words(costs.status, costs.reason)}")
-    out.print(f"\nwhat its caches could hold: windlass report {session} --prefix")
+        if calls:
+            _print(_calls(report.calls))
+        else:
+            _print_report(report)
+    for remark in remarks:
+        out.print(remark)
+    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
+    out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
     out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
-def print_costs(costs: SessionCost) -> None:
-    """Print what each phase sent, beside what a snowball would have."""
+def _remarks(report: SessionReport, beside: Unbilled) -> list[str]:
+    """What the bill does not tell, in sentences."""
+    remarks: list[str] = []
+    if report.missing:
+        remarks.append(
+            f"what was not recorded is known by its size only: by the provider's count about"
+            f" {report.missing:,} tokens of each request. Bills by our count are between those"
+            f" without it and with it: simulated {_range(report)}, snowball"
+            f" {money(report.costs.total.snowball_dollars)} to {money(report.most_snowball)}"
+        )
+    if beside.unanswered:
+        text = "sent and never answered, so perhaps billed, and not counted here"
+        remarks.append(f"calls {text}: {beside.unanswered}")
+    if beside.inherited:
+        paid = f"{beside.inherited} calls ({beside.inherited_tokens:,} tokens)"
+        remarks.append(f"inherited from session {beside.origin}, which paid for them: {paid}")
+    costs = report.costs
+    if costs.status == "running":
+        remarks.append("the session still runs, or was killed: this is its bill so far")
+    elif costs.status != "completed":
+        remarks.append(f"the session: {in_words(costs.status, costs.reason)}")
+    return remarks
+
+
+def _range(report: SessionReport) -> str:
+    return f"{money(report.costs.total.simulated_dollars)} to {money(report.most_simulated)}"
+
+
+def write_page(file: Path, template: str, **values: object) -> None:
+    """Write a page. Raises UsageError where the file cannot be written."""
+    try:
+        with file.open("w", encoding="utf-8") as opened:
+            opened.writelines(map(escaped, page(template, **values)))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if not file.parent.is_dir():
+            reason = f"there is no folder {str(file.parent)!r}"
+        raise UsageError(f"--html {str(file)!r} cannot be written: {reason}") from error
+    if not out.as_json:
+        out.print(f"written: {file}")
+
+
+def _print_report(report: SessionReport) -> None:
+    print_costs(report.costs, parts=True)
+    shown = _most_grown(report.growth)
+    _print(_growth(shown), "\ntokens in, call by call")
+    if len(shown) < len(report.growth):
+        out.print(f"{len(report.growth) - len(shown)} phases that grew less are not listed")
+    if report.dearest is not None:
+        call = report.dearest.cost
+        place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
+        out.print(f"\nthe dearest is {place}, {money(call.dollars)}: {_made_of(report.dearest)}")
+    if report.messages:
+        out.print("\npaid for most, by our count:")
+        _print(_messages(report.messages[:_MESSAGES]))
+    if any(saving.tokens for saving in report.savings):
+        kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
+        net = sum(each.dollars for each in report.savings)
+        out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
+    if report.findings:
+        out.print("\nit could be less:")
+        for finding in report.findings:
+            out.print(f"- {finding.text}")
+
+
+def _print(table: _Table, title: str | None = None) -> None:
+    print_table(table.columns, table.rows, title=title, right=table.right)
+
+
+def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
+    rows = [
+        [
+            each.phase,
+            _steps(each.agent),
+            _steps(each.follow_ups),
+            "-" if each.delta is None else f"{each.delta:+,}",
+        ]
+        for each in growth
+    ]
+    return _Table(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
+
+
+def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
+    """The phases that grew most, in their order."""
+    most = sorted(growth, key=lambda each: abs(each.delta or 0), reverse=True)[:_PHASES]
+    return [each for each in growth if each in most]
+
+
+def _steps(tokens: Sequence[int]) -> str:
+    """The tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
+    if len(tokens) > _STEPS:
+        return f"{tokens[0]:,} → … → {tokens[-1]:,} ({len(tokens):,} calls)"
+    return " → ".join(f"{each:,}" for each in tokens) or "-"
+
+
+def _made_of(report: CallReport) -> str:
+    """What a call's context was made of, in words."""
+    whole = sum(part.tokens for part in report.parts)
+    parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)
+    told = [f"{part.tokens / max(1, whole):.0%} {part.kind}" for part in parts]
+    return f"{whole:,} tokens by our count, {', '.join(told)}"
+
+
+def _messages(messages: Iterable[MessageCost]) -> _Table:
+    rows = [
+        [
+            message.what,
+            f"{message.phase}:{message.turn or 0}" if message.phase else "-",
+            f"{message.chars:,}",
+            f"{message.tokens:,}",
+            f"{message.calls:,}",
+            money(message.dollars),
+        ]
+        for message in messages
+    ]
+    columns = ["message", "said in", "characters", "tokens", "in calls", "cost"]
+    return _Table(columns, rows, range(2, 6))
+
+
+def _calls(calls: Iterable[CallCost]) -> _Table:
+    before: dict[str, int] = {}
+    rows: list[list[str]] = []
+    for call in calls:
+        grown = call.tokens_in - before[call.phase] if call.phase in before else None
+        before[call.phase] = call.tokens_in
+        rows.append(
+            [
+                str(call.number),
+                f"{call.phase}:{call.turn or 0}",
+                call.node_type,
+                f"{call.fresh:,}",
+                f"{call.tokens_cached:,}",
+                f"{call.tokens_written:,}",
+                f"{call.tokens_out:,}",
+                money(call.dollars),
+                "-" if grown is None else f"{grown:+,}",
+            ]
+        )
+    columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
+    return _Table(columns, rows, [0, *range(3, 9)])
+
+
+def _parts(parts: Sequence[ContextPart]) -> _Table:
+    whole = max(1, sum(part.tokens for part in parts))
+    rows = [
+        [
+            part.kind,
+            f"{part.messages:,}",
+            f"{part.chars:,}",
+            f"{part.tokens:,}",
+            f"{part.tokens / whole:.1%}",
+        ]
+        for part in parts
+    ]
+    return _Table(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
+
+
+def _savings(savings: Iterable[Saving]) -> _Table:
+    listed = list(savings)
+    rows = [
+        [each.kind, f"{each.messages:,}", f"{each.tokens:,}", money(each.dollars)]
+        for each in listed
+    ]
+    tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
+    rows.append(["net", "", f"{tokens:,}", money(net)])
+    return _Table(["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True)
+
+
+def _page(report: SessionReport) -> dict[str, Any]:
+    """What the page of a session is made of."""
+    costs, dearest = report.costs, report.dearest
+    bars = [
+        (
+            line.phase,
+            [line.fresh, line.tokens_cached, line.tokens_written],
+            f"{line.tokens_in:,} · {money(line.dollars)}",
+        )
+        for line in costs.phases
+    ]
+    parts = dearest.parts if dearest else ()
+    return {
+        "report": report,
+        "phases": bars,
+        "parts": [(part.kind, [part.tokens], f"{part.tokens:,}") for part in parts],
+        "lines": [
+            ("sent", [call.tokens_in or call.sent_tokens for call in report.calls]),
+            ("a snowball", [call.snowball for call in report.calls]),
+        ],
+        "number": "{:,}".format,
+        "prices": _price_note(costs),
+        "tables": {
+            "phases": _phases(costs, parts=True),
+            "growth": _growth(report.growth),
+            "largest": _messages(dearest.messages if dearest else ()),
+            "messages": _messages(report.messages),
+            "savings": _savings(report.savings),
+            "calls": _calls(report.calls),
+        },
+    }
+
+
+def show_store(
+    store: str | None,
+    html: Path | None,
+    *,
+    cascade: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+) -> None:
+    """Print what cost most in a store, or write it to a page."""
+    which = SessionFilter(
+        cascade=cascade,
+        since=None if since is None else read_time("--since", since),
+        until=None if until is None else read_time("--until", until, whole_day=True),
+        banks=False,
+        under=() if cascade is None else None,
+    )
+    settings = read_settings(store)
+    with open_marked(settings) as history, override(settings.prices):
+        report = store_report(history, which, settings.price_as, limit=limit)
+    tables = _store_tables(report)
+    if html is not None:
+        bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
+        title = f"{report.total.sessions:,} sessions, {money(report.total.dollars)}"
+        write_page(html, "store.html", title=title, tables=tables, cascades=bars)
+    if printed_as_json(report) or html is not None:
+        return
+    if not report.sessions:
+        out.print("no session fits" if cascade or since or until else "no sessions yet")
+        return
+    for title, table in tables.items():
+        _print(table, f"\n{title}")
+    name = report.sessions[0].name
+    out.print(f"\nmodels that cost nothing are told at the prices of {settings.price_as}")
+    out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
+
+
+def _store_tables(report: StoreReport) -> dict[str, _Table]:
+    """The tables of a store by their titles."""
+    messages = _messages(report.messages)
+    rows = [
+        [*row[:2], message.session_id, *row[2:]]
+        for row, message in zip(messages.rows, report.messages, strict=True)
+    ]
+    columns = [*messages.columns[:2], "session", *messages.columns[2:]]
+    dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
+    return {
+        "by cascade": _ranked("cascade", [*report.cascades, report.total], summed=True),
+        "by day (UTC)": _ranked("day", report.days),
+        "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
+        "the dearest phases": _ranked("phase", report.phases, within="cascade"),
+        "the dearest calls": _ranked("call", report.calls, within="session"),
+        dearest: _Table(columns, rows, range(3, 7)),
+    }
+
+
+def _ranked(
+    what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
+) -> _Table:
+    counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
+    columns = [what, *([within] if within else []), *counted]
+    rows = []
+    for each in costs:
+        counts = {"sessions": f"{each.sessions:,}", "calls": f"{each.calls:,}"}
+        rows.append(
+            [
+                each.name,
+                *([each.within] if within else []),
+                *(counts[name] for name in counted),
+                f"{each.tokens_in:,}",
+                f"{each.tokens_cached:,}",
+                f"{each.tokens_out:,}",
+                money(each.dollars),
+            ]
+        )
+    first = len(columns) - len(counted)
+    columns += ["tokens in", "cached", "out", "cost"]
+    return _Table(columns, rows, range(first, len(columns)), summed)
+
+
+def show_call_costs(session: str, number: int, store: str | None) -> None:
+    """Print what one call cost, and what its context was made of."""
+    settings = read_settings(store)
+    with open_marked(settings) as history, override(settings.prices):
+        session = history.find_session(session)
+        report = call_report(history, session, number, settings.price_as)
+    if printed_as_json(report):
+        return
+    call = report.cost
+    out.print(
+        f"call {number} of session {session}: {call.phase}, turn {call.turn}, {call.model}\n"
+        f"in: {call.fresh:,} fresh, {call.tokens_cached:,} read, {call.tokens_written:,} written;"
+        f" out: {call.tokens_out:,}; cost: {money(call.dollars)}"
+    )
+    _print(_parts(report.parts), "")
+    out.print("\nits largest messages, and what all calls paid for them, by our count:")
+    _print(_messages(report.messages))
+    out.print(f"\nwhat was sent: windlass show {session} --call {number}")
+    out.print(f"why: windlass explain {session} {number}")
+
+
+def _phases(costs: SessionCost, *, parts: bool) -> _Table:
+    """What each phase sent, beside what a snowball would have.
+
+    `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
+    """
+    sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
     money_columns = ["cost", "snowball's cost"]
     if costs.billed:
         money_columns = ["billed", "simulated", "snowball, simulated"]
-    print_table(
+    rows = [
         [
-            "phase",
-            "calls",
-            "tokens sent",
-            "reported cached",
-            "snowball would send",
-            "out",
-            *money_columns,
-        ],
-        [
-            [
-                line.phase,
-                str(line.calls),
-                f"{line.tokens_in:,}",
-                f"{line.tokens_cached:,}",
-                f"{line.snowball:,}",
-                f"{line.tokens_out:,}",
-                money(line.dollars),
-                *([money(line.simulated_dollars)] if costs.billed else []),
-                money(line.snowball_dollars),
-            ]
-            for line in [*costs.phases, costs.total]
-        ],
-        right=range(1, 6 + len(money_columns)),
-    )
+            line.phase,
+            str(line.calls),
+            f"{line.fresh if parts else line.tokens_in:,}",
+            f"{line.tokens_cached:,}",
+            *([f"{line.tokens_written:,}"] if parts else []),
+            f"{line.snowball:,}",
+            f"{line.tokens_out:,}",
+            money(line.dollars),
+            *([money(line.simulated_dollars)] if costs.billed else []),
+            money(line.snowball_dollars),
+        ]
+        for line in [*costs.phases, costs.total]
+    ]
+    columns = ["phase", "calls", *sent, "snowball would send", "out", *money_columns]
+    return _Table(columns, rows, range(1, len(columns)), summed=True)
+
+
+def _price_note(costs: SessionCost) -> str:
+    """At whose prices the bills are told."""
     if costs.billed:
-        out.print(
+        return (
             "billed: the usage that was reported, at its price; simulated: these messages, and a"
             " snowball's, by our count and with the model's prompt cache"
             f"\n{price_text(costs.priced_as)} ({table_date()})"
         )
-    elif not costs.priced_as:
-        out.print("no call was answered, so there is nothing to bill")
-    else:
-        models = ", ".join(dict.fromkeys(costs.priced_as.values()))
-        out.print(
-            f"costs are what {models} would bill for these messages, pictures included and"
-            f" its prompt cache counted ({table_date()})"
-        )
+    if not costs.priced_as:
+        return "no call was answered, so there is nothing to bill"
+    models = ", ".join(dict.fromkeys(costs.priced_as.values()))
+    return (
+        f"costs are what {models} would bill for these messages, pictures included and"
+        f" its prompt cache counted ({table_date()})"
+    )
+
+
+def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
+    """Print what each phase sent, beside what a snowball would have; `parts` as in `_phases`."""
+    _print(_phases(costs, parts=parts))
+    out.print(_price_note(costs))
     if windows := costs.windows:
         out.print(
             f"windows: saved {money(windows['saved'])} beside the same calls without them,"

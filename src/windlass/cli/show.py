@@ -233,6 +233,7 @@ def _print_session(view: SessionView) -> None:
         out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
+        out.print(f"what it cost: windlass report {view.session_id}")
 
 
 def _sounding(call: CallView) -> str:
@@ -287,6 +288,8 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
             f" broken by {prefix['broken_by'] or 'nothing'}",
             style="dim",
         )
+    out.print(f"\nwhy: windlass explain {view.session_id} {call.number}")
+    out.print(f"what it cost: windlass report {view.session_id} --call {call.number}")
 
 
 _BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]

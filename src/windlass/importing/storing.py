@@ -27,7 +27,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.details import CallDetails
-from windlass.importing.recording import GRADES, RecordedCall, Recording
+from windlass.importing.recording import GRADES, Grade, RecordedCall, Recording
 from windlass.messages import canonical_json
 from windlass.tokens import FamilyCounter
 
@@ -66,6 +66,12 @@ def evidence(definition: Mapping[str, Any]) -> str:
     if grade == "C":
         text += "; what was not recorded (tools, often the system prompt) is in no simulated bill"
     return text
+
+
+def grade_of(definition: Mapping[str, Any]) -> Grade | None:
+    """The grade of an imported session's evidence; None where it is none."""
+    told = definition.get(IMPORTED)
+    return told["grade"] if isinstance(told, Mapping) else None
 
 
 def session_id_of(recording: Recording) -> str:

@@ -1,0 +1,82 @@
+"""What each piece of the requests to a model had to pay: its share of the input's bill."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.caching.meter import Billed, MeteredStream, Weighed
+from windlass.caching.prices import Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The share of a piece: in how many calls it was sent, its tokens in all of them, its price.
+
+    `units` are fresh input tokens of the first tier.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    units: float = 0.0
+
+
+class SharedStream:
+    """Bills requests as a `MeteredStream` does, and says what each of their pieces paid.
+
+    A piece pays for the place at which it stands: what of it the cache holds is read, the rest is
+    written. So the shares of all pieces are the bill. Time and memory are those of what is new in
+    the requests, and of what is written anew.
+    """
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._stream = MeteredStream(prices)
+        # The name of each piece of the last request, its tokens, and the calls and the price of a
+        # token that is read so far when it came.
+        self._standing: list[tuple[str, int, int, float]] = []
+        self._calls, self._read = 0, 0.0
+        self._paid: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+
+    def bill(
+        self, kept: int, more: Weighed, names: Sequence[str], at: float | None = None
+    ) -> Billed:
+        """The next request: the first `kept` pieces of the last one, then `more`.
+
+        `names` are what those are called in `shares`.
+        """
+        self._settle(self._standing[kept:])
+        del self._standing[kept:]
+        new = zip(names, more, strict=True)
+        self._standing += [(name, tokens, self._calls, self._read) for name, (_, tokens) in new]
+        billed = self._stream.bill(kept, more, at)
+        factor = self.prices.factor(billed.tokens)
+        self._calls += 1
+        self._read += factor * self.prices.read
+        fresh = self.prices.write if billed.tokens >= self.prices.minimum else 1.0
+        left = billed.tokens - billed.cached if fresh != self.prices.read else 0
+        for name, tokens, _, _ in reversed(self._standing):
+            if left <= 0:
+                break
+            self._paid[name][2] += min(tokens, left) * factor * (fresh - self.prices.read)
+            left -= tokens
+        return billed
+
+    def shares(self) -> Mapping[str, Share]:
+        """What each piece paid so far, by its name."""
+        self._settle(self._standing)
+        self._standing = [
+            (name, tokens, self._calls, self._read) for name, tokens, _, _ in self._standing
+        ]
+        return {
+            name: Share(int(calls), int(tokens), units)
+            for name, (calls, tokens, units) in self._paid.items()
+        }
+
+    def _settle(self, pieces: Sequence[tuple[str, int, int, float]]) -> None:
+        for name, tokens, calls, read in pieces:
+            paid = self._paid[name]
+            paid[0] += self._calls - calls
+            paid[1] += tokens * (self._calls - calls)
+            paid[2] += tokens * (self._read - read)

@@ -1,0 +1,275 @@
+"""A session's calls, each with its bills, and what each message paid of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from windlass.caching.prices import Prices
+from windlass.caching.rates import (
+    input_dollars,
+    output_dollars,
+    priced_as,
+    prices_of,
+    rate,
+)
+from windlass.caching.shares import SharedStream
+from windlass.history.base import CONTINUES, SessionFilter, Store
+from windlass.importing.storing import grade_of
+from windlass.report.requests import (
+    Requests,
+    SentRequests,
+    SessionCall,
+    SessionRecord,
+    SnowballRequests,
+)
+from windlass.tokens import FamilyCounter
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """One call. Tokens in, cached, written and out as the provider reported them.
+
+    `number` counts the calls of its session from 1; `phase` is the line that it counts in.
+    `sent_tokens` and `snowball` are what was sent, and what a snowball would have, by the engine's
+    count; `expected` what the cache should have given of the first. Money is in US dollars, output
+    included (None: no price is known): `dollars` was to pay, `simulated_dollars` and
+    `snowball_dollars` are by our count.
+    """
+
+    session_id: str
+    number: int
+    phase: str
+    node_type: str
+    turn: int | None
+    model: str
+    tokens_in: int
+    tokens_cached: int
+    tokens_written: int
+    tokens_out: int
+    sent_tokens: int
+    snowball: int
+    expected: int
+    dollars: float | None
+    simulated_dollars: float | None
+    snowball_dollars: float | None
+
+    @property
+    def fresh(self) -> int:
+        """Tokens that were neither read from a cache nor written to one."""
+        return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a message paid: in how many calls it was sent, its tokens in all of them, US dollars."""
+
+    calls: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def __add__(self, other: Paid) -> Paid:
+        return Paid(
+            self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BilledRequest:
+    """One request of a simulation: its tokens, those the cache holds, US dollars with the reply."""
+
+    tokens: int
+    cached: int
+    dollars: float
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The requests of a session as they are billed by our count, and what each message paid.
+
+    `requests` are by the number of the call; those of models without a price are missing.
+    """
+
+    requests: Mapping[int, BilledRequest] = field(default_factory=dict[int, BilledRequest])
+    paid: Mapping[str, Paid] = field(default_factory=dict[str, Paid])
+
+    def dollars(self, number: int) -> float | None:
+        """What a call costs."""
+        billed = self.requests.get(number)
+        return None if billed is None else billed.dollars
+
+    @cached_property
+    def total(self) -> float:
+        """What all of it costs in US dollars."""
+        return sum(billed.dollars for billed in self.requests.values())
+
+
+MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Requests]
+
+
+class Account:
+    """A session by itself: its calls and their bills.
+
+    `sent` is the bill of what was sent, by our count; `edited` names what edited each message that
+    was not sent as it was said.
+
+    Args:
+        store: Where it is.
+        session_id: Its id. Raises UsageError for an unknown one.
+        price_as: The model at whose prices those are told that cost nothing.
+    """
+
+    def __init__(self, store: Store, session_id: str, price_as: str) -> None:
+        self.record = SessionRecord(store, session_id)
+        self.calls = list(self.record.calls())
+        self._streams: dict[str, list[SessionCall]] = defaultdict(list)  # a cache for each model
+        for call in self.calls:
+            self._streams[call.model].append(call)
+        self.free = {
+            model: all(call.free for call in stream) for model, stream in self._streams.items()
+        }
+        self.names = {
+            model: priced_as(model, price_as, free=self.free[model]) for model in self._streams
+        }
+        self._counters: dict[str, FamilyCounter] = {}
+        sent: list[SentRequests] = []
+
+        def as_sent(record: SessionRecord, counter: FamilyCounter, _: Prices) -> Requests:
+            sent.append(SentRequests(record, counter))
+            return sent[-1]
+
+        self.sent = self.simulated(as_sent)
+        self.edited = {name: why for made in sent for name, why in made.because.items()}
+
+    @cached_property
+    def snowball(self) -> Simulation:
+        """The bill of sending everything, by our count."""
+        return self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
+
+    def counter(self, model: str) -> FamilyCounter:
+        """Who counts for a model of the session."""
+        name = self.names[model]
+        if name not in self._counters:
+            self._counters[name] = FamilyCounter(name)
+        return self._counters[name]
+
+    def simulated(self, make: MakeRequests) -> Simulation:
+        """The session's calls with other requests, at the prices of each model."""
+        requests: dict[int, BilledRequest] = {}
+        paid: dict[str, Paid] = {}
+        for model, calls in self._streams.items():
+            price = rate(self.names[model])
+            if price is None:
+                continue
+            # What is assumed of a model is told where the model is asked for.
+            prices = prices_of(self.names[model], warn=lambda _: None)
+            counter = self.counter(model)
+            stream, made = SharedStream(prices), make(self.record, counter, prices)
+            for call in calls:
+                # A cache of a model that did not run was not waited for: nothing expires in it.
+                at = None if self.free[model] else call.row.timestamp
+                kept, pieces, names = made.new(call)
+                bill = stream.bill(kept, pieces, names, at)
+                out = 0 if call.row.message is None else counter.message(call.row.message)
+                if CONTINUES in call.row.metadata:  # it has the text of two replies
+                    out = min(out, call.row.tokens_out or out)
+                dollars = input_dollars(price, bill.units)
+                dollars += output_dollars(price, bill.tokens, out)
+                requests[call.number] = BilledRequest(bill.tokens, bill.cached, dollars)
+            for name, share in stream.shares().items():
+                added = Paid(share.calls, share.tokens, input_dollars(price, share.units))
+                paid[name] = paid[name] + added if name in paid else added
+        return Simulation(requests, paid)
+
+    @cached_property
+    def missing(self) -> int:
+        """Tokens of each request that were not recorded: by the provider's count of the first call.
+
+        0 where all was recorded, or the provider's count is not known.
+        """
+        if grade_of(self.record.start.cascade) != "C":
+            return 0
+        counted = ((call.row.tokens_in, call.sent_tokens) for call in self.calls)
+        return next((max(0, told - sent) for told, sent in counted if told), 0)
+
+    def with_missing(self) -> tuple[float, float]:
+        """The bill of what was sent, and a snowball's, with what was not recorded, in US dollars.
+
+        It stands in front of each request, so the cache holds it.
+        """
+
+        def total(kind: Callable[[SessionRecord, FamilyCounter, int], Requests]) -> float:
+            return self.simulated(
+                lambda record, counter, _: kind(record, counter, self.missing)
+            ).total
+
+        return total(SentRequests), total(SnowballRequests)
+
+    @cached_property
+    def costs(self) -> Sequence[CallCost]:
+        """What each call cost, in order."""
+        return list(self._costs())
+
+    def _costs(self) -> Iterator[CallCost]:
+        for call in self.calls:
+            row = call.row
+            simulated = self.sent.dollars(call.number)
+            billed = self.sent.requests.get(call.number)
+            yield CallCost(
+                session_id=self.record.session_id,
+                number=call.number,
+                phase=self.record.line(row),
+                node_type=row.node_type,
+                turn=row.turn,
+                model=call.model,
+                tokens_in=row.tokens_in or 0,
+                tokens_cached=row.tokens_cached or 0,
+                tokens_written=row.metadata.get("tokens_written", 0),
+                tokens_out=row.tokens_out or 0,
+                sent_tokens=call.sent_tokens,
+                snowball=call.full_tokens,
+                expected=0 if billed is None else billed.cached,
+                dollars=simulated if self.free[call.model] else row.cost,
+                simulated_dollars=simulated,
+                snowball_dollars=self.snowball.dollars(call.number),
+            )
+
+
+@dataclass(frozen=True)
+class AccountTree:
+    """A session's account, and those of the sessions under it, newest last.
+
+    `prefix` stands before the names of its phases: `PHASE > CASCADE > `, or `sounding 0 > `.
+    """
+
+    account: Account
+    prefix: str = ""
+    under: tuple[AccountTree, ...] = ()
+
+    @classmethod
+    def read(cls, store: Store, session_id: str, price_as: str, prefix: str = "") -> AccountTree:
+        """The accounts of a session. Raises UsageError for an unknown one."""
+        under: list[AccountTree] = []
+        account = Account(store, session_id, price_as)
+        for info in store.sessions(SessionFilter(under=(session_id,)))[::-1]:
+            above = f"{info.parent_phase} > {info.cascade_id}"
+            if info.sounding_index is not None:
+                above = f"sounding {info.sounding_index}"
+            under.append(cls.read(store, info.session_id, price_as, f"{above} > "))
+        return cls(account, prefix, tuple(under))
+
+    def walk(self, prefix: str = "") -> Iterator[tuple[str, Account]]:
+        """Each account with the whole prefix of its phases."""
+        prefix += self.prefix
+        yield prefix, self.account
+        for tree in self.under:
+            yield from tree.walk(prefix)
+
+    def calls(self) -> Iterator[CallCost]:
+        """What each call cost."""
+        for prefix, account in self.walk():
+            for cost in account.costs:
+                yield replace(cost, phase=prefix + cost.phase) if prefix else cost

@@ -1,0 +1,164 @@
+"""What a call's context was made of, and the messages of a session that were paid for most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from windlass.errors import UsageError
+from windlass.history.base import NodeType, Store, StoredRow
+from windlass.messages import Message
+from windlass.report.account import Account, CallCost, Paid
+from windlass.report.requests import TOOLS, SessionRecord, tokens_of_tools
+
+MESSAGES: Final = 10
+"""How many of the dearest messages are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPart:
+    """What of a call's context is system, tools, user, assistant, tool results or pictures.
+
+    Tokens by our count; `messages` are the messages that have any of it, or the tools.
+    """
+
+    kind: str
+    messages: int
+    tokens: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCost:
+    """A message and what was paid for sending it: `dollars`, by our count, for `calls` calls.
+
+    `what` names it and `phase` and `turn` say where it was said. `chars` and `tokens` are those of
+    the original, `tokens_sent` those of all calls together. Dollars are None where no price is
+    known.
+    """
+
+    session_id: str
+    message_id: str
+    what: str
+    phase: str
+    turn: int | None
+    chars: int
+    tokens: int
+    calls: int
+    tokens_sent: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """One call: what it cost, what its context was made of, and its largest messages.
+
+    The `tokens` of those are what was sent of them in this call.
+    """
+
+    cost: CallCost
+    parts: tuple[ContextPart, ...]
+    messages: tuple[MessageCost, ...]
+
+
+def call_report(store: Store, session_id: str, number: int, price_as: str) -> CallReport:
+    """Call `number` of a session, from 1. Raises UsageError where there is none."""
+    account = Account(store, session_id, price_as)
+    for call in account.costs:
+        if call.number == number:
+            return call_report_of("", account, call)
+    last = max((call.number for call in account.costs), default=0)
+    there = f"it has calls 1 to {last}" if last else "it made none"
+    raise UsageError(f"session {session_id!r} has no call {number} that was answered; {there}")
+
+
+def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCost]:
+    """The messages that were paid for most, the dearest first."""
+    messages = [
+        _cost_of_message(prefix, account, message_id, paid)
+        for prefix, account in accounts
+        for message_id, paid in _dearest(account.sent.paid.items())
+    ]
+    return sorted(messages, key=lambda each: each.dollars or 0.0, reverse=True)[:MESSAGES]
+
+
+def _dearest(paid: Iterable[tuple[str, Paid]]) -> list[tuple[str, Paid]]:
+    return sorted(paid, key=lambda each: each[1].dollars, reverse=True)[:MESSAGES]
+
+
+def _cost_of_message(
+    prefix: str, account: Account, message_id: str, paid: Paid | None
+) -> MessageCost:
+    record = account.record
+    paid, dollars = paid or Paid(), None if paid is None else paid.dollars
+    common = (paid.calls, paid.tokens, dollars)
+    if message_id == TOOLS:
+        lists = {id(call.tools): call.tools for call in account.calls}.values()
+        names = {tool["function"]["name"] for tools in lists for tool in tools}
+        what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
+        tokens = paid.tokens // max(1, paid.calls)
+        return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, *common)
+    stored = record.by_id[message_id]
+    row, message = stored.row, stored.row.message or Message("user")
+    counter = account.counter(account.calls[0].model)
+    return MessageCost(
+        record.session_id,
+        message_id,
+        what_is(stored, record),
+        prefix + record.line(row),
+        row.turn,
+        message.chars,
+        counter.message(message),
+        *common,
+    )
+
+
+def what_is(stored: StoredRow, record: SessionRecord) -> str:
+    """What a message is, in words."""
+    row, message = stored.row, stored.row.message
+    if message is None or message.is_system:
+        return "the system prompt"
+    if message.role == "tool":
+        called = message.name or record.tool_of(message) or "a tool"
+        with_picture = " with a picture" if message.pictures else ""
+        return f"the result of {called}{with_picture}"
+    if message.role == "assistant":
+        return "the reply"
+    if row.node_type == NodeType.CONTEXT_INJECTION:
+        return "what was brought in"
+    return "a picture" if message.pictures and not message.text else "the user's message"
+
+
+def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
+    """What a call of an account cost; `prefix` stands before the names of phases."""
+    record = account.record
+    call = next(each for each in account.calls if each.number == cost.number)
+    counter = account.counter(call.model)
+    tools = [[len(call.tools), tokens_of_tools(counter, call.tools), len(str(call.tools))]]
+    found = dict[str, list[list[int]]](system=[], tools=tools if call.tools else [])
+    found |= {"user": [], "assistant": [], "tool results": [], "pictures": []}
+    sizes: dict[str, int] = {}
+    for shown in call.shown:
+        message = record.sent(shown)[1]
+        pictures = sum(counter.picture(picture) for picture in message.pictures)
+        tokens = counter.message(message)
+        sizes[shown.message_id] = tokens
+        kind = "tool results" if message.role == "tool" else message.role
+        found["system" if message.is_system else kind].append([1, tokens - pictures, message.chars])
+        if pictures:
+            found["pictures"].append([len(message.pictures), pictures, 0])
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MESSAGES]
+    paid = account.sent.paid
+    return CallReport(
+        cost,
+        tuple(
+            ContextPart(kind, *map(sum, zip(*sums, strict=True)))
+            for kind, sums in found.items()
+            if sums
+        ),
+        tuple(
+            replace(_cost_of_message(prefix, account, each, paid.get(each)), tokens=sizes[each])
+            for each in largest
+        ),
+    )

@@ -1,0 +1,211 @@
+"""What cost most in a whole store: its sessions, phases, calls and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from windlass.caching.rates import cost, is_local, rate
+from windlass.history.base import SessionFilter, SessionInfo, Store
+from windlass.report.account import AccountTree
+from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
+from windlass.report.show import sessions_below, without_numbers
+
+_LOOKED: Final = 20
+"""Sessions in which the dearest messages are looked for."""
+_BILLED: Final = (
+    "SELECT session_id, phase_name, turn_number, trace_id, node_type, model, cost, tokens_in,"
+    " tokens_cached, tokens_out FROM unified_logs"
+    " WHERE (tokens_in IS NOT NULL OR cost IS NOT NULL) AND timestamp >= ?"
+)
+
+
+@dataclass(slots=True)
+class RankedCost:
+    """What a session, a phase, a call, a cascade or a day cost in all.
+
+    `name` is its own, `within` what it is a part of: the cascade of a session or phase, the session
+    of a call. Tokens as the provider reported them. `dollars` are US dollars, of a model that costs
+    nothing at the prices of another (None: no price is known).
+    """
+
+    name: str
+    within: str = ""
+    sessions: int = 1
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+    dollars: float | None = 0.0
+
+    @property
+    def weight(self) -> tuple[float, int]:
+        """By what it is ranked."""
+        return self.dollars or 0.0, self.tokens_in
+
+    def add(self, other: RankedCost) -> None:
+        """Count another one in."""
+        self.calls += other.calls
+        self.tokens_in += other.tokens_in
+        self.tokens_cached += other.tokens_cached
+        self.tokens_out += other.tokens_out
+        known = None not in (self.dollars, other.dollars)
+        self.dollars = (self.dollars or 0.0) + (other.dollars or 0.0) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The dearest of a store, each list with the dearest first; `total` is all of it.
+
+    A session counts with all sessions under it. `days` are those on which sessions began, in UTC,
+    the newest first. `messages` are those of the `looked` dearest sessions.
+    """
+
+    total: RankedCost
+    cascades: tuple[RankedCost, ...]
+    days: tuple[RankedCost, ...]
+    sessions: tuple[RankedCost, ...]
+    phases: tuple[RankedCost, ...]
+    calls: tuple[RankedCost, ...]
+    messages: tuple[MessageCost, ...]
+    looked: int
+
+
+def store_report(
+    store: Store, which: SessionFilter, price_as: str, *, limit: int = MESSAGES
+) -> StoreReport:
+    """The `limit` dearest of the sessions that fit; see `session_cost` for `price_as`."""
+    roots = store.sessions(which)
+    listed = {info.session_id: info for info in roots}
+    below = sessions_below(store, listed)
+    root_of = _roots(listed, below)
+    cascade_of = {info.session_id: info.cascade_id for info in [*below, *roots]}
+    total = RankedCost("all sessions", sessions=len(root_of) - len(below))
+    sessions = {name: RankedCost(name, info.cascade_id) for name, info in listed.items()}
+    phases: dict[tuple[str, str], RankedCost] = {}
+    calls: list[tuple[RankedCost, Mapping[str, Any]]] = []
+    seen: set[tuple[str, str]] = set()
+    since = datetime.fromtimestamp(which.since or 0, UTC).isoformat()
+    for row in store.query(_BILLED, [since]):
+        name = row["session_id"]
+        if name not in root_of:
+            continue
+        one = _billed(row, price_as)
+        cascade, phase = cascade_of[name], without_numbers(row["phase_name"] or "-")
+        line = phases.setdefault((cascade, phase), RankedCost(phase, cascade, sessions=0))
+        line.sessions += (name, phase) not in seen
+        seen.add((name, phase))
+        for each in (total, sessions[root_of[name]], line):
+            each.add(one)
+        if one.calls:
+            calls.append((one, row))
+            if len(calls) > _KEPT:
+                calls = _dearest_calls(calls, limit)
+    ranked = sorted(sessions.values(), key=_weight, reverse=True)
+    messages, looked = _messages(store, ranked, price_as, limit)
+    return StoreReport(
+        total=total,
+        cascades=tuple(_summed(ranked, lambda each: each.within)),
+        days=tuple(
+            sorted(
+                _summed(ranked, lambda each: _day(listed[each.name])),
+                key=lambda day: day.name,
+                reverse=True,
+            )
+        ),
+        sessions=tuple(ranked[:limit]),
+        phases=tuple(sorted(phases.values(), key=_weight, reverse=True)[:limit]),
+        calls=tuple(_numbered(store, _dearest_calls(calls, limit))),
+        messages=messages,
+        looked=looked,
+    )
+
+
+_KEPT: Final = 10_000
+"""Calls that are held before all but the dearest are let go."""
+
+
+def _weight(each: RankedCost) -> tuple[float, int]:
+    return each.weight
+
+
+def _roots(roots: Mapping[str, SessionInfo], below: Sequence[SessionInfo]) -> dict[str, str]:
+    """The session of `roots` that each session counts with."""
+    root_of = {name: name for name in roots}
+    for info in below:  # level by level, so that a parent comes first
+        root_of.setdefault(info.session_id, root_of[info.parent_id or ""])
+    return root_of
+
+
+def _billed(row: Mapping[str, Any], price_as: str) -> RankedCost:
+    """A row with a bill: a call, or what a model was asked beside calls."""
+    usage = (row["tokens_in"] or 0, row["tokens_out"] or 0, row["tokens_cached"] or 0)
+    dollars, model = row["cost"], str(row["model"])
+    if dollars == 0 and (is_local(model) or rate(model) is None):
+        # As the report of a session has it: what is not read from the cache is written to it.
+        dollars = cost(price_as, *usage, usage[0] - usage[2])
+    return RankedCost(
+        f"{row['phase_name'] or '-'}:{row['turn_number'] or 0}",
+        row["session_id"],
+        calls=int(row["node_type"] in ("agent", "follow_up")),
+        tokens_in=usage[0],
+        tokens_out=usage[1],
+        tokens_cached=usage[2],
+        dollars=dollars,
+    )
+
+
+_Ranked = tuple[RankedCost, Mapping[str, Any]]
+
+
+def _dearest_calls(calls: list[_Ranked], limit: int) -> list[_Ranked]:
+    return sorted(calls, key=lambda each: each[0].weight, reverse=True)[:limit]
+
+
+def _numbered(store: Store, calls: Sequence[_Ranked]) -> Iterator[RankedCost]:
+    """The calls with their numbers in their sessions before their names."""
+    traces: dict[str, dict[str, int]] = {}
+    for call, row in calls:
+        name = row["session_id"]
+        if name not in traces:
+            listed = store.calls(name)
+            traces[name] = {each.trace_id: number for number, each in enumerate(listed, start=1)}
+        number = traces[name].get(row["trace_id"])
+        call.name = f"call {number}, {call.name}" if number else call.name
+        yield call
+
+
+def _summed(
+    sessions: Sequence[RankedCost], key: Callable[[RankedCost], str]
+) -> Sequence[RankedCost]:
+    """The sessions added up by a key, the dearest first."""
+    sums: dict[str, RankedCost] = {}
+    for each in sessions:
+        line = sums.setdefault(key(each), RankedCost(key(each), sessions=0))
+        line.sessions += 1
+        line.add(each)
+    return sorted(sums.values(), key=_weight, reverse=True)
+
+
+def _day(info: SessionInfo) -> str:
+    return f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d}"
+
+
+def _messages(
+    store: Store, sessions: Sequence[RankedCost], price_as: str, limit: int
+) -> tuple[tuple[MessageCost, ...], int]:
+    """The dearest messages, and in how many of the sessions they were looked for.
+
+    No message costs more than its session, so that what is left need not be looked at.
+    """
+    found: list[MessageCost] = []
+    for looked, session in enumerate(sessions):
+        enough = len(found) == limit and (found[-1].dollars or 0.0) >= (session.dollars or 0.0)
+        if looked == _LOOKED or enough:
+            return tuple(found), looked
+        accounts = AccountTree.read(store, session.name, price_as).walk()
+        found += dearest_messages(accounts)
+        found = sorted(found, key=lambda each: each.dollars or 0.0, reverse=True)[:limit]
+    return tuple(found), len(sessions)

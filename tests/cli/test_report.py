@@ -1,0 +1,226 @@
+"""`windlass report`: a session, one call of it, the whole store; on the terminal and as pages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.engine.harness import by_phase, call, calls, cascade, phase
+from tests.importing.making import Session, result, text, used, write_lines
+from tests.importing.making import call as made_call
+
+
+@pytest.fixture
+def snowball(windlass: CommandLine) -> CommandLine:
+    """The session `s1`: a phase that reads a large file, and two that go on."""
+    windlass.write("large.txt", "".join(f"line {n} of a long file\n" for n in range(3_000)))
+    reads = calls(call("read_file", '{"path": "large.txt"}'))
+    windlass.script = by_phase(  # type: ignore[assignment]
+        {"a": [reads, "read"], "b": ["counted"], "c": ["reported"]}
+    )
+    windlass.write("three.json", cascade(phase("a", tackle=["read_file"]), phase("b"), phase("c")))
+    said = windlass("run", "three.json", "--session", "s1")
+    assert said.code == 0, said.err
+    return windlass
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.req("CA-25")
+def test_the_report_tells_growth_and_contents(snowball: CommandLine) -> None:
+    report = snowball("report", "s1").out
+    told = snowball("report", "s1", "--json").json
+    growth = {each["phase"]: each for each in told["growth"]}
+    (first,), (follow_up,) = growth["a"]["agent"], growth["a"]["follow_ups"]
+    assert growth["a"]["delta"] == follow_up - first
+    assert f"a {first:,} {follow_up:,} +{follow_up - first:,}" in words(report)
+    assert "fresh read written" in words(report)
+    assert "the result of read_file" in report
+    assert len(report.splitlines()) < 45
+
+
+@pytest.mark.req("CA-27")
+def test_findings_name_what_helps(snowball: CommandLine) -> None:
+    told = snowball("report", "s1", "--json").json
+    assert {"auto_context", "context_strategy: minimal"} <= {
+        finding["setting"] for finding in told["findings"]
+    }
+    (finding,) = [one for one in told["findings"] if "the result of read_file in a" in one["text"]]
+    assert "was sent in 3 later calls" in finding["text"]
+    assert finding["would_be"] < finding["dollars"]
+    assert finding["text"] in snowball("report", "s1").out
+
+
+@pytest.mark.req("CA-26", "CA-30")
+def test_one_call_and_all_of_them(snowball: CommandLine) -> None:
+    one = snowball("report", "s1", "--call", "3")
+    assert "tool results" in one.out
+    assert re.search(r"the result of read_file +a:1 +\d+,\d+", one.out)
+    assert "cost: $" in one.out
+    assert "windlass show s1 --call 3" in one.out
+    assert "windlass explain s1 3" in one.out
+    parts = snowball("report", "s1", "--call", "3", "--json").json["parts"]
+    assert [part["kind"] for part in parts] == ["tools", "user", "assistant", "tool results"]
+    every = snowball("report", "s1", "--calls").out
+    assert [line.split()[:3] for line in every.splitlines()[1:5]] == [
+        ["1", "a:1", "agent"],
+        ["2", "a:2", "follow_up"],
+        ["3", "b:1", "agent"],
+        ["4", "c:1", "agent"],
+    ]
+    dollars = [each["dollars"] for each in snowball("report", "s1", "--json").json["calls"]]
+    total = snowball("report", "s1", "--json").json["total"]["dollars"]
+    assert sum(dollars) == pytest.approx(total)
+
+
+def test_show_explain_and_report_name_one_another(snowball: CommandLine) -> None:
+    assert "windlass report s1" in snowball("show", "s1").out
+    shown = snowball("show", "s1", "--call", "2").out
+    assert "windlass explain s1 2" in shown
+    assert "windlass report s1 --call 2" in shown
+    explained = snowball("explain", "s1", "2").out
+    assert "windlass report s1 --call 2" in explained
+    assert "windlass show s1 --call 2" in explained
+
+
+def is_page(text: str) -> bool:
+    alone = not re.search(r"""(?:src|href)=["'](?!data:)|@import|url\(""", text)
+    return text.startswith("<!doctype html>") and "<script" not in text and alone
+
+
+def test_a_session_and_a_store_are_pages_of_their_own(snowball: CommandLine) -> None:
+    said = snowball("report", "s1", "--html", "one.html")
+    assert (said.code, said.out) == (0, "written: one.html\n")
+    page = (snowball.folder / "one.html").read_text(encoding="utf-8")
+    assert is_page(page)
+    assert "was sent in 3 later calls" in page
+    assert page.count("<rect") >= 9
+    assert "<polyline" in page
+    assert snowball("report", "--html", "all.html").code == 0
+    page = (snowball.folder / "all.html").read_text(encoding="utf-8")
+    assert is_page(page)
+    assert "The dearest sessions" in page
+    assert snowball("report", "s1", "--html", "two.html", "--json").json["total"]["calls"] == 4
+
+
+def test_nothing_that_was_said_acts_on_a_page(windlass: CommandLine) -> None:
+    windlass.write("bad.json", cascade(phase("a & 'b'"), cascade_id="c & d"))
+    assert windlass("run", "bad.json", "--session", "s1").code == 0
+    for arguments in (("s1",), ()):
+        assert windlass("report", *arguments, "--html", "bad.html").code == 0
+        page = (windlass.folder / "bad.html").read_text(encoding="utf-8")
+        assert is_page(page)
+        assert "a &amp; &#39;b&#39;" in page
+        assert " & " not in page
+
+
+@pytest.mark.req("CA-28")
+def test_the_store_ranks_sessions_phases_calls_and_messages(snowball: CommandLine) -> None:
+    snowball.write("small.json", cascade(phase("x"), cascade_id="small"))
+    for name in ("t1", "t2"):
+        assert snowball("run", "small.json", "--session", name).code == 0
+    told: dict[str, Any] = snowball("report", "--json").json
+    assert [each["name"] for each in told["cascades"]] == ["test", "small"]
+    assert [each["sessions"] for each in told["cascades"]] == [1, 2]
+    assert told["sessions"][0]["name"] == "s1"
+    assert {each["name"] for each in told["phases"]} == {"a", "b", "c", "x"}
+    assert told["calls"][0]["within"] == "s1"
+    assert told["messages"][0]["what"] == "the result of read_file"
+    assert told["messages"][0]["session_id"] == "s1"
+    (day,) = told["days"]
+    assert day["sessions"] == told["total"]["sessions"] == 3
+    assert day["dollars"] == pytest.approx(told["total"]["dollars"])
+    for ranked in ("sessions", "phases", "calls"):
+        dollars = [each["dollars"] for each in told[ranked]]
+        assert dollars == sorted(dollars, reverse=True)
+    everything = sum(each["dollars"] for each in told["cascades"])
+    assert everything == pytest.approx(told["total"]["dollars"])
+    few = snowball("report", "--cascade", "small", "--limit", "1", "--json").json
+    assert (few["total"]["sessions"], len(few["sessions"])) == (2, 1)
+    number = re.match(r"call (\d+), ", told["calls"][0]["name"])
+    assert number is not None
+    assert snowball("report", "s1", "--call", number[1]).code == 0
+    printed = snowball("report").out
+    for title in ("by cascade", "by day (UTC)", "the dearest messages of the 3 dearest sessions"):
+        assert title in printed
+
+
+@pytest.mark.req("CA-28", "CA-31")
+def test_what_ran_below_counts_with_its_session(windlass: CommandLine) -> None:
+    windlass.write("child.json", cascade(phase("find"), cascade_id="child"))
+    windlass.write(
+        "top.json",
+        cascade(
+            phase("a", sub_cascades=[{"ref": "child.json"}]),
+            phase("b", soundings={"factor": 2, "evaluator_instructions": "best"}),
+            cascade_id="top",
+        ),
+    )
+    windlass.script = lambda request: (
+        '{"winner": 0}' if "winner" in request.messages[-1].text else "said"
+    )
+    said = windlass("run", "top.json", "--session", "s1")
+    assert said.code == 0, said.err
+    whole = windlass("report", "s1", "--json").json
+    told = windlass("report", "--json").json
+    assert [each["name"] for each in told["sessions"]] == ["s1"]
+    assert told["total"]["calls"] == whole["total"]["calls"] == 4
+    assert told["total"]["tokens_in"] == whole["total"]["tokens_in"]
+    assert {each["name"]: each["within"] for each in told["phases"]} == {
+        "a": "top",
+        "find": "child",
+        "b": "top",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("nobody",), "nobody"),
+        (("s1", "--call", "9"), "no call 9 that was answered; it has calls 1 to 4"),
+        (("s1", "--html", "no/where.html"), "there is no folder 'no'"),
+        (("s1", "--html", "."), "cannot be written"),
+        (("--calls",), "--calls is for a report of one session: name it"),
+        (("s1", "--since", "2d"), "--since is for a report of the whole store"),
+        (("s1", "--call", "1", "--html", "x.html"), "--html is for the whole report"),
+        (("--since", "soon"), "--since 'soon' must be a date"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    snowball: CommandLine, arguments: tuple[str, ...], complaint: str
+) -> None:
+    said = snowball("report", *arguments)
+    assert said.code == 2
+    assert complaint in said.complaint
+
+
+def test_an_empty_store_and_one_in_which_nothing_fits(snowball: CommandLine) -> None:
+    assert "no session fits" in snowball("report", "--cascade", "other").out
+    assert snowball("report", "--cascade", "other", "--json").json["sessions"] == []
+    assert snowball("report", "--cascade", "other", "--html", "x.html").code == 0
+    assert snowball("prune", "--session", "s1").code == 0
+    assert "no sessions yet" in snowball("report").out
+
+
+def test_a_transcripts_bill_by_our_count_is_a_range(windlass: CommandLine) -> None:
+    session = Session()
+    session.user("Look at it.")
+    given = made_call("t1", "ls", path="a.py")
+    session.answer("m1", text("Looking."), given, usage=used(15_000, 7))
+    session.user([result("t1", "fine " * 900)])
+    session.answer("m2", text("done"), usage=used(1_000, 9, read=15_000))
+    write_lines(windlass.folder / "s.jsonl", session.records)
+    assert windlass("import", "s.jsonl").code == 0
+    told = windlass("report", "latest", "--json").json
+    assert 14_900 < told["missing"] < 15_000
+    total = told["total"]
+    assert total["simulated_dollars"] < 0.2 * told["most_simulated"]
+    # The bill itself is exact.
+    assert total["dollars"] == pytest.approx(told["most_simulated"], rel=0.3)
+    printed = words(windlass("report", "latest").out)
+    assert f"about {told['missing']:,} tokens of each request" in printed
