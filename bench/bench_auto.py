@@ -7,7 +7,7 @@ the recordings.
 
 For each variant, planned and billed at each price vector: input tokens as a share of the
 snowball's, the share of the values and lines that calls took out of earlier results and had in
-view (`windlass.replay.needs`), and the bill as a share of the snowball's. Tokens and bills are
+view (`windlass.replays.needs`), and the bill as a share of the snowball's. Tokens and bills are
 means over the sessions, the long ones counting no more than the others; beside the bill stands
 the dearest session's.
 """
@@ -39,7 +39,7 @@ from windlass.messages import Message, ToolSpec
 from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
-from windlass.replay.bill import VECTORS, Vector
+from windlass.replays.bill import VECTORS, Vector
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 from windlass.tools.base import Tool

@@ -27,7 +27,7 @@ from bench.windows.measure import Bench, Checks, Outcome
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 from bench.windows.table import Row, as_json, choices, frontier, row, tables
 
-from windlass.replay.bill import VECTORS, Vector
+from windlass.replays.bill import VECTORS, Vector
 
 CONTESTANTS = ("everything", "mask:5", "mask:10", "windlass:default")
 PEERS = ("langchain", "agents", "headroom")

@@ -19,7 +19,7 @@ from bench.windows.validity import chat_problems
 import windlass
 from tests.test_bench_windows import TestAContestantOnARecording as _Measured
 from tests.test_bench_windows import calls, result, user
-from windlass.replay.bill import VECTORS
+from windlass.replays.bill import VECTORS
 
 ANTHROPIC = VECTORS[0]
 RUN = _Measured.run

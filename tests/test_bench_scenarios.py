@@ -29,7 +29,7 @@ from bench.scenarios.sessions import (
     research,
 )
 
-from windlass.replay.bill import VECTORS
+from windlass.replays.bill import VECTORS
 
 
 class TestContent:

@@ -17,10 +17,10 @@ from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replay.bill import VECTORS, CallTokens, Vector, cost, sent
-from windlass.replay.measure import fetched
-from windlass.replay.needs import NeededText, needs_and_own, needs_of, values_in
-from windlass.replay.numbered import NumberedMessages, pieces, searched, tokens
+from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.measure import fetched
+from windlass.replays.needs import NeededText, needs_and_own, needs_of, values_in
+from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens
 
 ANTHROPIC, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(

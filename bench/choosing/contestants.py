@@ -22,7 +22,7 @@ from unittest.mock import patch
 from bench.choosing.talks import Question, Talk
 
 import windlass
-from windlass.replay.numbered import searched
+from windlass.replays.numbered import searched
 from windlass.selection.rank import PLAIN
 from windlass.selection.scoring import SelectionRequest
 from windlass.selection.words import STOP_WORDS

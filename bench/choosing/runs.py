@@ -18,8 +18,8 @@ from typing import Final
 from bench.choosing.talks import Question, Talk, is_far
 from bench.windows.recordings import Recording, load
 
-from windlass.replay.needs import values_in
-from windlass.replay.numbered import pieces, searched, tokens
+from windlass.replays.needs import values_in
+from windlass.replays.numbered import pieces, searched, tokens
 from windlass.selection.words import STOP_WORDS
 
 EVERY: Final = {

@@ -22,8 +22,8 @@ from windlass.injectors.orchestrate import blocks_of
 from windlass.injectors.plan import MOST_STEPS, Step, TaskPlan
 from windlass.memory.banks import Memory
 from windlass.modules import Modules
-from windlass.replay.bill import Vector
-from windlass.replay.numbered import CHARACTERS_A_TOKEN, pieces
+from windlass.replays.bill import Vector
+from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
 from windlass.window.failures import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from bench.windows.peer import Peer
 from bench.windows.recordings import Chat, Recording
 
-from windlass.replay.bill import Vector
-from windlass.replay.numbered import pieces
+from windlass.replays.bill import Vector
+from windlass.replays.numbered import pieces
 
 HIDDEN: Final = "[Tool result, {} chars, hash={:08x}]"
 """What stands for a masked result, with its length and a checksum of its text."""

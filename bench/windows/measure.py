@@ -13,8 +13,8 @@ from bench.windows.recordings import Recording
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replay.bill import VECTORS, CallTokens, Vector, cost, sent
-from windlass.replay.measure import CallBill, Ruler
+from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.measure import CallBill, Ruler
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
@@ -126,7 +126,7 @@ class Bench(Ruler):
             window = contestant.window(handed, new_from)
             took = time.perf_counter() - began
             seconds.append(contestant.seconds if isinstance(contestant, Peer) else took)
-            windows.append([self.shown.number(chat) for chat in window])
+            windows.append(self.shown.numbers(window))
             marks.append(contestant.marks)
             new_from = at
         return windows, marks if any(marks) else None, seconds

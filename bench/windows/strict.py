@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from windlass.replay.bill import Vector
-from windlass.replay.numbered import NumberedMessages
+from windlass.replays.bill import Vector
+from windlass.replays.numbered import NumberedMessages
 
 MARKS: Final = 4
 """Messages that a request may mark, by the strict bill."""

@@ -77,6 +77,17 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
     ("show",): (("S",), ("S", "--call", "1"), ("S", "--call", "2", "--full"), (BAD,)),
     ("explain",): (("S", "2"), (BAD, "1")),
     ("report",): (("S",), ("S", "--prefix"), (BAD,)),
+    ("replay",): (
+        ("S", "--html", "page.html"),
+        ("log.jsonl", "--policy", "mask:1", "--prices", "none"),
+        ("texts",),
+        (BAD,),
+        ("S", "--policy", BAD),
+        ("S", "--policy", f"{NAME}.json"),
+        ("S", "--prices", BAD),
+        ("S", "--html", f"{BAD}/page.html"),
+        ("S", "--fail-over", "0.1"),
+    ),
     ("callout",): (("S", "set_state", NAME), ("S", BAD, "x"), ("S", "set_state", BAD * 2)),
     ("cards",): (("S",), ("S", "--regenerate"), ("S", "--pin", BAD)),
     ("check",): (

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from windlass.loop.window import Chat
-from windlass.replay.numbered import arguments, searched
+from windlass.replays.numbered import arguments, searched
 
 Kind: TypeAlias = Literal["value", "line"]
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from windlass.replay.bill import CallTokens, Vector, cost, sent
-from windlass.replay.needs import CallsOnMessages, NeededText, needs_and_own
-from windlass.replay.numbered import NumberedMessages
+from windlass.replays.bill import CallTokens, Vector, cost, sent
+from windlass.replays.needs import CallsOnMessages, NeededText, needs_and_own
+from windlass.replays.numbered import NumberedMessages
 
 FETCH_OUTPUT_TOKENS: Final = 60
 OUTPUT_PRICE: Final = 5.0
@@ -44,7 +44,7 @@ class Ruler:
     def __init__(self, recording: CallsOnMessages) -> None:
         self.calls = recording.calls
         self.shown = NumberedMessages()
-        self.originals = [self.shown.number(chat) for chat in recording.messages]
+        self.originals = self.shown.numbers(recording.messages)
         self.needs, self.own = needs_and_own(recording)
         self.everything = [self.originals[:at] for at in self.calls]
         """The windows of who sends everything."""

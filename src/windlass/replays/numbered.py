@@ -7,7 +7,7 @@ arguments of calls count as its characters, a picture as 1,105 tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.loop.window import Chat
@@ -109,9 +109,21 @@ class NumberedMessages:
         self.chats: list[Chat] = []
         self.tokens: list[float] = []
         self._numbers: dict[Any, int] = {}
+        self._last: dict[int, tuple[Chat, int]] = {}
+        """The objects of the last window by their identity, and their numbers."""
         self._searched: dict[int, str] = {}
         self._heads: dict[tuple[int, int], float] = {}
         self._holds: dict[tuple[int, str], bool] = {}
+
+    def numbers(self, window: Iterable[Chat]) -> list[int]:
+        """The numbers of a window's messages. Most are objects of the window before."""
+        before, self._last = self._last, {}
+        numbers: list[int] = []
+        for chat in window:
+            known = before.get(id(chat)) or (chat, self.number(chat))
+            self._last[id(chat)] = known
+            numbers.append(known[1])
+        return numbers
 
     def number(self, chat: Chat) -> int:
         """The number of a message; equal content, equal number."""
