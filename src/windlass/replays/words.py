@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from windlass.caching.rates import money, table_date
 from windlass.importing.recording import GRADES
 from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
+
+_MANY: Final = 100_000
+"""Tokens from which on they are told in thousands."""
 
 
 class ReplayTable(NamedTuple):
@@ -31,14 +34,14 @@ def totals_table(replayed: Replay) -> ReplayTable:
     several = len({outlay.prices for outlay in replayed.totals}) > 1
     columns = ["policy", *(["prices"] if several else []), "cost", "of everything"]
     columns += ["tokens in", "fetched again", "values", "lines"]
-    columns += ["first differs", "dearest"] if one else ["worst recording"]
+    columns += ["first differs", "dearest call"] if one else ["worst recording"]
     rows = [
         [
             outlay.policy,
             *([outlay.prices] if several else []),
             cost_text(outlay),
             percents(outlay.ratio),
-            _range(f"{outlay.tokens.low:,.0f}", f"{outlay.tokens.high:,.0f}"),
+            _range(*map(_thousands, outlay.tokens)),
             f"{outlay.misses:,}",
             _share(outlay.values_seen, outlay.values),
             _share(outlay.lines_seen, outlay.lines),
@@ -109,7 +112,7 @@ def cost_text(outlay: Outlay) -> str:
     if outlay.dollars is not None:
         return _range(*(money(one) for one in outlay.dollars))
     units = map(sum, zip(outlay.bill, outlay.again, strict=True))
-    return _range(*(f"{one:,.0f}" for one in units)) + " tokens"
+    return _range(*map(_thousands, units)) + " tokens"
 
 
 def _range(low: str, high: str) -> str:
@@ -136,8 +139,12 @@ def _calls(outlay: Outlay) -> list[str]:
     first, dearest = outlay.first_difference, outlay.dearest
     told = "-"
     if dearest is not None:
-        told = f"call {dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
-    return ["-" if first is None else f"call {first}", told]
+        told = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
+    return ["-" if first is None else str(first), told]
+
+
+def _thousands(tokens: float) -> str:
+    return f"{tokens / 1_000:,.0f}k" if tokens >= _MANY else f"{tokens:,.0f}"
 
 
 def amount_text(outlay: Outlay, cost: float) -> str:
