@@ -7,7 +7,7 @@ the recordings.
 
 For each variant, planned and billed at each price vector: input tokens as a share of the
 snowball's, the share of the values and lines that calls took out of earlier results and had in
-view (`bench/windows/needs.py`), and the bill as a share of the snowball's. Tokens and bills are
+view (`windlass.replays.needs`), and the bill as a share of the snowball's. Tokens and bills are
 means over the sessions, the long ones counting no more than the others; beside the bill stands
 the dearest session's.
 """
@@ -28,7 +28,6 @@ from typing import Any, Final
 
 from bench.scenarios.measure import CLOSED, Ran, Report, Variant, needs_by_call, report
 from bench.scenarios.recorded import COUNTS_AS, MODEL, Recorded, sessions_in
-from bench.windows.bill import VECTORS, Vector
 from bench.windows.recordings import Half, data_folder, load
 
 from windlass.caching.rates import override
@@ -40,6 +39,7 @@ from windlass.messages import Message, ToolSpec
 from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
+from windlass.replays.bill import VECTORS, Vector
 from windlass.settings import Settings
 from windlass.tokens import FamilyCounter
 from windlass.tools.base import Tool

@@ -23,11 +23,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.windows.bill import VECTORS, Vector
 from bench.windows.blocks import EverythingTold, Injected, Plain, Told, WindlassTold
 from bench.windows.contestants import Contestant, Everything, Windlass
 from bench.windows.measure import Bench, Outcome
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
+
+from windlass.replays.bill import VECTORS, Vector
 
 
 @dataclass

@@ -22,9 +22,9 @@ from typing import Final
 
 from bench.scenarios.measure import Ran, Report, Variant, needs_by_call, report
 from bench.scenarios.sessions import SESSIONS, Session
-from bench.windows.bill import VECTORS, Vector
 
 from windlass.errors import WindlassError
+from windlass.replays.bill import VECTORS, Vector
 
 BEFORE: Final = Variant("before")
 

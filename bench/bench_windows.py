@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.windows.bill import VECTORS, Vector
 from bench.windows.contestants import Contestant, make
 from bench.windows.measure import Bench, Checks, Outcome
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 from bench.windows.table import Row, as_json, choices, frontier, row, tables
+
+from windlass.replays.bill import VECTORS, Vector
 
 CONTESTANTS = ("everything", "mask:5", "mask:10", "windlass:default")
 PEERS = ("langchain", "agents", "headroom")

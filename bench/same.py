@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.scenarios.recorded import MODEL, Recorded, sessions_in
-from bench.windows.bill import VECTORS, Vector
 from bench.windows.contestants import Windlass
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 
 import windlass
 from windlass.providers.scripted import Scripted
+from windlass.replays.bill import VECTORS, Vector
 from windlass.wire.openai import to_openai
 
 WRITTEN: Final = Path(__file__).parent / "same.json"

@@ -9,8 +9,9 @@ import pytest
 from bench.bench_auto import VARIANTS, lines_of, table
 from bench.scenarios import content
 from bench.scenarios.recorded import PHASES, sessions_in
-from bench.windows.bill import VECTORS
 from bench.windows.recordings import Chat, Recording
+
+from windlass.replays.bill import VECTORS
 
 
 def recorded(count: int, *, size: int = 16_000) -> Recording:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench.windows.bill import VECTORS, Vector
 from bench.windows.blocks import EverythingTold, Injected, Plain, WindlassTold
 from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
 
 from tests.loop.test_bound import lookup
+from windlass.replays.bill import VECTORS, Vector
 
 ANTHROPIC, _, NONE = VECTORS
 

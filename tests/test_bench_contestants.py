@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from bench.bench_windows import Task, available, measure
-from bench.windows.bill import VECTORS
 from bench.windows.contestants import MaskEveryTurn, make, options_of
 from bench.windows.measure import Bench
 from bench.windows.peers.lines import serve
@@ -20,6 +19,7 @@ from bench.windows.validity import chat_problems
 import windlass
 from tests.test_bench_windows import TestAContestantOnARecording as _Measured
 from tests.test_bench_windows import calls, result, user
+from windlass.replays.bill import VECTORS
 
 ANTHROPIC = VECTORS[0]
 RUN = _Measured.run

@@ -28,7 +28,8 @@ from bench.scenarios.sessions import (
     loop,
     research,
 )
-from bench.windows.bill import VECTORS
+
+from windlass.replays.bill import VECTORS
 
 
 class TestContent:

@@ -10,24 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bench.windows.bill import (
-    VECTORS,
-    Marked,
-    Sent,
-    Vector,
-    cost,
-    end_marks,
-    marked,
-    marked_cost,
-    sent,
-)
 from bench.windows.contestants import Everything
-from bench.windows.measure import Bench, fetched
-from bench.windows.needs import Need, needs_and_own, needs_of, values_in
+from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
-from bench.windows.shown import Shown, pieces, searched, tokens
+from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
+
+from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.measure import fetched
+from windlass.replays.needs import NeededText, needs_and_own, needs_of, values_in
+from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens
 
 ANTHROPIC, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(
@@ -77,20 +70,20 @@ class TestTheNeutralCount:
         assert tokens(pieces(chat)) == 4 + 1 + 1_105
 
     def test_equal_messages_share_a_number_and_others_do_not(self) -> None:
-        shown = Shown()
+        shown = NumberedMessages()
         assert shown.number(result("1", "a")) == shown.number(result("1", "a"))
         assert shown.number(result("1", "a")) != shown.number(result("2", "a"))
         assert shown.number(result("1", "a")) != shown.number({**result("1", "a"), "x": 1})
 
 
 class TestTheBill:
-    def bill(self, *windows: list[Chat]) -> list[Sent]:
-        shown = Shown()
+    def bill(self, *windows: list[Chat]) -> list[CallTokens]:
+        shown = NumberedMessages()
         return sent([[shown.number(chat) for chat in window] for window in windows], shown)
 
     def test_what_the_call_before_began_with_is_shared(self) -> None:
         a, b = user("a" * 4_000), user("b" * 400)
-        assert self.bill([a], [a, b]) == [Sent(1_004, 0), Sent(1_108, 1_004)]
+        assert self.bill([a], [a, b]) == [CallTokens(1_004, 0), CallTokens(1_108, 1_004)]
 
     def test_text_counts_up_to_the_first_differing_character(self) -> None:
         a, b = user("a" * 4_000), user("a" * 400 + "b")
@@ -105,23 +98,23 @@ class TestTheBill:
         assert self.bill([long], *others, [long])[-1].shared == 0
 
     def test_reads_and_writes_have_their_prices(self) -> None:
-        assert cost(Sent(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
-        assert cost(Sent(3_000, 2_000), NONE) == 3_000
+        assert cost(CallTokens(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
+        assert cost(CallTokens(3_000, 2_000), NONE) == 3_000
 
     def test_a_cache_in_steps_holds_whole_steps_only(self) -> None:
-        assert cost(Sent(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
+        assert cost(CallTokens(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
 
     def test_a_prefix_under_the_minimum_is_not_read(self) -> None:
-        assert cost(Sent(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
-        assert cost(Sent(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
+        assert cost(CallTokens(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
+        assert cost(CallTokens(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
 
     def test_a_call_under_the_minimum_writes_nothing(self) -> None:
-        assert cost(Sent(1_000, 0), ANTHROPIC) == 1_000
+        assert cost(CallTokens(1_000, 0), ANTHROPIC) == 1_000
 
 
 class TestTheStrictBill:
     def bill(self, *calls: tuple[list[Chat], Sequence[int]]) -> list[Marked]:
-        shown = Shown()
+        shown = NumberedMessages()
         windows = [[shown.number(chat) for chat in window] for window, _ in calls]
         return marked(windows, [marks for _, marks in calls], shown, ANTHROPIC.minimum)
 
@@ -168,7 +161,7 @@ class TestNeeds:
             calls("2", q="show A-17 for Emma x1"),
             used={3: ("A-17", "Emma", "x1")},  # no digit or mark, and too short
         )
-        assert needs_of(run) == {3: [Need("value", "A-17", (2,), (2,))]}
+        assert needs_of(run) == {3: [NeededText("value", "A-17", (2,), (2,))]}
 
     def test_values_are_found_where_the_recording_names_none(self) -> None:
         run = recording(
@@ -190,7 +183,7 @@ class TestNeeds:
         )
         needs, own = needs_and_own(run)
         assert [need.text for need in needs[3]] == ["out_7.log"]
-        assert own == {3: [Need("line", line, (1,), ())]}
+        assert own == {3: [NeededText("line", line, (1,), ())]}
         everything = Bench(run).run(Everything(), [ANTHROPIC])["anthropic"]
         assert (everything.own, everything.own_seen) == (1, 1)
         assert row("x", "anthropic", "s", [everything]).own == 1
@@ -233,9 +226,9 @@ class TestNeeds:
 
     def test_of_the_results_that_hold_it_the_latest_is_fetched_and_each_once(self) -> None:
         needs = [
-            Need("value", "a_1", (2, 4), (2, 4)),
-            Need("value", "a_2", (2, 4), (2, 4)),
-            Need("value", "a_3", (2,), (2,)),
+            NeededText("value", "a_1", (2, 4), (2, 4)),
+            NeededText("value", "a_2", (2, 4), (2, 4)),
+            NeededText("value", "a_3", (2,), (2,)),
         ]
         assert fetched(needs) == [4, 2]
 
@@ -367,7 +360,7 @@ class TestValidity:
         assert chat_problems([])
 
     def test_words_do_not_change_a_shape_and_blanks_ids_and_pictures_do(self) -> None:
-        shown = Shown()
+        shown = NumberedMessages()
         validity = Validity(shown)
         one, other, blank, else_ = (
             [shown.number(result(id_, text))]
@@ -378,7 +371,7 @@ class TestValidity:
         assert not validity.same_shape(one, else_)
 
     def test_the_providers_are_asked_too(self) -> None:
-        shown = Shown()
+        shown = NumberedMessages()
         window = [shown.number(chat) for chat in (user("go"), calls("1"), result("1", "a"))]
         assert Validity(shown).problems(window) == []
         broken = [shown.number(chat) for chat in (user("go"), result("9", "a"))]

@@ -20,9 +20,9 @@ from typing import Final, Protocol
 from unittest.mock import patch
 
 from bench.choosing.talks import Question, Talk
-from bench.windows.shown import searched
 
 import windlass
+from windlass.replays.numbered import searched
 from windlass.selection.rank import PLAIN
 from windlass.selection.scoring import SelectionRequest
 from windlass.selection.words import STOP_WORDS

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from bench.choosing.talks import Question, Talk, is_far
-from bench.windows.needs import values_in
 from bench.windows.recordings import Recording, load
-from bench.windows.shown import pieces, searched, tokens
 
+from windlass.replays.needs import values_in
+from windlass.replays.numbered import pieces, searched, tokens
 from windlass.selection.words import STOP_WORDS
 
 EVERY: Final = {

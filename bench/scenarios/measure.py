@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.scenarios.sessions import Session
-from bench.windows.bill import Vector, cost, sent
-from bench.windows.needs import Need, needs_of
 from bench.windows.recordings import Chat, Recording
-from bench.windows.shown import Shown
 
 import windlass
 from windlass.providers.scripted import Scripted
+from windlass.replays.bill import Vector, cost, sent
+from windlass.replays.needs import NeededText, needs_of
+from windlass.replays.numbered import NumberedMessages
 from windlass.tokens import FamilyCounter
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
@@ -118,7 +118,7 @@ class Ran:
         reply = {"role": "assistant", "content": last} if isinstance(last, str) else to_openai(last)
         return Recording(self.session.name, "scenario", (*chats, reply))
 
-    def numbers(self, request: Request, shown: Shown) -> list[int]:
+    def numbers(self, request: Request, shown: NumberedMessages) -> list[int]:
         """The request in numbers of `shown`, whose tokens become Windlass' own count."""
         tools = json.dumps([spec.to_openai() for spec in request.tools])
         head: Chat = {"role": "tools", "content": tools}
@@ -131,15 +131,15 @@ class Ran:
         return made
 
 
-def needs_by_call(untouched: Ran) -> list[list[Need]]:
+def needs_by_call(untouched: Ran) -> list[list[NeededText]]:
     """What each call needed, by its number, read off the untouched run."""
     recordings = map(untouched.recording, range(len(untouched.requests)))
     return [needs_of(each).get(len(each.messages) - 1, []) for each in recordings]
 
 
-def report(ran: Ran, variant: Variant, vector: Vector, needs: list[list[Need]]) -> Report:
+def report(ran: Ran, variant: Variant, vector: Vector, needs: list[list[NeededText]]) -> Report:
     """The figures of a run; `needs` are those of the untouched one."""
-    shown = Shown()
+    shown = NumberedMessages()
     windows = [ran.numbers(request, shown) for request in ran.requests]
     calls = sent(windows, shown)
     missed = [

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.bench_injectors import FILES, MEMORIES
-from bench.windows.bill import Vector
 from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
-from bench.windows.shown import CHARACTERS_A_TOKEN, pieces
 
 from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
 from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
@@ -24,6 +22,8 @@ from windlass.injectors.orchestrate import blocks_of
 from windlass.injectors.plan import MOST_STEPS, Step, TaskPlan
 from windlass.memory.banks import Memory
 from windlass.modules import Modules
+from windlass.replays.bill import Vector
+from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
 from windlass.window.failures import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."

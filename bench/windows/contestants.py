@@ -11,10 +11,11 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from bench.windows.bill import Vector
 from bench.windows.peer import Peer
 from bench.windows.recordings import Chat, Recording
-from bench.windows.shown import pieces
+
+from windlass.replays.bill import Vector
+from windlass.replays.numbered import pieces
 
 HIDDEN: Final = "[Tool result, {} chars, hash={:08x}]"
 """What stands for a masked result, with its length and a checksum of its text."""

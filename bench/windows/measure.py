@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from bench.windows.bill import (
-    VECTORS,
-    Marked,
-    Sent,
-    Vector,
-    cost,
-    end_marks,
-    marked,
-    marked_cost,
-    sent,
-)
 from bench.windows.contestants import Contestant
-from bench.windows.needs import Need, needs_and_own
 from bench.windows.peer import Peer
 from bench.windows.recordings import Recording
-from bench.windows.shown import Shown
+from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
+
+from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.measure import CallBill, Ruler
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
 those whose shape is not that of the messages handed over; none. The chat form is always checked."""
 
-FETCH_OUTPUT_TOKENS: Final = 60
-OUTPUT_PRICE: Final = 5.0
-"""A token of output costs so many fresh input tokens."""
 MARKED: Final = VECTORS[0]
 """The prices by which only what ends at a mark is cached."""
-CALLS_CARRIED: Final = 3
-"""Further calls that read a result which was fetched again."""
 
 
 @dataclass
@@ -75,16 +61,13 @@ class Outcome:
         return (self.bill + self.again) / self.everything if self.everything else 1.0
 
 
-class Bench:
+class Bench(Ruler):
     """One recording with all that does not depend on the contestant."""
 
     def __init__(self, recording: Recording) -> None:
+        super().__init__(recording)
         self.recording = recording
-        self.shown = Shown()
-        self.originals = [self.shown.number(chat) for chat in recording.messages]
-        self.needs, self.own = needs_and_own(recording)
-        self.whole = sent((self.originals[:at] for at in recording.calls), self.shown)
-        self.whole_marked = self._marked([self.originals[:at] for at in recording.calls])
+        self.whole_marked = self._marked(self.everything)
         self.ideal = clairvoyant(self)
 
     def run(
@@ -98,8 +81,8 @@ class Bench:
         calls = sent(windows, self.shown)
         at_end = self._marked(windows)
         own_marks = self._marked(windows, marks)
-        missed = self._missed(windows, self.needs)
-        own_missed = sum(map(len, self._missed(windows, self.own)))
+        missed = self.missed(windows, self.needs)
+        own_missed = sum(map(len, self.missed(windows, self.own)))
         own = sum(map(len, self.own.values()))
         invalid, problems = self._invalid(windows, checks)
         outcomes: dict[str, Outcome] = {}
@@ -107,20 +90,18 @@ class Bench:
             outcome = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
-                bill=sum(cost(call, vector) for call in calls),
                 everything=sum(cost(call, vector) for call in self.whole),
                 clairvoyant=sum(cost(call, vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
                 strict_end=sum(marked_cost(call, vector) for call in at_end),
                 strict_everything=sum(marked_cost(call, vector) for call in self.whole_marked),
-                tokens=sum(call.tokens for call in calls),
                 own=own,
                 own_seen=own - own_missed,
                 invalid=invalid,
                 problems=problems,
                 seconds=seconds,
             )
-            self._count(outcome, missed, calls, vector)
+            _count(outcome, self.bills(calls, missed, vector))
             outcomes[vector.name] = outcome
         return outcomes
 
@@ -145,53 +126,10 @@ class Bench:
             window = contestant.window(handed, new_from)
             took = time.perf_counter() - began
             seconds.append(contestant.seconds if isinstance(contestant, Peer) else took)
-            windows.append([self.shown.number(chat) for chat in window])
+            windows.append(self.shown.numbers(window))
             marks.append(contestant.marks)
             new_from = at
         return windows, marks if any(marks) else None, seconds
-
-    def _missed(
-        self, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[Need]]
-    ) -> list[list[Need]]:
-        """What each call needed and did not see."""
-        given = set(self.originals)
-        missed: list[list[Need]] = []
-        for at, window in zip(self.recording.calls, windows, strict=True):
-            seen = set(window)
-            edited = seen - given
-            missed.append(
-                [
-                    need
-                    for need in needs.get(at, ())
-                    if not any(self.originals[place] in seen for place in need.holders)
-                    and not any(self.shown.holds(number, need.text) for number in edited)
-                ]
-            )
-        return missed
-
-    def _count(
-        self,
-        outcome: Outcome,
-        missed: Sequence[Sequence[Need]],
-        calls: Sequence[Sent],
-        vector: Vector,
-    ) -> None:
-        for at, needs, call in zip(self.recording.calls, missed, calls, strict=True):
-            for need in self.needs.get(at, ()):
-                if need.kind == "value":
-                    outcome.values += 1
-                    outcome.values_seen += need not in needs
-                else:
-                    outcome.lines += 1
-                    outcome.lines_seen += need not in needs
-            for place in fetched(needs):
-                outcome.misses += 1
-                result = self.shown.tokens[self.originals[place]]
-                outcome.again += (
-                    call.tokens * vector.read
-                    + FETCH_OUTPUT_TOKENS * OUTPUT_PRICE
-                    + result * (vector.write + CALLS_CARRIED * vector.read)
-                )
 
     def _invalid(self, windows: Sequence[Sequence[int]], checks: Checks) -> tuple[int, list[str]]:
         """How many windows break a rule, and the first sentences about each."""
@@ -212,19 +150,19 @@ class Bench:
         return count, said
 
 
-def fetched(needs: Sequence[Need]) -> list[int]:
-    """Positions of the results to fetch so that all of `needs` are there again.
+def _count(outcome: Outcome, bills: Sequence[CallBill]) -> None:
+    for call in bills:
+        outcome.tokens += call.tokens
+        outcome.bill += call.bill
+        outcome.again += call.again
+        outcome.values += call.values
+        outcome.values_seen += call.values_seen
+        outcome.lines += call.lines
+        outcome.lines_seen += call.lines_seen
+        outcome.misses += call.misses
 
-    For each need the latest result that holds it, unless one fetched already does.
-    """
-    places: list[int] = []
-    for need in needs:
-        if not set(need.results) & set(places):
-            places.append(need.results[-1])
-    return places
 
-
-def clairvoyant(bench: Bench) -> list[Sent]:
+def clairvoyant(bench: Bench) -> list[CallTokens]:
     """The calls of one who knows what will be needed, and drops for free.
 
     Each message is written once; a tool result stays until the last call that needs
@@ -235,7 +173,7 @@ def clairvoyant(bench: Bench) -> list[Sent]:
     for at, needs in bench.needs.items():
         for need in needs:
             until[need.results[-1]] = max(at, until.get(need.results[-1], 0))
-    calls: list[Sent] = []
+    calls: list[CallTokens] = []
     new_from = 0
     for at in recording.calls:
         kept = sum(
@@ -244,6 +182,6 @@ def clairvoyant(bench: Bench) -> list[Sent]:
             if recording.messages[place]["role"] != "tool" or until.get(place, -1) >= at
         )
         new = sum(shown.tokens[number] for number in bench.originals[new_from:at])
-        calls.append(Sent(kept + new, kept))
+        calls.append(CallTokens(kept + new, kept))
         new_from = at
     return calls

@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from bench.windows.recordings import Chat
-from bench.windows.shown import Shown
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
@@ -22,6 +20,7 @@ from tests.validators import openai as openai_rules
 from windlass.errors import WindlassError
 from windlass.messages import Message, Picture, ToolSpec
 from windlass.pictures import picture
+from windlass.replays.numbered import NumberedMessages
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 from windlass.wire.openai import from_openai
@@ -63,7 +62,7 @@ def chat_problems(chats: Sequence[Mapping[str, Any]]) -> list[str]:
 class Validity:
     """The rules over the windows of one recording; what was read once is kept."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: NumberedMessages) -> None:
         self._shown = shown
         self._read: dict[int, Message] = {}
         self._shapes: dict[int, Hashable] = {}
@@ -115,7 +114,7 @@ def _with_dots(message: Message) -> Message:
     )
 
 
-def _shape(chat: Chat) -> Hashable:
+def _shape(chat: Mapping[str, Any]) -> Hashable:
     """All of a message that a rule of sequence looks at."""
     content = chat.get("content")
     if isinstance(content, list):

@@ -20,6 +20,7 @@ __all__ = [
     "fork_sync",
     "import_sessions",
     "query_unified",
+    "replay",
     "resume",
     "resume_sync",
     "run",
@@ -43,6 +44,7 @@ _HOMES = {
     "fork_sync": "windlass.sessions",
     "import_sessions": "windlass.api",
     "query_unified": "windlass.api",
+    "replay": "windlass.api",
     "resume": "windlass.sessions",
     "resume_sync": "windlass.sessions",
     "run": "windlass.api",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         evaluate_sync,
         import_sessions,
         query_unified,
+        replay,
         run,
         run_sync,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from windlass.operators.model import TaskFile
     from windlass.providers.base import Provider
     from windlass.providers.budget import Allowance
+    from windlass.replays.policies import PolicyName
+    from windlass.replays.pricing import PricesName
+    from windlass.replays.results import Replay
+    from windlass.replays.sources import Replayable
 
 
 ENGINES: Final = ("local", "ray")
@@ -571,3 +575,63 @@ def import_sessions(
     settings = Settings.read({"store": store})
     with shared_store(settings) as history, override(settings.prices):
         return import_into(history, path, form, on_skip)
+
+
+def replay(
+    recording: Replayable,
+    policies: Sequence[PolicyName] | None = None,
+    prices: Sequence[PricesName] | None = None,
+    *,
+    model: str | None = None,
+    store: str | Path | None = None,
+    workers: int = 1,
+    on_skip: Callable[[str], None] | None = None,
+) -> Replay:
+    """What other policies would have cost on recorded calls, and kept in view. Nothing is sent.
+
+    Args:
+        recording: A session of the store, a file, a folder with files (docs/import.md lists the
+            formats), or a list of messages.
+        policies: Names of profiles, `everything`, `mask:TURNS`, dicts of options, or files with an
+            `auto_context`; default: `everything` and `default`.
+        prices: Models, `anthropic`, `automatic`, `none`, or `Prices`; default: those of each
+            recording's own model.
+        model: The model of a list of messages.
+        store: The folder of the history, or its address, as in `run`.
+        workers: Processes that share the recordings of a folder. With several the program's main
+            module must be importable, as for `multiprocessing`.
+        on_skip: Called with one sentence for each file or recording that is left out.
+
+    Raises UsageError for what cannot be read, and for policies and prices that there are not.
+    """
+    from windlass.replays.policies import policies_of
+    from windlass.replays.pricing import check_prices
+    from windlass.replays.running import replay_all
+    from windlass.replays.sources import recordings_of
+
+    settings = Settings.read({"store": store})
+    skipped = Skipped(on_skip)
+    with override(settings.prices), ExitStack() as closing:
+        named = policies_of(policies or ("everything", "default"))
+        listed = check_prices(prices or ("own",))
+        found = recordings_of(
+            recording,
+            model,
+            lambda: closing.enter_context(open_store(settings, existing=True)),
+            skipped.append,
+        )
+        return replay_all(found, named, listed, workers, skipped)
+
+
+class Skipped(list[str]):
+    """Sentences about what was left out, each told as it comes."""
+
+    def __init__(self, on_skip: Callable[[str], None] | None = None) -> None:
+        super().__init__()
+        self._on_skip = on_skip
+
+    def append(self, text: str) -> None:
+        """Add one, and tell it."""
+        super().append(text)
+        if self._on_skip is not None:
+            self._on_skip(text)

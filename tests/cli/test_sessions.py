@@ -16,7 +16,9 @@ from windlass.errors import BadRequest
 from windlass.wire.base import Request
 
 TAKING = {
-    path: [param.name for param in command.params if param.name in ("session", "resume")]
+    path: [
+        param.name for param in command.params if param.name in ("session", "resume", "recording")
+    ]
     for path, command in COMMANDS.items()
     # The session of `run` is a new one, `batch` resumes none, `fork` makes one, `chat` waits.
     if path not in (("run",), ("batch",), ("fork",), ("chat",))
@@ -26,6 +28,7 @@ WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("explain",): ("S", "1"),
     ("report",): ("S",),
     ("diff",): ("S", "S"),
+    ("replay",): ("S",),
     ("export",): ("S", "--as", "openai"),
     ("callout",): ("S", "set_state", "kept"),
     ("cards",): ("S",),

@@ -87,6 +87,17 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("--html", BAD),
         ("--since", BAD),
     ),
+    ("replay",): (
+        ("S", "--html", "page.html"),
+        ("log.jsonl", "--policy", "mask:1", "--prices", "none"),
+        ("texts",),
+        (BAD,),
+        ("S", "--policy", BAD),
+        ("S", "--policy", f"{NAME}.json"),
+        ("S", "--prices", BAD),
+        ("S", "--html", f"{BAD}/page.html"),
+        ("S", "--fail-over", "0.1"),
+    ),
     ("callout",): (("S", "set_state", NAME), ("S", BAD, "x"), ("S", "set_state", BAD * 2)),
     ("cards",): (("S",), ("S", "--regenerate"), ("S", "--pin", BAD)),
     ("check",): (

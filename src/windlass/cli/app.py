@@ -568,6 +568,49 @@ def report(
 
 
 @_command
+def replay(
+    recording: Annotated[
+        str, typer.Argument(help="A file, a folder with files, or a session (as in show).")
+    ],
+    *,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A profile, everything, mask:TURNS, OPTION=VALUE,… or a file with an auto_context;"
+            " may be repeated (default: everything and default)."
+        ),
+    ] = None,
+    prices: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A model, anthropic, automatic, none or READ,WRITE; may be repeated (default: the"
+            " recording's own model)."
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to look at to this file.")] = None,
+    fail_over: Annotated[
+        float | None,
+        typer.Option(help="As a gate: exit with 1 where a policy costs more of everything."),
+    ] = None,
+    min_recall: Annotated[
+        float | None,
+        typer.Option(help="As a gate: exit with 1 where less of what was needed is in view."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes for a folder (default: one a core).")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Replay recorded calls under other policies: what they would have cost. Nothing is sent."""
+    from windlass.cli.replay import show_replay
+    from windlass.replays.gate import Gate
+
+    gate = Gate(fail_over, min_recall)
+    given: dict[str, Any] = {"html": html, "gate": gate, "workers": workers}
+    show_replay(recording, policy or [], prices or [], store, **given)
+
+
+@_command
 def callout(
     session: Session,
     ref: Annotated[

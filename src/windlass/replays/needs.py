@@ -12,11 +12,11 @@ found here in the same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from bench.windows.recordings import Recording
-from bench.windows.shown import arguments, searched
+from windlass.loop.window import Chat
+from windlass.replays.numbered import arguments, searched
 
 Kind: TypeAlias = Literal["value", "line"]
 
@@ -28,7 +28,31 @@ _INSIDE: Final = re.compile(r"[^\s\"'`(){}\[\]<>,;|&=$:!*?\\^~%+]+")
 _WORD: Final = re.compile(r"\w+")
 
 
-class Need(NamedTuple):
+class CallsOnMessages(Protocol):
+    """A list of messages that only grew, and the calls that were made on it.
+
+    `calls` are positions: a call was sent the messages before its own, and its answer is the
+    message there. `used` are the values that calls took out of earlier results, by the position of
+    the answer (None: they are not known, and found by what they look like).
+    """
+
+    @property
+    def messages(self) -> Sequence[Chat]:
+        """The messages in OpenAI chat form."""
+        ...
+
+    @property
+    def calls(self) -> Sequence[int]:
+        """The positions of the calls."""
+        ...
+
+    @property
+    def used(self) -> Mapping[int, Sequence[str]] | None:
+        """The values that calls used."""
+        ...
+
+
+class NeededText(NamedTuple):
     """Something a call used.
 
     `holders` are the positions of the earlier messages that say it, ascending;
@@ -86,21 +110,21 @@ class _Index:
         return [at for at in places if needle in self._texts[at]]
 
 
-def needs_of(recording: Recording) -> dict[int, list[Need]]:
+def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
     """The needs of each call, by the call's position; each text once a call and kind."""
     return needs_and_own(recording)[0]
 
 
 def needs_and_own(
-    recording: Recording,
-) -> tuple[dict[int, list[Need]], dict[int, list[Need]]]:
+    recording: CallsOnMessages,
+) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
     """The needs of each call, and the same of what only the assistant had said."""
     texts = [searched(chat) for chat in recording.messages]
     roles = [chat["role"] for chat in recording.messages]
     index = _Index(texts)
     places: dict[str, list[int]] = {}
-    needs: dict[int, list[Need]] = {}
-    own: dict[int, list[Need]] = {}
+    needs: dict[int, list[NeededText]] = {}
+    own: dict[int, list[NeededText]] = {}
     for at in recording.calls:
         for kind, text in dict.fromkeys(_candidates(recording, at)):
             if text not in places:
@@ -110,13 +134,14 @@ def needs_and_own(
                 continue
             results = tuple(place for place in holders if roles[place] == "tool")
             if holders:
-                need = Need(kind, text, holders, results)
+                need = NeededText(kind, text, holders, results)
                 (needs if results else own).setdefault(at, []).append(need)
     return needs, own
 
 
-def _candidates(recording: Recording, at: int) -> Iterator[tuple[Kind, str]]:
-    calls = recording.messages[at].get("tool_calls") or ()
+def _candidates(recording: CallsOnMessages, at: int) -> Iterator[tuple[Kind, str]]:
+    answered = at < len(recording.messages)
+    calls = recording.messages[at].get("tool_calls") or () if answered else ()
     texts = [text for call in calls for text in arguments(call)]
     used = recording.used
     for value in (

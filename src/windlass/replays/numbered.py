@@ -7,10 +7,10 @@ arguments of calls count as its characters, a picture as 1,105 tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from bench.windows.recordings import Chat
+from windlass.loop.window import Chat
 
 CHARACTERS_A_TOKEN: Final = 4
 MESSAGE_TOKENS: Final = 4
@@ -18,18 +18,18 @@ PICTURE_TOKENS: Final = 1_105
 _PLAIN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
 
 
-class Picture(str):
+class PictureAddress(str):
     """A picture's address among the pieces of a message."""
 
     __slots__ = ()
 
 
 def pieces(chat: Mapping[str, Any]) -> list[str]:
-    """What a message says, in order: its texts joined, each `Picture` apart; its calls last."""
+    """What a message says, in order: its texts joined, each picture apart; its calls last."""
     said: list[str] = []
 
     def add(text: str) -> None:
-        if said and not isinstance(said[-1], Picture):
+        if said and not isinstance(said[-1], PictureAddress):
             said[-1] += text
         else:
             said.append(text)
@@ -39,7 +39,7 @@ def pieces(chat: Mapping[str, Any]) -> list[str]:
         if isinstance(part, str):
             add(part)
         elif part.get("type") == "image_url":
-            said.append(Picture(part["image_url"]["url"]))
+            said.append(PictureAddress(part["image_url"]["url"]))
         else:
             add(part["text"] if part.get("type") == "text" else json.dumps(part))
     for call in chat.get("tool_calls") or ():
@@ -50,16 +50,9 @@ def pieces(chat: Mapping[str, Any]) -> list[str]:
 def tokens(said: Sequence[str]) -> float:
     """Neutral tokens of a message that says these pieces."""
     return MESSAGE_TOKENS + sum(
-        PICTURE_TOKENS if isinstance(piece, Picture) else len(piece) / CHARACTERS_A_TOKEN
+        PICTURE_TOKENS if isinstance(piece, PictureAddress) else len(piece) / CHARACTERS_A_TOKEN
         for piece in said
     )
-
-
-def blocks(chat: Mapping[str, Any]) -> int:
-    """Content blocks of a message: its parts and its calls; a tool's message is one."""
-    content = chat.get("content")
-    parts = len(content) if isinstance(content, list) else int(bool(content))
-    return 1 if chat["role"] == "tool" else parts + len(chat.get("tool_calls") or ())
 
 
 def leaves(value: Any) -> Iterator[str]:
@@ -90,7 +83,7 @@ def searched(chat: Mapping[str, Any]) -> str:
     Arguments stand as written and, where they hold escapes, also as the tool is
     given them: a quoted line of code is in view though its quotes are escaped.
     """
-    said = [piece for piece in pieces(chat) if not isinstance(piece, Picture)]
+    said = [piece for piece in pieces(chat) if not isinstance(piece, PictureAddress)]
     for call in chat.get("tool_calls") or ():
         if "\\" in call["function"]["arguments"]:
             said += arguments(call)
@@ -109,17 +102,28 @@ def common(one: str, other: str) -> int:
     return low
 
 
-class Shown:
+class NumberedMessages:
     """The messages of one recording's windows. A number stands for content, not for a place."""
 
     def __init__(self) -> None:
         self.chats: list[Chat] = []
         self.tokens: list[float] = []
-        self.blocks: list[int] = []
         self._numbers: dict[Any, int] = {}
+        self._last: dict[int, tuple[Chat, int]] = {}
+        """The objects of the last window by their identity, and their numbers."""
         self._searched: dict[int, str] = {}
         self._heads: dict[tuple[int, int], float] = {}
         self._holds: dict[tuple[int, str], bool] = {}
+
+    def numbers(self, window: Iterable[Chat]) -> list[int]:
+        """The numbers of a window's messages. Most are objects of the window before."""
+        before, self._last = self._last, {}
+        numbers: list[int] = []
+        for chat in window:
+            known = before.get(id(chat)) or (chat, self.number(chat))
+            self._last[id(chat)] = known
+            numbers.append(known[1])
+        return numbers
 
     def number(self, chat: Chat) -> int:
         """The number of a message; equal content, equal number."""
@@ -145,7 +149,6 @@ class Shown:
             found = self._numbers[key] = len(self.chats)
             self.chats.append(chat)
             self.tokens.append(tokens(pieces(chat)))
-            self.blocks.append(blocks(chat))
         return found
 
     def head(self, one: int, other: int) -> float:
@@ -162,7 +165,7 @@ class Shown:
             return 0.0
         count = 0.0
         for mine, theirs in zip(pieces(one), pieces(other), strict=False):
-            pictures = isinstance(mine, Picture), isinstance(theirs, Picture)
+            pictures = isinstance(mine, PictureAddress), isinstance(theirs, PictureAddress)
             if pictures == (False, False):
                 same = common(mine, theirs)
                 count += same / CHARACTERS_A_TOKEN

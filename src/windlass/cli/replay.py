@@ -1,0 +1,104 @@
+"""`windlass replay`: what other policies would have cost on recorded calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from windlass.api import replay
+from windlass.cli.output import note, out, print_table, printed_as_json
+from windlass.errors import UsageError, WindlassError
+from windlass.replays.gate import Gate
+from windlass.replays.pricing import OWN
+from windlass.replays.results import RecordingReplay, Replay
+from windlass.replays.words import about, notes, only_one, totals_table
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_FEWEST = 3
+"""Calls that are plotted at least."""
+_PLOT = 64
+"""Columns of a plot."""
+
+
+def show_replay(
+    recording: str,
+    policies: Sequence[str],
+    prices: Sequence[str],
+    store: str | None,
+    *,
+    html: Path | None,
+    gate: Gate,
+    workers: int | None,
+) -> None:
+    """Replay and print what came of it. Raises WindlassError where the gate fails."""
+    replayed = replay(
+        recording,
+        policies or None,
+        prices or None,
+        store=store,
+        workers=workers or os.cpu_count() or 1,
+        on_skip=note,
+    )
+    failures = gate.failures(replayed.totals)
+    if html is not None:
+        from windlass.replays.page import replay_page
+
+        write_text(html, replay_page(replayed))
+    if not printed_as_json(replayed):
+        if gate.is_set:
+            out.print("\n".join(gate.markdown(replayed.totals)))
+        else:
+            _print(replayed)
+        if html is not None:
+            out.print(f"the page: {html}")
+    if failures:
+        raise WindlassError(f"the gate fails: {'; '.join(failures)}")
+
+
+def _print(replayed: Replay) -> None:
+    for line in about(replayed):
+        out.print(line)
+    out.print()
+    table = totals_table(replayed)
+    print_table(table.columns, table.rows, right=table.numbers)
+    if (one := only_one(replayed)) is not None:
+        _plot(one)
+    out.print()
+    for line in notes(replayed):
+        out.print(line)
+
+
+def _plot(one: RecordingReplay) -> None:
+    """Print what each call costs under each policy, from the first call to the last."""
+    prices = one.outlays[0].prices
+    outlays = [outlay for outlay in one.outlays if outlay.prices == prices]
+    if one.call_count < _FEWEST:
+        return
+    names = max(len(outlay.policy) for outlay in outlays)
+    width = max(8, min(_PLOT, out.width - names - 2, one.call_count))
+    columns = [_buckets([call.cost for call in outlay.calls], width) for outlay in outlays]
+    most = max(map(max, columns)) or 1.0
+    at = "" if prices == OWN else f" at {prices}"
+    out.print(f"\nwhat each call costs{at}, from call 1 to call {one.call_count:,}")
+    for outlay, costs in zip(outlays, columns, strict=True):
+        bars = "".join(_BARS[max(1, round(cost / most * 8)) if cost else 0] for cost in costs)
+        out.print(f"{outlay.policy:{names}}  {bars}")
+
+
+def _buckets(costs: Sequence[float], width: int) -> list[float]:
+    """The means of so many neighbouring costs each."""
+    edges = [round(at * len(costs) / width) for at in range(width + 1)]
+    return [
+        sum(costs[low:high]) / (high - low) if high > low else 0.0 for low, high in pairwise(edges)
+    ]
+
+
+def write_text(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file. Raises UsageError where that cannot be."""
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}") from error

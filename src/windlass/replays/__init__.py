@@ -1,0 +1,1 @@
+"""What a policy would have cost on recorded calls, and what it would have kept in view."""

@@ -1,0 +1,114 @@
+"""What the input tokens of a run's calls cost at a price vector, fresh input tokens = 1.
+
+What a call shares with one of the 8 before it is read from the cache, the rest is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from typing import Final, NamedTuple
+
+from windlass.caching.prices import Prices, tier_factor
+from windlass.replays.numbered import NumberedMessages
+
+LOOK_BACK: Final = 8
+"""A call may find its prefix cached by one of so many calls before it."""
+USUAL_TTL_S: Final = 300.0
+"""Seconds that a prefix is kept by most caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Prices of an input token that is read from the cache, or written to it.
+
+    A prefix under `minimum` tokens is not kept; a longer one is found in whole `step`s, within
+    `ttl_s` seconds (None: at any time). `tiers` are as in `Prices`.
+    """
+
+    name: str
+    read: float
+    write: float
+    minimum: int
+    step: int
+    ttl_s: float | None = None
+    tiers: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def prices(self) -> Prices:
+        """The same for planning windows; a prefix is kept for five minutes where no time is known.
+
+        So long do the caches last that are charged in this way.
+        """
+        ttl_s = USUAL_TTL_S if self.ttl_s is None and self.read < 1 else self.ttl_s
+        return Prices(self.read, self.write, self.minimum, self.step, ttl_s, tiers=self.tiers)
+
+
+VECTORS: Final = (
+    Vector("anthropic", 0.10, 1.25, 1_024, 1),
+    Vector("automatic", 0.10, 1.00, 1_024, 128),
+    Vector("none", 1.0, 1.0, 0, 1),
+)
+"""Anthropic-like, an automatic cache, no cache."""
+
+
+class CallTokens(NamedTuple):
+    """Neutral tokens of one call, and how many of them an earlier call's prefix holds."""
+
+    tokens: float
+    shared: float
+
+
+def sent(
+    windows: Iterable[Sequence[int]],
+    shown: NumberedMessages,
+    times: Iterable[float | None] = repeat(None),
+    ttl_s: float | None = None,
+) -> list[CallTokens]:
+    """Each window's tokens, and the longest prefix it shares with one of the 8 before it.
+
+    `times` are when they were sent, in seconds (None: unknown): after more than `ttl_s` a prefix
+    is forgotten.
+    """
+    before: list[tuple[Sequence[int], float | None]] = []
+    calls: list[CallTokens] = []
+    for window, time in zip(windows, times, strict=False):
+        sums = [0.0, *accumulate(map(shown.tokens.__getitem__, window))]
+        shared = 0.0
+        for earlier, then in reversed(before):
+            if ttl_s is not None and time is not None and then is not None and time - then > ttl_s:
+                continue
+            same = _same(window, earlier)
+            if same < min(len(window), len(earlier)):
+                shared = max(shared, sums[same] + shown.head(window[same], earlier[same]))
+            else:
+                shared = max(shared, sums[same])
+        calls.append(CallTokens(sums[-1], shared))
+        before = [*before[1 - LOOK_BACK :], (window, time)]
+    return calls
+
+
+def _same(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many messages two windows share at their heads."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def cost(call: CallTokens, vector: Vector) -> float:
+    """The price of one call: what is shared is read, the rest written.
+
+    A call under the minimum writes nothing; its tokens are fresh ones.
+    """
+    cached = call.shared - call.shared % vector.step if call.shared >= vector.minimum else 0.0
+    fresh = vector.write if call.tokens >= vector.minimum else 1.0
+    units = cached * vector.read + (call.tokens - cached) * fresh
+    return units * tier_factor(vector.tiers, round(call.tokens)) if vector.tiers else units

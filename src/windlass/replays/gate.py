@@ -1,0 +1,82 @@
+"""A replay as a gate: whether a policy costs too much, or keeps too little in view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from windlass.caching.rates import money
+from windlass.replays.policies import EVERYTHING
+from windlass.replays.results import Outlay
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a policy may cost, and what it must keep in view (None: not asked).
+
+    `fail_over` is the largest bill, what is fetched again included, as a share of sending
+    everything; of a range the upper bound counts. `min_recall` is the least share of the needed
+    values and lines in view.
+    """
+
+    fail_over: float | None = None
+    min_recall: float | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anything is asked."""
+        return self.fail_over is not None or self.min_recall is not None
+
+    def failures(self, totals: Sequence[Outlay]) -> list[str]:
+        """What fails, in words; sending everything never does."""
+        failures: list[str] = []
+        for outlay in totals:
+            where = f"{outlay.policy} at prices '{outlay.prices}'"
+            if self._is_dear(outlay):
+                failures.append(
+                    f"{where} costs {outlay.ratio.high:.4g} of sending everything, over"
+                    f" {self.fail_over:g}"
+                )
+            if self._is_blind(outlay):
+                failures.append(
+                    f"{where} keeps {outlay.recall:.4f} of what was needed in view, under"
+                    f" {self.min_recall:g}"
+                )
+        return failures
+
+    def markdown(self, totals: Sequence[Outlay]) -> Iterator[str]:
+        """The lines of a table for a pull request."""
+        yield "| policy | prices | calls | cost | of everything | worst recording | in view | |"
+        yield "|---|---|---:|---:|---:|---:|---:|---|"
+        for outlay in totals:
+            words = ["too dear"] * self._is_dear(outlay)
+            words += ["too little in view"] * self._is_blind(outlay)
+            verdict = f"**{', '.join(words)}**" if words else "ok"
+            yield (
+                f"| {_cell(outlay.policy)} | {_cell(outlay.prices)} | {outlay.call_count:,} |"
+                f" {_dollars(outlay)} | {outlay.ratio.high:.1%} | {outlay.worst:.1%} |"
+                f" {outlay.recall:.2%} | {verdict} |"
+            )
+
+    def _is_dear(self, outlay: Outlay) -> bool:
+        over = self.fail_over is not None and outlay.ratio.high > self.fail_over
+        return over and not _is_everything(outlay)
+
+    def _is_blind(self, outlay: Outlay) -> bool:
+        under = self.min_recall is not None and outlay.recall < self.min_recall
+        return under and not _is_everything(outlay)
+
+
+def _is_everything(outlay: Outlay) -> bool:
+    return outlay.policy.partition(",")[0] == EVERYTHING
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _dollars(outlay: Outlay) -> str:
+    if outlay.dollars is None:
+        return "-"
+    low, high = map(money, outlay.dollars)
+    return low if low == high else f"{low} - {high}"

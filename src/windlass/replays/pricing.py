@@ -1,0 +1,109 @@
+"""Prices as a user names them: a model's, a vector of the benchmarks, or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from windlass.caching.prices import Prices
+from windlass.caching.rates import Rate, input_dollars, output_dollars, prices_of, rate
+from windlass.errors import UsageError, did_you_mean
+from windlass.replays.bill import VECTORS, Vector
+
+OWN: Final = "own"
+"""The prices of each recording's own model."""
+_NAMED: Final = {vector.name: vector for vector in VECTORS}
+_NUMBERS: Final = 4
+
+PricesName: TypeAlias = str | Prices
+
+
+@dataclass(frozen=True, slots=True)
+class PricedVector:
+    """Prices in units of a fresh input token, and in US dollars where they are a model's.
+
+    `name` is what tables call them; `assumed` says what was assumed (empty: nothing).
+    """
+
+    name: str
+    vector: Vector
+    rate: Rate | None = None
+    assumed: str = ""
+
+    def dollars(self, units: float) -> float | None:
+        """US dollars of so many fresh input tokens; None: no price is known."""
+        return None if self.rate is None else input_dollars(self.rate, units)
+
+    def output_dollars(self, tokens_in: float, tokens_out: float) -> float:
+        """US dollars of a reply; nothing where no price is known."""
+        if self.rate is None:
+            return 0.0
+        return output_dollars(self.rate, round(tokens_in), round(tokens_out))
+
+
+def check_prices(named: Iterable[PricesName]) -> tuple[PricesName, ...]:
+    """The prices, each once. Raises UsageError for some that are not known."""
+    listed = tuple(dict.fromkeys(named))
+    for one in listed:
+        if one != OWN:
+            priced(one, "")
+    return listed
+
+
+def priced(named: PricesName, model: str) -> PricedVector:
+    """The prices that a user names, for a recording with `model`.
+
+    Raises UsageError for some that are not known.
+    """
+    if isinstance(named, Prices):
+        name = f"{named.read:g},{named.write:g},{named.minimum},{named.step}"
+        return PricedVector(name, _vector(name, named))
+    if not isinstance(named, str):
+        raise UsageError(f"prices are a name or Prices, not {named!r}")
+    if named == OWN:
+        return _own(model)
+    if named in _NAMED:
+        return PricedVector(named, _NAMED[named])
+    if "/" in named:
+        found = rate(named)
+        if found is None or not found.input:
+            raise UsageError(
+                f"model {named!r} has no price; set [prices.{named!r}] in windlass.toml, or take"
+                f" one of {', '.join(_NAMED)}"
+            )
+        return PricedVector(named, _vector(named, prices_of(named, warn=lambda _: None)), found)
+    return PricedVector(named, _vector(named, _numbers(named)))
+
+
+def _own(model: str) -> PricedVector:
+    found = rate(model) if "/" in model.strip("/") else None
+    if found is None or not found.input:
+        usual = VECTORS[0]
+        return PricedVector(
+            OWN, usual, None, f"model {model!r} has no price: prices like Anthropic's are taken"
+        )
+    return PricedVector(OWN, _vector(model, prices_of(model, warn=lambda _: None)), found)
+
+
+def _numbers(named: str) -> Prices:
+    """`read,write,minimum,step`; the last two may be left out."""
+    parts = named.split(",")
+    try:
+        read, write, *more = map(float, parts)
+    except ValueError:
+        read, more = -1.0, [0.0] * _NUMBERS
+    if read < 0 or len(parts) > _NUMBERS:
+        raise UsageError(
+            f"there are no prices {named!r}: {did_you_mean(named, _NAMED)}; or a model as"
+            " provider/model, or READ,WRITE[,MINIMUM,STEP] in fresh input tokens, such as"
+            " 0.1,1.25,1024,1"
+        )
+    minimum, step = ([int(one) for one in more] + [1_024, 1][len(more) :])[:2]
+    return Prices(read, write, minimum if read < 1 else 0, step, None)
+
+
+def _vector(name: str, prices: Prices) -> Vector:
+    return Vector(
+        name, prices.read, prices.write, prices.minimum, prices.step, prices.ttl_s, prices.tiers
+    )

@@ -1,0 +1,152 @@
+"""A replay in words and tables, as the terminal and the page have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from windlass.caching.rates import money, table_date
+from windlass.importing.recording import GRADES
+from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
+
+_MANY: Final = 100_000
+"""Tokens from which on they are told in thousands."""
+
+
+class ReplayTable(NamedTuple):
+    """The heads of its columns, its rows, and which of the columns are numbers."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    numbers: range
+
+
+def only_one(replayed: Replay) -> RecordingReplay | None:
+    """The recording, where it is one."""
+    return replayed.recordings[0] if len(replayed.recordings) == 1 else None
+
+
+def totals_table(replayed: Replay) -> ReplayTable:
+    """What each policy comes to."""
+    one = only_one(replayed)
+    sources = {recording.name: recording.source for recording in replayed.recordings}
+    several = len({outlay.prices for outlay in replayed.totals}) > 1
+    columns = ["policy", *(["prices"] if several else []), "cost", "of everything"]
+    columns += ["tokens in", "fetched again", "values", "lines"]
+    columns += ["first differs", "dearest call"] if one else ["worst recording"]
+    rows = [
+        [
+            outlay.policy,
+            *([outlay.prices] if several else []),
+            cost_text(outlay),
+            percents(outlay.ratio),
+            _range(*map(_thousands, outlay.tokens)),
+            f"{outlay.misses:,}",
+            _share(outlay.values_seen, outlay.values),
+            _share(outlay.lines_seen, outlay.lines),
+            *(_calls(outlay) if one else [_worst(outlay, sources)]),
+        ]
+        for outlay in replayed.totals
+    ]
+    first = 1 + several
+    return ReplayTable(columns, rows, range(first, first + 6 + (2 if one else 0)))
+
+
+def about(replayed: Replay) -> Iterator[str]:
+    """What was replayed, and what it cost."""
+    one = only_one(replayed)
+    recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
+    if replayed.recorded is not None and replayed.unknown:
+        recorded += f", and not known of {replayed.unknown:,} recordings"
+    if one is not None:
+        yield (
+            f"{one.name}: {one.call_count:,} calls of {one.model}, {one.format},"
+            f" grade {one.grade}: {GRADES[one.grade]}"
+        )
+    else:
+        grades = sorted({recording.grade for recording in replayed.recordings})
+        told = ", ".join(f"grade {grade}: {GRADES[grade]}" for grade in grades)
+        calls = sum(recording.call_count for recording in replayed.recordings)
+        yield f"{len(replayed.recordings):,} recordings with {calls:,} calls ({told})"
+    yield f"what it cost, as recorded: {recorded}"
+
+
+def notes(replayed: Replay) -> Iterator[str]:
+    """What the figures rest on."""
+    one = only_one(replayed)
+    if any(recording.grade == "C" for recording in replayed.recordings):
+        unseen = ""
+        if one is not None and one.unseen.high:
+            low, high = (f"{tokens:,.0f}" for tokens in one.unseen)
+            unseen = f", here {low} to {high} tokens of each call"
+        yield (
+            "grade C: system prompt and tools are not in the transcript; they count by what the"
+            f" provider counted{unseen}"
+        )
+    yield (
+        "cost: input, output and what is fetched again; fetched again: results that a call needed"
+        " and did not see"
+    )
+    yield "values, lines: needed by later calls, and in view"
+    if replayed.assumed:
+        yield from replayed.assumed
+    if unpriced := max(outlay.unpriced for outlay in replayed.totals):
+        yield f"without a price, and so in no cost: {unpriced:,} recordings"
+    if any(outlay.dollars is not None for outlay in replayed.totals):
+        yield f"prices: {table_date()}"
+    if one is not None and not one.results:
+        yield "it has no result of a tool, and other messages are not shortened"
+    counts: dict[str, int] = {}
+    for recording in replayed.recordings:
+        for reason, count in recording.skipped.items():
+            counts[reason] = counts.get(reason, 0) + count
+    for reason, count in sorted(counts.items(), key=lambda pair: -pair[1]):
+        yield f"skipped: {count:,} {reason}"
+    if replayed.skipped:
+        yield f"left out, and named above: {len(replayed.skipped):,}"
+
+
+def cost_text(outlay: Outlay) -> str:
+    """What a policy cost, for people."""
+    if outlay.dollars is not None:
+        return _range(*(money(one) for one in outlay.dollars))
+    units = map(sum, zip(outlay.bill, outlay.again, strict=True))
+    return _range(*map(_thousands, units)) + " tokens"
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} - {high}"
+
+
+def percents(span: Span) -> str:
+    """A share for people: `71 %`, or `71 - 73 %`."""
+    return _range(f"{100 * span.low:.0f}", f"{100 * span.high:.0f}") + " %"
+
+
+def _share(seen: int, needed: int) -> str:
+    return f"{seen:,}/{needed:,}" if needed else "-"
+
+
+def _worst(outlay: Outlay, sources: Mapping[str, str]) -> str:
+    if outlay.worst == 1 and outlay.ratio == (1, 1):
+        return "-"
+    file = Path(sources[outlay.worst_recording]).name
+    return f"{100 * outlay.worst:.0f} % {file or outlay.worst_recording}"
+
+
+def _calls(outlay: Outlay) -> list[str]:
+    first, dearest = outlay.first_difference, outlay.dearest
+    told = "-"
+    if dearest is not None:
+        told = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
+    return ["-" if first is None else str(first), told]
+
+
+def _thousands(tokens: float) -> str:
+    return f"{tokens / 1_000:,.0f}k" if tokens >= _MANY else f"{tokens:,.0f}"
+
+
+def amount_text(outlay: Outlay, cost: float) -> str:
+    """The cost of a call, for people."""
+    return f"{cost:,.0f}" if outlay.dollars is None else money(cost)

@@ -1,0 +1,207 @@
+"""`windlass.replay`: what other policies would have cost on recorded calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windlass
+from tests.replays.making import MODEL, session_file, talk
+from windlass.errors import UsageError
+from windlass.replays.results import Outlay, Replay
+
+
+def outlays(replayed: Replay) -> dict[str, Outlay]:
+    return {outlay.policy: outlay for outlay in replayed.totals}
+
+
+def _chars(message: Mapping[str, Any]) -> int:
+    calls = message.get("tool_calls") or ()
+    functions = (one["function"] for one in calls)
+    return len(message["content"] or "") + sum(
+        len(one["name"]) + len(one["arguments"]) for one in functions
+    )
+
+
+class TestAListOfMessages:
+    def test_says_what_other_policies_would_have_cost(self) -> None:
+        found = outlays(windlass.replay(talk(), ["everything", "default", "mask:3"], model=MODEL))
+        everything, default = found["everything"], found["default"]
+        assert everything.ratio == (1.0, 1.0)
+        assert everything.first_difference is None
+        assert default.ratio.high < 0.7
+        assert everything.dollars is not None
+        assert default.dollars is not None
+        assert default.dollars.high < everything.dollars.low
+        assert default.first_difference == 2
+        assert default.calls[-1].hidden > 10_000
+        assert default.hidden[0].tool == "search"
+        assert default.hidden[0].tokens_after < default.hidden[0].tokens_before
+
+    def test_its_windows_are_those_of_a_context(self) -> None:
+        messages = talk()
+        replayed = windlass.replay(messages, ["everything", "lean"], ["anthropic"], model=MODEL)
+        prices = windlass.Prices(0.1, 1.25, 1_024, 1, 300)
+        context = windlass.Context(MODEL, "lean", prices=prices)
+        sent: list[int] = []
+        for message in messages:
+            if message["role"] == "assistant":
+                sent.append(sum(map(_chars, context.window().messages)))
+            context.append(message)
+        said = [sum(map(_chars, messages[:at])) for at in range(1, len(messages), 2)]
+        found = outlays(replayed)
+        whole = [call.tokens for call in found["everything"].calls]
+        scale = whole[-1] / said[-1]
+        hidden = [scale * (all_of_it - some) for all_of_it, some in zip(said, sent, strict=True)]
+        assert [call.hidden for call in found["lean"].calls] == pytest.approx(hidden, rel=0.01)
+
+    def test_what_is_needed_and_hidden_is_paid_for_again(self) -> None:
+        found = outlays(windlass.replay(talk(needs=True), ["mask:2", "default"], model=MODEL))
+        assert (found["mask:2"].values, found["mask:2"].values_seen) == (1, 0)
+        assert (found["mask:2"].misses, found["mask:2"].recall) == (1, 0.0)
+        assert found["mask:2"].again.low > 0
+        assert (found["default"].values_seen, found["default"].misses) == (1, 0)
+
+    def test_prices_are_vectors_models_and_numbers(self) -> None:
+        half_price = windlass.Prices(0.5, 1.0, 0, 1, None)
+        prices: list[str | windlass.Prices] = ["none", "openai/gpt-5", half_price]
+        replayed = windlass.replay(talk(), ["everything"], prices, model=MODEL)
+        none, gpt, half = replayed.totals
+        assert none.bill == none.tokens
+        assert none.dollars is None
+        assert gpt.dollars is not None
+        assert none.bill.low > half.bill.low > gpt.bill.low
+        assert [one.prices for one in replayed.totals][:2] == ["none", "openai/gpt-5"]
+
+    def test_of_an_unknown_model_it_says_what_is_assumed(self) -> None:
+        replayed = windlass.replay(talk())
+        assert replayed.assumed == (
+            "model 'unknown' has no price: prices like Anthropic's are taken",
+        )
+        assert replayed.totals[0].dollars is None
+
+    @pytest.mark.parametrize(
+        "form",
+        [
+            [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+            [{"type": "message", "role": "user", "content": "hi"}],
+        ],
+    )
+    def test_without_an_answer_there_is_no_call(self, form: list[dict[str, Any]]) -> None:
+        with pytest.raises(UsageError, match="holds no answer of a model"):
+            windlass.replay(form)
+
+    def test_it_may_be_in_anthropics_form(self) -> None:
+        use = {"type": "tool_use", "id": "t", "name": "search", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "t", "content": "x" * 9_000}
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": [use]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": "done"},
+        ]
+        (recording,) = windlass.replay(messages, model=MODEL).recordings
+        assert (recording.call_count, recording.results) == (2, 1)
+
+    @given(st.integers(1, 8))
+    def test_everything_is_what_a_context_sends_that_shortens_nothing(self, turns: int) -> None:
+        """So that the windows of `everything` need not be made."""
+        policies: list[str | dict[str, Any]] = ["everything", {"enabled": False, "window": 7}]
+        everything, switched_off = windlass.replay(talk(turns), policies, ["none"]).totals
+        assert switched_off.first_difference is None
+        assert switched_off.bill == everything.bill
+
+
+class TestFiles:
+    def test_a_transcript_has_a_range_because_something_is_missing(self, tmp_path: Path) -> None:
+        (recording,) = windlass.replay(session_file(tmp_path / "s.jsonl")).recordings
+        assert recording.grade == "C"
+        assert 18_000 < recording.unseen.low < recording.unseen.high < 22_000
+        everything, default = recording.outlays
+        assert everything.dollars is not None
+        assert everything.dollars.low < everything.dollars.high
+        assert recording.recorded is not None
+        assert recording.recorded == pytest.approx(everything.dollars.middle, rel=0.1)
+        assert default.ratio.low < default.ratio.high < 1
+
+    def test_a_folder_says_what_was_left_out_and_which_was_worst(self, tmp_path: Path) -> None:
+        session_file(tmp_path / "a.jsonl", 3, "s-a")
+        session_file(tmp_path / "b.jsonl", 9, "s-b")
+        (tmp_path / "notes.txt").write_text("no recording")
+        told: list[str] = []
+        replayed = windlass.replay(tmp_path, on_skip=told.append)
+        assert [one.name for one in replayed.recordings] == ["s-a", "s-b"]
+        assert len(told) == len(replayed.skipped) == 1
+        everything, default = replayed.totals
+        assert (everything.recordings, everything.call_count) == (2, 14)
+        assert default.worst_recording == "s-a"
+        assert default.worst > default.ratio.high
+
+    def test_several_processes_find_the_same(self, tmp_path: Path) -> None:
+        for number in range(3):
+            session_file(tmp_path / f"{number}.jsonl", 2 + number, f"s-{number}")
+        assert windlass.replay(tmp_path, workers=2) == windlass.replay(tmp_path)
+
+    def test_a_pause_lets_the_cache_forget(self, tmp_path: Path) -> None:
+        near = session_file(tmp_path / "near.jsonl")
+        late = re.sub("T15:30:(09|1.)", r"T16:30:\1", near.read_text())
+        (tmp_path / "far.jsonl").write_text(late)
+        costs = [
+            windlass.replay(tmp_path / name, ["everything"]).totals[0].bill.low
+            for name in ("near.jsonl", "far.jsonl")
+        ]
+        assert costs[1] > 1.3 * costs[0]
+
+
+class TestSettings:
+    def test_a_file_with_an_auto_context_is_a_policy(self, tmp_path: Path) -> None:
+        cascade = tmp_path / "mine.yaml"
+        cascade.write_text(
+            "auto_context:\n  profile: lean\n  intra_phase: {window: 3}\nphases: []\n"
+        )
+        replayed = windlass.replay(talk(), [cascade], model=MODEL)
+        settings = replayed.policies["mine"]
+        assert (settings["profile"], settings["window"]) == ("lean", 3)
+
+    @pytest.mark.parametrize(
+        ("policy", "complaint"),
+        [
+            ("defualt", "did you mean 'default'"),
+            ("mask:x", "a whole number from 1"),
+            ("lean,window", "OPTION=VALUE"),
+            ("lean,windw=3", "unknown option 'windw'"),
+            ("none.json", "there is no such file"),
+            (3, "a policy is"),
+        ],
+    )
+    def test_a_policy_that_there_is_not_is_named(self, policy: Any, complaint: str) -> None:
+        with pytest.raises(UsageError, match=complaint):
+            windlass.replay(talk(), [policy])
+
+    @pytest.mark.parametrize(
+        ("prices", "complaint"),
+        [
+            ("anthropc", "did you mean 'anthropic'"),
+            ("openai/none-such", "has no price"),
+            ("0.1", "READ,WRITE"),
+            (3, "prices are"),
+        ],
+    )
+    def test_so_are_prices(self, prices: Any, complaint: str) -> None:
+        with pytest.raises(UsageError, match=complaint):
+            windlass.replay(talk(), prices=[prices])
+
+
+@given(st.integers(1, 12), st.sampled_from(["default", "lean", "careful", "mask:1", "mask:4"]))
+def test_a_bill_is_the_sum_of_its_calls(turns: int, policy: str) -> None:
+    (outlay,) = windlass.replay(talk(turns), [policy], model=MODEL).totals
+    assert outlay.dollars is not None
+    assert sum(call.cost for call in outlay.calls) == pytest.approx(outlay.dollars.middle)
+    assert all(call.cost > 0 for call in outlay.calls)
+    assert outlay.recall <= 1
