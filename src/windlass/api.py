@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.caching.rates import override
-from windlass.errors import CascadeError, UsageError, WindlassError, did_you_mean
-from windlass.loading import Tools, checked_family, load_cascade, load_program
+from windlass.errors import UsageError, WindlassError, did_you_mean
+from windlass.loading import Tools, load_cascade, load_program
 from windlass.opening import (
     check_input,
     in_a_loop,
@@ -30,10 +30,10 @@ from windlass.sessions import Session
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
+    from windlass.batches.inputs import BatchInput
     from windlass.batches.working import BatchEvent, BatchResult
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
-    from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
@@ -351,77 +351,32 @@ async def batch(
     Raises UsageError (FileError with every mistake in the inputs) for what the user wrote, before
     anything is sent, and StoreError where the store or the results cannot be written.
     """
-    if workers < 1:
-        raise UsageError(f"workers {workers!r} must be a number above 0")
-    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    raised: list[Exception] = []
+    from windlass.batches.working import line_of
+    from windlass.batching import BatchOrder, begun
+    from windlass.engine.cascade import run_cascade
 
-    def tell(event: BatchEvent) -> None:
-        try:
-            if on_event is not None:
-                on_event(event)
-        except Exception as failure:
-            raised.append(failure)
-            raise
+    order = BatchOrder(
+        cascade=cascade,
+        inputs=inputs,
+        out=Path(out),
+        workers=workers,
+        resume=resume,
+        limits=(max_cost, max_tokens, max_seconds, max_runs),
+        flags={"model": model, "store": store, "root": root, "search_folder": search_folder},
+        tools=tools,
+        providers=providers,
+        on_event=on_event,
+        auto=auto,
+        budget=budget,
+        trust=trust,
+    )
+    async with begun(order) as work:
 
-    async with opened(flags, providers, on_event and tell, trust=trust) as (
-        settings,
-        at_hand,
-        closing,
-    ):
-        from windlass.batches.inputs import BatchInput, hash_of, read_inputs
-        from windlass.batches.results import open_results
-        from windlass.batches.working import BatchLimits, BatchWork
-        from windlass.cascade.children import family_needs, ready, without_parent
-        from windlass.engine.card_indexer.indexer import check_cards
-        from windlass.engine.cascade import run_cascade
-        from windlass.engine.events import Noted
-        from windlass.engine.setup import check_models, new_session_id, prepare
-        from windlass.providers.budget import Allowance
+        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> dict[str, Any]:
+            return line_of(await run_cascade(work.prepared(work.cascade, given, emit)))
 
-        limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
-        family, warnings = checked_family(cascade, settings, tools)
-        if mistakes := without_parent(family.loaded):
-            raise CascadeError(mistakes)
-        checked = ready(family, auto=auto)
-        needs = family_needs(family)
-        rows = await asyncio.to_thread(read_inputs, inputs, needs)
-        for each in checked.walk():
-            each.registry.modules.protect(Path(out))
-            for dollars in (max_cost, budget):
-                check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
-            check_cards(each.cascade, settings, at_hand.resolve)
-        of = hash_of([_written(each.loaded.cascade) for each in family.walk()])
-        results = closing.enter_context(open_results(Path(out), of, rows, resume=resume))
-        whole = Allowance("the batch", budget=max_cost)
-        whole.spent["money"] = results.answered.cost or 0.0
-        history = closing.enter_context(shared_store(settings))
-
-        def prepared(given: BatchInput, emit: Callable[[Event], None] | None = None) -> CascadeRun:
-            own = checked.apart()
-            resolve, within = limited(at_hand, (whole,), budget=budget)
-            run = prepare(
-                own.cascade,
-                given.values,
-                registry=own.registry,
-                children=own.children,
-                settings=settings,
-                store=history,
-                resolve=resolve,
-                on_event=emit,
-                session_id=f"{new_session_id()}-{given.row}",
-            )
-            return replace(run, allowances=within)
-
-        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> Result:
-            return await run_cascade(prepared(given, emit))
-
-        prepared(rows[0])  # a mistake that all rows would make is told before the first
-        for warning in warnings:
-            tell(Noted("", f"warning: {warning}"))
-        work = BatchWork(rows, results, run_row, limits, tell, raised)
-        await work.finish(workers)
-        return work.result(Path(out))
+        work.open_results(work.inputs, [work.cascade])
+        return await work.finish(run_row)
 
 
 def batch_sync(
@@ -435,11 +390,6 @@ def batch_sync(
     what is meant.
     """
     return in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
-
-
-def _written(cascade: Cascade) -> dict[str, Any]:
-    """A cascade as it was written, with nothing of what goes without saying."""
-    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def evaluate_sync(

@@ -48,6 +48,16 @@ class BatchInput:
         """What the row is known by: equal values have equal hashes."""
         return hash_of(self.values)
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.place)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What its line in the file of results says besides, as JSON values."""
+        return {}
+
 
 def hash_of(value: Any) -> str:
     """A hash of a JSON value, whatever the order of its keys."""

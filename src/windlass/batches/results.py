@@ -80,7 +80,8 @@ class ResultsFile:
 
     def append(self, given: BatchInput, line: Mapping[str, Any]) -> None:
         """Write a row's result; it is the system's when this returns. Raises StoreError."""
-        whole = {"row": given.row, "input_hash": given.hash, "cascade_hash": self._cascade, **line}
+        whole = {"row": given.row, "input_hash": given.hash, "cascade_hash": self._cascade}
+        whole |= {**given.about, **line}
         try:
             written = _encoded(whole)
             while written:
