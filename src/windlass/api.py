@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from windlass.batches.working import BatchEvent, BatchResult
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
+    from windlass.comparing.comparison import Comparison
+    from windlass.comparing.judging import JudgeFunction
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
@@ -390,6 +392,113 @@ def batch_sync(
     what is meant.
     """
     return in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
+
+
+async def compare(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    policies: Sequence[str | Path] | Mapping[str, Any],
+    *,
+    out: str | Path,
+    judge: str | JudgeFunction = "validator",
+    repeat: int = 1,
+    margin: float = 0.05,
+    workers: int = 8,
+    resume: bool = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_runs: int | None = None,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[BatchEvent], None] | None = None,
+    budget: float | None = None,
+    trust: bool = False,
+) -> Comparison:
+    """Run a cascade under several policies on the same inputs, and say whether answers get worse.
+
+    It is a batch of every input under every policy: what is not named here is as in `batch`, whose
+    limits hold for all runs and what a model costs that judges.
+
+    Args:
+        cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
+        inputs: The inputs, one a row: mappings, or the path of a file (.jsonl, .csv).
+        policies: Two or more, the first of which the others are compared with: the name of a
+            profile, `full` (nothing is shortened), a JSON or YAML file with `auto_context`; or a
+            mapping from names of your own to what `auto_context` is. Each stands in place of the
+            cascade's `auto_context`.
+        out: The file of results, with a line for each run.
+        judge: What says whether an answer will do: `validator` (the run completed, so its
+            validators accept it), `module:function` or a function that is given the input and the
+            outputs of the phases by name and answers true, false or a number where more is better,
+            or `provider/model`, which is asked for a score from 0 to 1.
+        repeat: How often each input runs under each policy.
+        margin: The smallest difference of rates or scores that matters.
+        workers: How many runs go on side by side.
+        resume: Whether to go on with a file of results that is there. With another judge, what was
+            answered is judged anew and not run again.
+        max_cost: US dollars that all of it may cost.
+        max_tokens: Tokens, in and out, that all runs may use.
+        max_seconds: Seconds from now on.
+        max_runs: How many runs are begun from now on.
+        model: `provider/model` for every phase, whatever the cascade says.
+        store: The folder of the history, or its address.
+        root: The only folder that file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones.
+        on_event: Called with events, as in `batch`.
+        budget: US dollars that each run may cost.
+        trust: As in `batch`.
+
+    Raises UsageError for what the user wrote, before anything is sent, and StoreError where the
+    store or the results cannot be written.
+    """
+    from windlass.batching import BatchOrder, begun
+    from windlass.cascade.policies import policy_of
+    from windlass.comparing.working import ComparedBatch
+
+    named = policies if isinstance(policies, Mapping) else dict.fromkeys(map(str, policies))
+    if len(named) < 2 or len(named) < len(policies):  # noqa: PLR2004
+        raise UsageError("a comparison needs two policies or more, each of them once")
+    if isinstance(policies, str) or repeat < 1 or not 0 < margin < float("inf"):
+        raise UsageError("policies are a list of names, repeat and margin numbers above 0")
+    listed = [policy_of(name, auto) for name, auto in named.items()]
+    order = BatchOrder(
+        cascade=cascade,
+        inputs=inputs,
+        out=Path(out),
+        workers=workers,
+        resume=resume,
+        limits=(max_cost, max_tokens, max_seconds, max_runs),
+        flags={"model": model, "store": store, "root": root, "search_folder": search_folder},
+        tools=tools,
+        providers=providers,
+        on_event=on_event,
+        auto=False,
+        budget=budget,
+        trust=trust,
+    )
+    async with begun(order) as work:
+        return await ComparedBatch(work, listed, judge, repeat, margin).finish()
+
+
+def compare_sync(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    policies: Sequence[str | Path] | Mapping[str, Any],
+    **options: Any,
+) -> Comparison:
+    """`compare` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.compare(...)` is
+    what is meant.
+    """
+    return in_a_loop(lambda: compare(cascade, inputs, policies, **options), "compare")
 
 
 def evaluate_sync(

@@ -162,7 +162,7 @@ class BegunBatch:
             store=self._store,
             resolve=resolve,
             on_event=emit,
-            session_id=f"{new_session_id()}-{given.row}",
+            session_id=f"{new_session_id()}-{given.tag}",
         )
         return replace(run, allowances=within)
 

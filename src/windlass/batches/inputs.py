@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
 
 from windlass.cascade.check import InputNeed
 from windlass.cascade.source import TOO_DEEP, is_too_deep
@@ -42,6 +42,8 @@ class BatchInput:
     row: int
     place: InputPlace
     values: Mapping[str, Any]
+    parts: ClassVar[str] = "inputs"
+    """What a file of results belongs to beside the cascade."""
 
     @property
     def hash(self) -> str:
@@ -52,6 +54,11 @@ class BatchInput:
     def name(self) -> str:
         """What messages call it."""
         return str(self.place)
+
+    @property
+    def tag(self) -> str:
+        """What its session's name ends with."""
+        return str(self.row)
 
     @property
     def about(self) -> Mapping[str, Any]:

@@ -116,7 +116,7 @@ class ResultsFile:
         if line["cascade_hash"] != self._cascade:
             what = "another cascade, or one that was changed since"
         elif row > len(inputs) or line["input_hash"] != inputs[row - 1].hash:
-            what = f"other inputs: row {row:,} is another"
+            what = f"other {inputs[0].parts}: row {row:,} is another"
         else:
             return line
         raise UsageError(f"{place}: this file belongs to {what}; give another --out")
