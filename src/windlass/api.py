@@ -462,12 +462,13 @@ async def compare(
     from windlass.cascade.policies import policy_of
     from windlass.comparing.working import ComparedBatch
 
-    named = policies if isinstance(policies, Mapping) else dict.fromkeys(map(str, policies))
-    if len(named) < 2 or len(named) < len(policies):  # noqa: PLR2004
-        raise UsageError("a comparison needs two policies or more, each of them once")
-    if isinstance(policies, str) or repeat < 1 or not 0 < margin < float("inf"):
-        raise UsageError("policies are a list of names, repeat and margin numbers above 0")
-    listed = [policy_of(name, auto) for name, auto in named.items()]
+    listed = [policies] if isinstance(policies, str) else policies
+    named = listed if isinstance(listed, Mapping) else dict.fromkeys(map(str, listed))
+    if len(named) < 2 or len(named) < len(listed):  # noqa: PLR2004 - to be compared
+        raise UsageError("a comparison needs a list of two policies or more, each of them once")
+    if repeat < 1 or not 0 < margin < float("inf"):
+        raise UsageError(f"repeat {repeat!r} and margin {margin!r} must be numbers above 0")
+    compared = [policy_of(name, auto) for name, auto in named.items()]
     order = BatchOrder(
         cascade=cascade,
         inputs=inputs,
@@ -484,7 +485,7 @@ async def compare(
         trust=trust,
     )
     async with begun(order) as work:
-        return await ComparedBatch(work, listed, judge, repeat, margin).finish()
+        return await ComparedBatch(work, compared, judge, repeat, margin).finish()
 
 
 def compare_sync(

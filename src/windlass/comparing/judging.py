@@ -19,6 +19,7 @@ from windlass.errors import (
     UsageError,
     WindlassError,
     did_you_mean,
+    run_limit_in,
 )
 from windlass.messages import Message, system, user
 from windlass.modules import Modules
@@ -44,12 +45,13 @@ class Judgement:
     """How good an answer is: whether it will do, or a number where more is better.
 
     `score` is None where the judge failed, and `why` says so; `cost` is in US dollars (None: no
-    price is known).
+    price is known). `limited`: it was not asked, because that could have passed a limit.
     """
 
     score: Score | None
     cost: float | None = 0.0
     why: str = ""
+    limited: bool = False
 
 
 class Judge(Protocol):
@@ -127,7 +129,8 @@ class _ByModel:
         try:
             reply = await provider.send(request, lambda _: None)
         except WindlassError as error:
-            return Judgement(None, why=f"{self.name} failed: {error}")
+            limited = run_limit_in(error) is not None
+            return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
         cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
         try:
             answer = json.loads(reply.message.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from windlass.batches.inputs import BatchInput
@@ -24,7 +24,7 @@ from windlass.engine.cascade import run_cascade
 from windlass.engine.events import Event, Noted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ComparedBatch:
     """A batch that compares policies; the first is the baseline."""
 
@@ -33,6 +33,7 @@ class ComparedBatch:
     judge: str | JudgeFunction
     repeat: int
     margin: float
+    _limited: bool = field(init=False, default=False)
 
     async def finish(self) -> Comparison:
         """Run and judge what is neither, and say what it came to.
@@ -60,11 +61,13 @@ class ComparedBatch:
             if result.status == "failed":
                 line["again"] = not is_outcome(result.error)
             line["run"] = {"cost": line["cost"], "tokens": line["tokens"]}
-            return line if is_judged(line, judge.name) else await _judged(given, line, judge)
+            return line if is_judged(line, judge.name) else await self._judged(given, line, judge)
 
         result = await work.finish(run_row)
         lines = await asyncio.to_thread(lambda: [*read_results(work.order.out)])
         names = [each.name for each in self.policies]
+        if self._limited:  # it is of money: the limit of tokens is asked before a run only
+            result = replace(result, reason="money")
         return compare_runs(result, lines, names, judge.name, self.margin)
 
     async def _judge_again(
@@ -78,18 +81,20 @@ class ComparedBatch:
             # What it took is counted by the line that it has.
             line |= {"cost": 0.0, "tokens": dict.fromkeys(line["tokens"], 0)}
             async with places:
-                results.append(given, await _judged(given, line, judge))
+                results.append(given, await self._judged(given, line, judge))
 
         lines = await asyncio.to_thread(lambda: [*read_results(self.work.order.out)])
         await asyncio.gather(*(again(each) for each in lines if not is_judged(each, judge.name)))
 
-
-async def _judged(given: ComparedRun, line: dict[str, Any], judge: Judge) -> dict[str, Any]:
-    """The line with the judge's word, whose cost is part of its `cost`."""
-    if line["status"] == "completed":
-        said = await judge.judge(given.values, line)
-    else:
-        said = Judgement(score=False)
-    spent = None if line["cost"] is None or said.cost is None else line["cost"] + said.cost
-    verdict = {"score": said.score, "judge_cost": said.cost, "why": said.why}
-    return {**line, "cost": spent, "judge": judge.name, **verdict}
+    async def _judged(
+        self, given: ComparedRun, line: dict[str, Any], judge: Judge
+    ) -> dict[str, Any]:
+        """The line with the judge's word, whose cost is part of its `cost`."""
+        if line["status"] == "completed":
+            said = await judge.judge(given.values, line)
+        else:
+            said = Judgement(score=False)
+        self._limited = self._limited or said.limited
+        spent = None if line["cost"] is None or said.cost is None else line["cost"] + said.cost
+        verdict = {"score": said.score, "judge_cost": said.cost, "why": said.why}
+        return {**line, "cost": spent, "judge": judge.name, **verdict}

@@ -46,7 +46,9 @@ def log(row: int) -> str:
     Args:
         row: The row that it is of.
     """
-    lines = [f"{at:03} step {at * 7} was done in {at % 9} s by worker w{at % 5}" for at in range(80)]
+    lines = [
+        f"{at:03} step {at * 7} was done in {at % 9} s by worker w{at % 5}" for at in range(80)
+    ]
     lines[40] = f"040 the answer is VALUE{row}"
     return "\n".join(lines)
 
