@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.caching.rates import override
-from windlass.errors import CascadeError, UsageError, WindlassError, did_you_mean
-from windlass.loading import Tools, checked_family, load_cascade, load_program
+from windlass.errors import UsageError, WindlassError, did_you_mean
+from windlass.loading import Tools, load_cascade, load_program
 from windlass.opening import (
     check_input,
     in_a_loop,
@@ -30,10 +30,12 @@ from windlass.sessions import Session
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
+    from windlass.batches.inputs import BatchInput
     from windlass.batches.working import BatchEvent, BatchResult
     from windlass.cascade.model import Cascade
     from windlass.cluster import Order, SharedObjects, WorkerReply
-    from windlass.engine.cascade_run import CascadeRun
+    from windlass.comparing.comparison import Comparison
+    from windlass.comparing.judging import JudgeFunction
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
@@ -367,77 +369,32 @@ async def batch(
     Raises UsageError (FileError with every mistake in the inputs) for what the user wrote, before
     anything is sent, and StoreError where the store or the results cannot be written.
     """
-    if workers < 1:
-        raise UsageError(f"workers {workers!r} must be a number above 0")
-    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
-    raised: list[Exception] = []
+    from windlass.batches.working import line_of
+    from windlass.batching import BatchOrder, begun
+    from windlass.engine.cascade import run_cascade
 
-    def tell(event: BatchEvent) -> None:
-        try:
-            if on_event is not None:
-                on_event(event)
-        except Exception as failure:
-            raised.append(failure)
-            raise
+    order = BatchOrder(
+        cascade=cascade,
+        inputs=inputs,
+        out=Path(out),
+        workers=workers,
+        resume=resume,
+        limits=(max_cost, max_tokens, max_seconds, max_runs),
+        flags={"model": model, "store": store, "root": root, "search_folder": search_folder},
+        tools=tools,
+        providers=providers,
+        on_event=on_event,
+        auto=auto,
+        budget=budget,
+        trust=trust,
+    )
+    async with begun(order) as work:
 
-    async with opened(flags, providers, on_event and tell, trust=trust) as (
-        settings,
-        at_hand,
-        closing,
-    ):
-        from windlass.batches.inputs import BatchInput, hash_of, read_inputs
-        from windlass.batches.results import open_results
-        from windlass.batches.working import BatchLimits, BatchWork
-        from windlass.cascade.children import family_needs, ready, without_parent
-        from windlass.engine.card_indexer.indexer import check_cards
-        from windlass.engine.cascade import run_cascade
-        from windlass.engine.events import Noted
-        from windlass.engine.setup import check_models, new_session_id, prepare
-        from windlass.providers.budget import Allowance
+        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> dict[str, Any]:
+            return line_of(await run_cascade(work.prepared(work.cascade, given, emit)))
 
-        limits = BatchLimits(max_cost, max_tokens, max_seconds, max_runs)
-        family, warnings = checked_family(cascade, settings, tools)
-        if mistakes := without_parent(family.loaded):
-            raise CascadeError(mistakes)
-        checked = ready(family, auto=auto)
-        needs = family_needs(family)
-        rows = await asyncio.to_thread(read_inputs, inputs, needs)
-        for each in checked.walk():
-            each.registry.modules.protect(Path(out))
-            for dollars in (max_cost, budget):
-                check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
-            check_cards(each.cascade, settings, at_hand.resolve)
-        of = hash_of([_written(each.loaded.cascade) for each in family.walk()])
-        results = closing.enter_context(open_results(Path(out), of, rows, resume=resume))
-        whole = Allowance("the batch", budget=max_cost)
-        whole.spent["money"] = results.answered.cost or 0.0
-        history = closing.enter_context(shared_store(settings))
-
-        def prepared(given: BatchInput, emit: Callable[[Event], None] | None = None) -> CascadeRun:
-            own = checked.apart()
-            resolve, within = limited(at_hand, (whole,), budget=budget)
-            run = prepare(
-                own.cascade,
-                given.values,
-                registry=own.registry,
-                children=own.children,
-                settings=settings,
-                store=history,
-                resolve=resolve,
-                on_event=emit,
-                session_id=f"{new_session_id()}-{given.row}",
-            )
-            return replace(run, allowances=within)
-
-        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> Result:
-            return await run_cascade(prepared(given, emit))
-
-        prepared(rows[0])  # a mistake that all rows would make is told before the first
-        for warning in warnings:
-            tell(Noted("", f"warning: {warning}"))
-        work = BatchWork(rows, results, run_row, limits, tell, raised)
-        await work.finish(workers)
-        return work.result(Path(out))
+        work.open_results(work.inputs, [work.cascade])
+        return await work.finish(run_row)
 
 
 def batch_sync(
@@ -453,9 +410,112 @@ def batch_sync(
     return in_a_loop(lambda: batch(cascade, inputs, **options), "batch")
 
 
-def _written(cascade: Cascade) -> dict[str, Any]:
-    """A cascade as it was written, with nothing of what goes without saying."""
-    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+async def compare(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    policies: Sequence[str | Path] | Mapping[str, Any],
+    *,
+    out: str | Path,
+    judge: str | JudgeFunction = "validator",
+    repeat: int = 1,
+    margin: float = 0.05,
+    workers: int = 8,
+    resume: bool = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    max_seconds: float | None = None,
+    max_runs: int | None = None,
+    model: str | None = None,
+    store: str | Path | None = None,
+    root: str | Path | None = None,
+    search_folder: str | Path | None = None,
+    tools: Tools = (),
+    providers: Mapping[str, Provider] | None = None,
+    on_event: Callable[[BatchEvent], None] | None = None,
+    budget: float | None = None,
+    trust: bool = False,
+) -> Comparison:
+    """Run a cascade under several policies on the same inputs, and say whether answers get worse.
+
+    It is a batch of every input under every policy: what is not named here is as in `batch`, whose
+    limits hold for all runs and what a model costs that judges.
+
+    Args:
+        cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
+        inputs: The inputs, one a row: mappings, or the path of a file (.jsonl, .csv).
+        policies: Two or more, the first of which the others are compared with: the name of a
+            profile, `full` (nothing is shortened), a JSON or YAML file with `auto_context`; or a
+            mapping from names of your own to what `auto_context` is. Each stands in place of the
+            cascade's `auto_context`.
+        out: The file of results, with a line for each run.
+        judge: What says whether an answer will do: `validator` (the run completed, so its
+            validators accept it), `module:function` or a function that is given the input and the
+            outputs of the phases by name and answers true, false or a number where more is better,
+            or `provider/model`, which is asked for a score from 0 to 1.
+        repeat: How often each input runs under each policy.
+        margin: The smallest difference of rates or scores that matters.
+        workers: How many runs go on side by side.
+        resume: Whether to go on with a file of results that is there. With another judge, what was
+            answered is judged anew and not run again.
+        max_cost: US dollars that all of it may cost.
+        max_tokens: Tokens, in and out, that all runs may use.
+        max_seconds: Seconds from now on.
+        max_runs: How many runs are begun from now on.
+        model: `provider/model` for every phase, whatever the cascade says.
+        store: The folder of the history, or its address.
+        root: The only folder that file tools may touch; default the current folder.
+        search_folder: The folder of texts that `web_search` looks in.
+        tools: Functions, modules or dotted paths to register beside the builtins.
+        providers: Providers by name, beside the builtin ones.
+        on_event: Called with events, as in `batch`.
+        budget: US dollars that each run may cost.
+        trust: As in `batch`.
+
+    Raises UsageError for what the user wrote, before anything is sent, and StoreError where the
+    store or the results cannot be written.
+    """
+    from windlass.batching import BatchOrder, begun
+    from windlass.cascade.policies import policy_of
+    from windlass.comparing.working import ComparedBatch
+
+    listed = [policies] if isinstance(policies, str) else policies
+    named = listed if isinstance(listed, Mapping) else dict.fromkeys(map(str, listed))
+    if len(named) < 2 or len(named) < len(listed):  # noqa: PLR2004 - to be compared
+        raise UsageError("a comparison needs a list of two policies or more, each of them once")
+    if repeat < 1 or not 0 < margin < float("inf"):
+        raise UsageError(f"repeat {repeat!r} and margin {margin!r} must be numbers above 0")
+    compared = [policy_of(name, auto) for name, auto in named.items()]
+    order = BatchOrder(
+        cascade=cascade,
+        inputs=inputs,
+        out=Path(out),
+        workers=workers,
+        resume=resume,
+        limits=(max_cost, max_tokens, max_seconds, max_runs),
+        flags={"model": model, "store": store, "root": root, "search_folder": search_folder},
+        tools=tools,
+        providers=providers,
+        on_event=on_event,
+        auto=False,
+        budget=budget,
+        trust=trust,
+    )
+    async with begun(order) as work:
+        return await ComparedBatch(work, compared, judge, repeat, margin).finish()
+
+
+def compare_sync(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    policies: Sequence[str | Path] | Mapping[str, Any],
+    **options: Any,
+) -> Comparison:
+    """`compare` for code that is not async; takes the same arguments.
+
+    Raises UsageError inside a running event loop, where `await windlass.compare(...)` is
+    what is meant.
+    """
+    return in_a_loop(lambda: compare(cascade, inputs, policies, **options), "compare")
 
 
 def evaluate_sync(

@@ -132,6 +132,19 @@ JOIN_SYSTEM: Final = (
 )
 
 
+JUDGE_SYSTEM: Final = (
+    "You judge the answer to a task. Answer with a JSON object"
+    ' {"score": number, "why": "one short sentence"}. The score is 1 where the answer does all that'
+    " the task asks and is right, 0 where it is of no use, and a number between them otherwise."
+    " Length and style count for nothing."
+)
+
+
+def judged_text(task: str, given: Mapping[str, Any], answer: str) -> str:
+    """The task of a workflow, what it was given, and the answer that is to be judged."""
+    return f"[Task]\n{task}\n\n{input_text(given)}\n\n[Answer]\n{answer}"
+
+
 def task_text(task: str, asked: str) -> str:
     """The task of several attempts, and what is asked about them."""
     return f"[Task]\n{task}" + (f"\n\n[What Is Asked]\n{asked}" if asked else "")

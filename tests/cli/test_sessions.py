@@ -20,8 +20,8 @@ TAKING = {
         param.name for param in command.params if param.name in ("session", "resume", "recording")
     ]
     for path, command in COMMANDS.items()
-    # The session of `run` is a new one, `batch` resumes none, `fork` makes one, `chat` waits.
-    if path not in (("run",), ("batch",), ("fork",), ("chat",))
+    # The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits.
+    if path not in (("run",), ("batch",), ("compare",), ("fork",), ("chat",))
 }
 WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("S", "--call", "1"),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
 
 from windlass.cascade.check import InputNeed
 from windlass.cascade.source import TOO_DEEP, is_too_deep
@@ -42,11 +42,28 @@ class BatchInput:
     row: int
     place: InputPlace
     values: Mapping[str, Any]
+    parts: ClassVar[str] = "inputs"
+    """What a file of results belongs to beside the cascade."""
 
     @property
     def hash(self) -> str:
         """What the row is known by: equal values have equal hashes."""
         return hash_of(self.values)
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return str(self.place)
+
+    @property
+    def tag(self) -> str:
+        """What its session's name ends with."""
+        return str(self.row)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What its line in the file of results says besides, as JSON values."""
+        return {}
 
 
 def hash_of(value: Any) -> str:

@@ -80,7 +80,8 @@ class ResultsFile:
 
     def append(self, given: BatchInput, line: Mapping[str, Any]) -> None:
         """Write a row's result; it is the system's when this returns. Raises StoreError."""
-        whole = {"row": given.row, "input_hash": given.hash, "cascade_hash": self._cascade, **line}
+        whole = {"row": given.row, "input_hash": given.hash, "cascade_hash": self._cascade}
+        whole |= {**given.about, **line}
         try:
             written = _encoded(whole)
             while written:
@@ -115,7 +116,7 @@ class ResultsFile:
         if line["cascade_hash"] != self._cascade:
             what = "another cascade, or one that was changed since"
         elif row > len(inputs) or line["input_hash"] != inputs[row - 1].hash:
-            what = f"other inputs: row {row:,} is another"
+            what = f"other {inputs[0].parts}: row {row:,} is another"
         else:
             return line
         raise UsageError(f"{place}: this file belongs to {what}; give another --out")

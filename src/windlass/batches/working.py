@@ -121,8 +121,8 @@ class BatchResult:
 
 _Emit: TypeAlias = Callable[[BatchEvent], None]
 
-RunRow: TypeAlias = Callable[[BatchInput, Callable[[Event], None]], Awaitable[Result]]
-"""Runs the cascade on one row; the callable is told the events of the run."""
+RunRow: TypeAlias = Callable[[BatchInput, Callable[[Event], None]], Awaitable[dict[str, Any]]]
+"""Runs the cascade on one row and gives its line (`line_of`); the callable is told the events."""
 
 
 @dataclass(slots=True)
@@ -197,45 +197,17 @@ class BatchWork:
         began = time.monotonic()
         watcher = _Watcher(self._tell_begin, self.emit)
         try:
-            result = await self.run(given, watcher)
+            line = await self.run(given, watcher)
         except StoreError:  # what is answered from now on would be lost
             raise
         except Exception as failure:  # noqa: BLE001 - one row's, and the others go on
             line = _failed(watcher, failure)
-        else:
-            line = self._line(result)
         if self.raised:
             raise self.raised[0]
         self._longest = max(self._longest, time.monotonic() - began)
+        self._cut = self._cut or (line["again"] and line["status"] == "incomplete")
         self.results.append(given, line)
         self._tell_end(given, line)
-
-    def _line(self, result: Result) -> dict[str, Any]:
-        """What the file says of a run."""
-        stopped, stop = self._stopped(result), result.error or person_needed(result.notes)
-        self._cut = self._cut or stopped
-        usage = result.usage
-        return {
-            "status": result.status,
-            "reason": result.reason,
-            "again": result.status == "failed" or stopped,
-            "output": result.output,
-            "outputs": dict(result.outputs),
-            "state": dict(result.state),
-            "session_id": result.session_id,
-            "cost": result.cost,
-            "tokens": {
-                "in": usage.tokens_in,
-                "out": usage.tokens_out,
-                "cached": usage.tokens_cached,
-            },
-            "error": None if stop is None else str(stop),
-        }
-
-    def _stopped(self, result: Result) -> bool:
-        """Whether the batch's own limit ended the run, which says nothing of the row."""
-        amounts = result.notes.get("budget")
-        return amounts is not None and amounts["of"] == "the batch"
 
     def _tell_begin(self, event: SessionStarted) -> None:
         if not self._told:
@@ -246,7 +218,7 @@ class BatchWork:
         answered = self.answered
         ended = RowEnded(
             row=given.row,
-            place=str(given.place),
+            place=given.name,
             status=line["status"],
             reason=line["reason"],
             session_id=line["session_id"],
@@ -275,9 +247,37 @@ class BatchWork:
             tokens_out=answered.tokens_out,
             reason=reason,
             troubles=tuple(
-                RowTrouble(row, str(self.inputs[row - 1].place), **line) for row, line in troubles
+                RowTrouble(row, self.inputs[row - 1].name, **line) for row, line in troubles
             ),
         )
+
+
+def line_of(result: Result) -> dict[str, Any]:
+    """What the file says of a run.
+
+    It is run again where it failed, and where the batch's own limit ended it, which says nothing
+    of the row.
+    """
+    stop = result.error or person_needed(result.notes)
+    amounts = result.notes.get("budget")
+    stopped = amounts is not None and amounts["of"] == "the batch"
+    usage = result.usage
+    return {
+        "status": result.status,
+        "reason": result.reason,
+        "again": result.status == "failed" or stopped,
+        "output": result.output,
+        "outputs": dict(result.outputs),
+        "state": dict(result.state),
+        "session_id": result.session_id,
+        "cost": result.cost,
+        "tokens": {
+            "in": usage.tokens_in,
+            "out": usage.tokens_out,
+            "cached": usage.tokens_cached,
+        },
+        "error": None if stop is None else str(stop),
+    }
 
 
 def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:

@@ -87,6 +87,26 @@ Again: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="With --resume: a tool that may run again though it may have run."),
 ]
+Results: TypeAlias = Annotated[
+    Path, typer.Option("--out", help="The file of results: a line of JSON as each run ends.")
+]
+Workers: TypeAlias = Annotated[int, typer.Option(min=1, help="How many runs go on side by side.")]
+ResumeOut: TypeAlias = Annotated[
+    bool, typer.Option("--resume", help="Go on with --out: what it answers is not run again.")
+]
+MaxBatchCost: TypeAlias = Annotated[
+    float | None, typer.Option(help="US dollars that the whole batch may cost.")
+]
+MaxBatchTokens: TypeAlias = Annotated[
+    int | None, typer.Option(help="Tokens, in and out, that the whole batch may use.")
+]
+MaxBatchSeconds: TypeAlias = Annotated[
+    float | None, typer.Option(help="Begin no run that could end after so many seconds.")
+]
+MaxRuns: TypeAlias = Annotated[int | None, typer.Option(help="Begin so many runs at most.")]
+RunBudget: TypeAlias = Annotated[
+    float | None, typer.Option("--budget", help="US dollars that each run may cost.")
+]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
@@ -425,26 +445,14 @@ def batch(
         Path, typer.Argument(help="The inputs, one a row: JSON lines (.jsonl) or CSV (.csv).")
     ],
     *,
-    results: Annotated[
-        Path, typer.Option("--out", help="The file of results: a line of JSON as each run ends.")
-    ],
-    workers: Annotated[int, typer.Option(min=1, help="How many runs go on side by side.")] = 8,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with --out: what it answers is not run again.")
-    ] = False,
-    max_cost: Annotated[
-        float | None, typer.Option(help="US dollars that the whole batch may cost.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens, in and out, that the whole batch may use.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(help="Begin no run that could end after so many seconds.")
-    ] = None,
-    max_runs: Annotated[int | None, typer.Option(help="Begin so many runs at most.")] = None,
-    budget: Annotated[
-        float | None, typer.Option("--budget", help="US dollars that each run may cost.")
-    ] = None,
+    results: Results,
+    workers: Workers = 8,
+    resume: ResumeOut = False,
+    max_cost: MaxBatchCost = None,
+    max_tokens: MaxBatchTokens = None,
+    max_seconds: MaxBatchSeconds = None,
+    max_runs: MaxRuns = None,
+    budget: RunBudget = None,
     model: Model = None,
     store: StoreOption = None,
     root: Root = None,
@@ -460,6 +468,57 @@ def batch(
     given |= {"max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds}
     given |= {"max_runs": max_runs, "budget": budget, "auto": auto, "trust": trust}
     run_batch(cascade, inputs, flags, given=given)
+
+
+@_command
+def compare(
+    cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
+    inputs: Annotated[
+        Path, typer.Argument(help="The inputs, one a row: JSON lines (.jsonl) or CSV (.csv).")
+    ],
+    *,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="A profile, `full` or a file with `auto_context`; twice at least. The others are"
+            " compared with the first.",
+        ),
+    ] = None,
+    results: Results,
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="What says how good an answer is: validator, module:function, or provider/model."
+        ),
+    ] = "validator",
+    repeat: Annotated[
+        int, typer.Option(min=1, help="How often each input runs under each policy.")
+    ] = 1,
+    margin: Annotated[
+        float, typer.Option(help="The smallest difference of rates or scores that matters.")
+    ] = 0.05,
+    workers: Workers = 8,
+    resume: ResumeOut = False,
+    max_cost: MaxBatchCost = None,
+    max_tokens: MaxBatchTokens = None,
+    max_seconds: MaxBatchSeconds = None,
+    max_runs: MaxRuns = None,
+    budget: RunBudget = None,
+    model: Model = None,
+    store: StoreOption = None,
+    root: Root = None,
+    search_folder: SearchFolder = None,
+    trust: Trust = False,
+) -> None:
+    """Compare policies on the same inputs: do answers get worse, and what is saved?"""
+    from windlass.cli.compare import run_comparison
+
+    flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
+    given: dict[str, Any] = {"out": results, "judge": judge, "repeat": repeat, "margin": margin}
+    given |= {"workers": workers, "resume": resume, "max_cost": max_cost, "max_tokens": max_tokens}
+    given |= {"max_seconds": max_seconds, "max_runs": max_runs, "budget": budget, "trust": trust}
+    run_comparison(cascade, inputs, policies or [], flags, given=given)
 
 
 # ---- what was recorded --------------------------------------------------------------

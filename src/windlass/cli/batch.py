@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.live import Live
 from rich.text import Text
 
 from windlass.api import batch
-from windlass.batches.working import BatchEvent, BatchReason, BatchResult, BatchStarted, RowEnded
+from windlass.batches.working import (
+    BatchEvent,
+    BatchReason,
+    BatchResult,
+    BatchStarted,
+    RowEnded,
+    RowTrouble,
+)
 from windlass.caching.rates import money
 from windlass.cli.ending import finish
 from windlass.cli.output import escaped, out, print_table, printed_as_json, progress, shorten
@@ -20,6 +27,8 @@ from windlass.cli.progress import Progress, at_places, is_watched
 from windlass.cli.trust import settings_to_run
 from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
+
+_Answer = TypeVar("_Answer")
 
 _LINES: Final = 20
 """About so many lines show how far a batch is where nobody looks on, and so many what failed."""
@@ -44,32 +53,12 @@ def run_batch(
 
     `flags` are those that are settings, `given` the other options of `windlass.batch`.
     """
-    settings = settings_to_run(flags, trusted=given["trust"])
-    progress.quiet = progress.quiet or out.as_json
-    watcher = _Rows(settings.addresses())
-    go_on = _command(cascade, inputs, {**flags, **given, "resume": True})
-    try:
-        result = finish(batch(cascade, inputs, on_event=watcher, **flags, **given))
-    except WindlassError as error:
-        if watcher.begun:
-            error.args = (f"{error}; what was answered is kept: {go_on}",)
-        raise
-    finally:
-        watcher.end()
+    words, options = ["batch", str(cascade), str(inputs)], {**flags, **given}
+    result = run_rows(batch, (cascade, inputs), words, flags, given)
     if not printed_as_json(result):
         _print(result)
     if result.completed == result.rows:
         return
-    spent = {"money": result.cost or 0.0, "tokens": result.tokens_in + result.tokens_out}
-    if result.reason in spent:  # these hold for the whole batch: allow as much again
-        name = "max_cost" if result.reason == "money" else "max_tokens"
-        given = {**given, name: round(spent[result.reason] + given[name], 6)}
-        go_on = _command(cascade, inputs, {**flags, **given, "resume": True})
-    raise Unfinished(_ending(result, go_on))
-
-
-def _ending(result: BatchResult, go_on: str) -> str:
-    """What is said at the end of a batch that did not complete."""
     begun = result.completed + result.incomplete + result.failed
     counts = {
         "failed": result.failed,
@@ -77,34 +66,86 @@ def _ending(result: BatchResult, go_on: str) -> str:
         "not begun": result.rows - begun,
     }
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    because = f" ({_LIMITS[result.reason]})" if result.reason else ""
-    text = f"of {result.rows:,} rows {told}{because}"
-    if not result.again:
+    text = f"of {result.rows:,} rows {told}"
+    spent = {"money": result.cost or 0.0, "tokens": result.tokens_in + result.tokens_out}
+    raise Unfinished(ending(text, words, options, result.reason, spent, again=result.again))
+
+
+def run_rows(
+    door: Callable[..., Coroutine[Any, Any, _Answer]],
+    places: tuple[Any, ...],
+    words: Sequence[str],
+    flags: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> _Answer:
+    """What a door of the library for many rows comes to, with its progress.
+
+    `words` begin the command that goes on, which errors name once a row was begun.
+    """
+    settings = settings_to_run(flags, trusted=given["trust"])
+    progress.quiet = progress.quiet or out.as_json
+    watcher = _Rows(settings.addresses())
+    try:
+        return finish(door(*places, on_event=watcher, **flags, **given))
+    except WindlassError as error:
+        if watcher.begun:
+            go_on = _command(words, {**flags, **given, "resume": True})
+            error.args = (f"{error}; what was answered is kept: {go_on}",)
+        raise
+    finally:
+        watcher.end()
+
+
+def ending(
+    text: str,
+    words: Sequence[str],
+    options: Mapping[str, Any],
+    reason: BatchReason | None,
+    spent: Mapping[str, float],
+    *,
+    again: int,
+) -> str:
+    """What is said at the end of rows that are not all done: `text`, and the line that goes on.
+
+    `spent` is what was spent of the limits that hold for the whole: as much again is allowed.
+    """
+    if reason is not None:
+        text += f" ({_LIMITS[reason]})"
+    if not again:
         return text
-    return f"{text}; run {_rows(result.again)}: {go_on}"
+    if reason is not None and reason in spent:
+        name = "max_cost" if reason == "money" else "max_tokens"
+        options = {**options, name: round(spent[reason] + options[name], 6)}
+    return f"{text}; run {_rows(again)}: {_command(words, {**options, 'resume': True})}"
 
 
 def _rows(count: int) -> str:
     return "the one that is left" if count == 1 else f"the {count:,} that are left"
 
 
-def _command(cascade: Path, inputs: Path, options: Mapping[str, Any]) -> str:
+def _command(words: Sequence[str], options: Mapping[str, Any]) -> str:
     """The command line with these options: None and False are left out."""
-    words = ["windlass", "batch", str(cascade), str(inputs)]
+    line = ["windlass", *words]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:
-            words.append(flag)
+            line.append(flag)
         elif value is not None and value is not False:
-            words += [
-                flag,
-                str(value).removesuffix(".0") if isinstance(value, float) else str(value),
-            ]
-    return shlex.join(words)
+            shown = str(value)
+            line += [flag, shown.removesuffix(".0") if isinstance(value, float) else shown]
+    return shlex.join(line)
 
 
 def _print(result: BatchResult) -> None:
-    troubles = result.troubles
+    print_troubles(result.troubles)
+    out.print(
+        f"\n{result.completed:,} of {result.rows:,} rows completed, {money(result.cost)},"
+        f" {result.tokens_in:,} tokens in, {result.tokens_out:,} out; results: {result.out}"
+    )
+
+
+def print_troubles(troubles: Sequence[RowTrouble]) -> None:
+    """Print the rows that did not complete."""
     if troubles:
         out.print()
         print_table(
@@ -123,10 +164,6 @@ def _print(result: BatchResult) -> None:
         )
         if len(troubles) > _LINES:
             out.print(f"and {len(troubles) - _LINES:,} more (--json prints all)")
-    out.print(
-        f"\n{result.completed:,} of {result.rows:,} rows completed, {money(result.cost)},"
-        f" {result.tokens_in:,} tokens in, {result.tokens_out:,} out; results: {result.out}"
-    )
 
 
 class _Rows:

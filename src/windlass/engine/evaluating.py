@@ -175,7 +175,7 @@ async def _picked_by_model(
     looked_for: str | None,
 ) -> int | str | None:
     """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
-    drawn = (run.record.session_id, phase.name, *(each.index for each in standing))
+    drawn = (run.record.seed, phase.name, *(each.index for each in standing))
     seed = hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
     shown = list(standing)
     random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again

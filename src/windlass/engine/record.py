@@ -12,7 +12,7 @@ import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from windlass.engine.journal import BROKEN_OFF
 from windlass.history.base import (
@@ -30,6 +30,9 @@ from windlass.history.base import (
 from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
+
+SEED: Final = "~"
+"""Stands in the name of a session before its seed, where that is not the name itself."""
 
 
 class Recorder:
@@ -63,6 +66,11 @@ class Recorder:
         self.sounding: tuple[str, int] | None = None
         self.recorded: Recorded | None = None
         self._edits = [0]  # shared by all hands on one session
+
+    @property
+    def seed(self) -> str:
+        """What the engine draws by: runs with equal seeds draw alike, resumed ones as before."""
+        return self.session_id.partition(SEED)[2] or self.session_id
 
     def clock(self) -> float:
         """Seconds since 1970; while a resumed run finds its steps recorded, those of then."""

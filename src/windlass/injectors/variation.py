@@ -73,9 +73,9 @@ PLAIN: Final = Style()
 """How it is written where no variation is asked for."""
 
 
-def style_of(session_id: str, phase: str, turn: int) -> Style:
+def style_of(seed: str, phase: str, turn: int) -> Style:
     """The way to write at one call, the same whenever it is asked for."""
-    digest = hashlib.sha256(f"{session_id}\0{phase}\0{turn}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}\0{phase}\0{turn}".encode()).digest()
     return Style(
         PROGRESS[digest[0] % len(PROGRESS)],
         SEPARATORS[digest[1] % len(SEPARATORS)],

@@ -41,7 +41,7 @@ def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
         state=phase_run.progress.state,
         tools=tuple(spec.name for spec in specs),
         definitions=specs,
-        style=style_of(run.record.session_id, phase_run.phase.name, turn) if held.vary else PLAIN,
+        style=style_of(run.record.seed, phase_run.phase.name, turn) if held.vary else PLAIN,
         values=dict(zip(held.moved, values, strict=True)),
     )
 

@@ -1,0 +1,1 @@
+"""Several policies on the same inputs: what each comes to, and whether they differ."""
