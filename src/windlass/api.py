@@ -371,7 +371,6 @@ async def batch(
     """
     from windlass.batches.working import line_of
     from windlass.batching import BatchOrder, begun
-    from windlass.engine.cascade import run_cascade
 
     order = BatchOrder(
         cascade=cascade,
@@ -391,7 +390,7 @@ async def batch(
     async with begun(order) as work:
 
         async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> dict[str, Any]:
-            return line_of(await run_cascade(work.prepared(work.cascade, given, emit)))
+            return line_of(await work.run(work.cascade, given, emit))
 
         work.open_results(work.inputs, [work.cascade])
         return await work.finish(run_row)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windlass.errors import CascadeError, UsageError
+from windlass.errors import CascadeError, StepDiffers, UsageError
 from windlass.loading import Tools, checked_family
 from windlass.opening import Resources, limited, opened, shared_store
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
+    from windlass.engine.result import Result
     from windlass.errors import Mistake
     from windlass.history.base import Store
     from windlass.providers.base import Resolve
@@ -106,6 +107,8 @@ class BegunBatch:
     _results: ResultsFile = field(init=False)
     _allowance: Allowance = field(init=False)
     _store: Store = field(init=False)
+    _key: str = field(init=False, default="")
+    _under_way: dict[str, str] = field(init=False, default_factory=dict[str, str])
 
     def open_results(
         self, rows: Sequence[BatchInput], cascades: Sequence[ReadyCascade]
@@ -131,25 +134,50 @@ class BegunBatch:
         self._allowance = Allowance("the batch", budget=order.limits[0])
         self._allowance.spent["money"] = self._results.answered.cost or 0.0
         self._store = closing.enter_context(shared_store(settings))
+        self._key = hash_of([hash_of(self.written), str(order.out.resolve())])
         for cascade in cascades:  # a mistake that all rows would make is told before the first
-            self.prepared(cascade, rows[0])
+            self._prepared(cascade, rows[0])
+        if order.resume:
+            self._find_under_way()
         return self._results
+
+    def _find_under_way(self) -> None:
+        """Find the sessions of rows that were under way when the batch was killed."""
+        from windlass.history.base import SessionFilter
+
+        for status in ("running", "interrupted"):
+            for info in self._store.sessions(SessionFilter(status=status, banks=False, under=())):
+                self._under_way.setdefault(info.session_id.rpartition("-")[2], info.session_id)
 
     @property
     def resolve(self) -> Resolve:
         """How models are found; what they are asked counts against the limits of the batch."""
         return self._allowance.resolving(self.resources.providers.resolve)
 
-    def prepared(
+    async def run(
+        self, cascade: ReadyCascade, given: BatchInput, emit: Callable[[Event], None]
+    ) -> Result:
+        """Run a cascade on a row: what was answered when the batch was killed is not sent again."""
+        from windlass.engine.cascade import run_cascade
+
+        try:
+            return await run_cascade(self._prepared(cascade, given, emit))
+        except StepDiffers:  # what its requests depend on has changed since
+            return await run_cascade(self._prepared(cascade, given, emit))
+
+    def _prepared(
         self,
         cascade: ReadyCascade,
         given: BatchInput,
         emit: Callable[[Event], None] | None = None,
     ) -> CascadeRun:
-        """A run of a cascade on a row."""
+        from windlass.batches.inputs import hash_of
+        from windlass.engine.resuming import definition_of, taken_up
         from windlass.engine.setup import new_session_id, prepare
 
         own = cascade.apart()
+        name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
+        session = self._under_way.pop(name, None)
         resolve, within = limited(
             self.resources.providers, (self._allowance,), budget=self.order.budget
         )
@@ -162,8 +190,11 @@ class BegunBatch:
             store=self._store,
             resolve=resolve,
             on_event=emit,
-            session_id=f"{new_session_id()}-{given.tag}",
+            session_id=session or f"{new_session_id()}-{name}",
+            resumed=session is not None,
         )
+        if session is not None:
+            run = taken_up(run, definition_of(own.cascade), ())
         return replace(run, allowances=within)
 
     async def finish(self, run_row: RunRow) -> BatchResult:

@@ -419,13 +419,18 @@ import windlass
 from windlass.providers.scripted import Scripted
 
 async def script(request):
-    said = request.messages[0].text
+    said = request.messages[-1].text
     with open("asked.txt", "a") as file:
         file.write(said + "\\n")
     await asyncio.sleep(0.02)
+    with open("answered.txt", "a") as file:
+        file.write(said + "\\n")
     return said
 
-of = {"cascade_id": "k", "phases": [{"name": "a", "instructions": "Say {{ input.n }}."}]}
+steps = ["Say", "Spell", "Sing"]
+of = {"cascade_id": "k", "phases": [
+    {"name": step, "instructions": step + " {{ input.n }}."} for step in steps
+]}
 windlass.batch_sync(of, [{"n": n} for n in range(60)], out="r.jsonl", workers=3, resume=True,
                     model="s/x", providers={"s": Scripted(script)})
 """
@@ -454,12 +459,19 @@ def test_a_batch_that_is_killed_at_half_repeats_nothing_that_was_answered(folder
     subprocess.run(command, cwd=folder, env=environ, check=True, timeout=100)
     assert Counter(line["row"] for line in lines()) == Counter(range(1, 61))
     assert [line["output"] for line in sorted(lines(), key=lambda line: line["row"])] == [
-        f"Say {n}." for n in range(60)
+        f"Sing {n}." for n in range(60)
     ]
-    times = Counter((folder / "asked.txt").read_text().splitlines())
-    assert set(times) == {f"Say {n}." for n in range(60)}
-    # Twice were asked only those that were in flight when it was killed, one for each worker.
-    assert sum(times.values()) - 60 <= 2 * 3
+    asked, answered = (
+        Counter((folder / name).read_text().splitlines()) for name in ("asked.txt", "answered.txt")
+    )
+    each = {f"{step} {n}." for step in ("Say", "Spell", "Sing") for n in range(60)}
+    assert asked.keys() == answered.keys() == each
+    # Twice were asked only the calls that were in flight when it was killed, one for each worker.
+    assert asked.total() - len(each) <= 2 * 3
+    assert len({line["session_id"] for line in lines()}) == 60
+    with SqliteStore.open_existing(folder / ".windlass") as store:
+        assert {info.status for info in store.sessions()} == {"completed"}
+    assert len({line["tokens"]["out"] for line in lines()}) == 1, "a resumed run is counted whole"
 
 
 def test_a_row_that_asks_a_person_waits_and_says_so() -> None:

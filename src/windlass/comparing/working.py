@@ -20,7 +20,6 @@ from windlass.comparing.comparison import (
     is_judged,
 )
 from windlass.comparing.judging import Judge, JudgeFunction, Judgement, is_outcome, judge_of
-from windlass.engine.cascade import run_cascade
 from windlass.engine.events import Event, Noted
 
 
@@ -55,8 +54,7 @@ class ComparedBatch:
 
         async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> dict[str, Any]:
             assert isinstance(given, ComparedRun)
-            run = work.prepared(cascades[given.policy.name], given, emit)
-            result = await run_cascade(run)
+            result = await work.run(cascades[given.policy.name], given, emit)
             line = line_of(result)
             if result.status == "failed":
                 line["again"] = not is_outcome(result.error)
