@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 from bench.windows.measure import MARKED, Outcome
 
+from windlass.replays.tuning import LINES_IN_VIEW, VALUES_IN_VIEW
+
 
 @dataclass(frozen=True)
 class Row:
@@ -167,14 +169,10 @@ def frontier(rows: Sequence[Row]) -> str:
     return "\n".join(said)
 
 
-LINES, VALUES = 0.985, 0.996
-"""The shares in view that every source should have at every price."""
-
-
 def choices(rows: Sequence[Row]) -> str:
     """For each source the contestant that the others choose, and how it does on the one left out.
 
-    They choose by what falls short of `LINES` and `VALUES`, then by the bill: strict, where it is.
+    They choose by what falls short in view, then by the bill: strict, where it is.
     """
     sources = list(dict.fromkeys(one.source for one in rows))
     vectors = list(dict.fromkeys(one.vector for one in rows))
@@ -195,7 +193,9 @@ def choices(rows: Sequence[Row]) -> str:
 
 
 def _falls_short(rows: Sequence[Row]) -> tuple[float, float]:
-    short = sum(max(0.0, LINES - one.lines) + max(0.0, VALUES - one.values) for one in rows)
+    short = sum(
+        max(0.0, LINES_IN_VIEW - one.lines) + max(0.0, VALUES_IN_VIEW - one.values) for one in rows
+    )
     return round(short, 4), sum(one.strict for one in rows)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "run",
     "run_sync",
     "select",
+    "tune",
 ]
 
 _HOMES = {
@@ -54,6 +55,7 @@ _HOMES = {
     "run": "windlass.api",
     "run_sync": "windlass.api",
     "select": "windlass.loop.select",
+    "tune": "windlass.api",
 }
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         replay,
         run,
         run_sync,
+        tune,
     )
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from windlass.replays.pricing import PricesName
     from windlass.replays.results import Replay
     from windlass.replays.sources import Replayable
+    from windlass.replays.tuning import Tuning
 
 
 ENGINES: Final = ("local", "ray")
@@ -680,6 +681,50 @@ def replay(
             skipped.append,
         )
         return replay_all(found, named, listed, workers, skipped)
+
+
+def tune(
+    recordings: str | Path | Sequence[Sequence[Mapping[str, Any]]],
+    prices: PricesName | None = None,
+    *,
+    model: str | None = None,
+    workers: int = 1,
+    on_skip: Callable[[str], None] | None = None,
+) -> Tuning:
+    """Find the window settings that serve one's own recordings best. Nothing is sent.
+
+    Settings are chosen by needed values and lines in view first, and by cost then. The figure that
+    is told is of sessions not tuned on. Where nothing is better than the default, `auto_context`
+    of the answer is empty.
+
+    Args:
+        recordings: A folder or file, as in `replay`, or lists of messages, each a session.
+        prices: A model, `anthropic`, `automatic`, `none`, or `Prices`; default: those of each
+            recording's own model.
+        model: The model of lists of messages.
+        workers: Processes that share the recordings, as in `replay`.
+        on_skip: Called with one sentence for each file or recording that is left out.
+
+    Raises UsageError for what cannot be read, for prices that there are not, and where there are
+    too few sessions.
+    """
+    from windlass.importing.reading import recordings as read
+    from windlass.replays.pricing import check_prices
+    from windlass.replays.sources import of_list
+    from windlass.replays.tuning import tune_on
+
+    settings = Settings.read({})
+    skipped = Skipped(on_skip)
+    with override(settings.prices):
+        (named,) = check_prices([prices or "own"])
+        if isinstance(recordings, str | Path):
+            found = read(recordings, on_skip=skipped.append)
+        else:
+            found = (
+                replace(of_list(listed, model), name=f"list {number}")
+                for number, listed in enumerate(recordings, start=1)
+            )
+        return tune_on(found, named, workers, skipped)
 
 
 class Skipped(list[str]):

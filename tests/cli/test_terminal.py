@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import call, calls, cascade, phase
 from tests.operators.making import atomic
+from tests.replays.making import call as searched
+from tests.replays.making import request_log
 from windlass.cli.app import app
 from windlass.cli.output import Escaping, Screen, escaped, escaped_json, print_json
 from windlass.engine.card_indexer import indexer
@@ -117,6 +119,7 @@ WAYS: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = {
         ("S", "--html", f"{BAD}/page.html"),
         ("S", "--fail-over", "0.1"),
     ),
+    ("tune",): (("talks", "--out", "mine.yaml"), ("texts",), (BAD,), ("talks", "--prices", BAD)),
     ("callout",): (("S", "set_state", NAME), ("S", BAD, "x"), ("S", "set_state", BAD * 2)),
     ("cards",): (("S",), ("S", "--regenerate"), ("S", "--pin", BAD)),
     ("check",): (
@@ -200,6 +203,11 @@ def hostile(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
         call("set_state", BAD),
         text=BAD,
     )
+    result = {"role": "tool", "tool_call_id": "call_0", "content": BAD * 50}
+    talk = [{"role": "user", "content": BAD}, searched(0, query=BAD), result]
+    for number in range(10):
+        talks = windlass.folder / "talks" / f"{number}{NAME}.jsonl"
+        request_log(talks, [*talk, {"role": "assistant", "content": f"{BAD}{number}"}])
     replies: Iterator[Message | str] = cycle([asked, f"said {BAD}", f"done {BAD} " * 100])
     windlass.script = lambda _: next(replies)
     return windlass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,49 @@ def session_file(
         read, written = read + written, RESULT_TOKENS
     session.answer(f"{name}-end", text("done"), usage=used(read=read, written=written))
     return write_lines(path, session.records)
+
+
+def quoting(number: int, later: int = 18) -> list[dict[str, Any]]:
+    """A talk in which an edit quotes a line of a file that was read so many calls before."""
+    line = f"    return self.columns[{number}].position_of(the_very_name, 'seldom')"
+    words = ("apple", "bread", "cloud", "dance", "earth", "field", "grass", "horse")
+    rows = (" ".join(row) for row in islice(permutations(words, 7), number, 9_000, 150))
+    filling = "\n".join(rows)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "mend it"}]
+
+    def asked(ident: str, name: str, **arguments: Any) -> None:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        made = {"id": ident, "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
+
+    def told(ident: str, content: str) -> None:
+        messages.append({"role": "tool", "tool_call_id": ident, "content": content})
+
+    asked("r", "read_file", path=f"src/mod_{number}.py")
+    told("r", f"{filling}\n{line}\n{filling}")
+    for at in range(later):
+        asked(f"w{at}", "think", about=f"step {'x' * at}")
+        told(f"w{at}", "go on")
+    asked("e", "edit_file", path=f"src/mod_{number}.py", old=line, new="    return 0")
+    told("e", "done")
+    messages.append({"role": "assistant", "content": "mended"})
+    return messages
+
+
+def request_log(path: Path, messages: list[dict[str, Any]], model: str = "gpt-5") -> Path:
+    """A log of the requests and answers of a talk."""
+    return write_lines(
+        path,
+        [
+            {
+                "request": {"model": model, "messages": messages[:at]},
+                "response": {
+                    "id": f"{path.stem}-{at}",
+                    "object": "chat.completion",
+                    "choices": [{"index": 0, "message": message}],
+                },
+            }
+            for at, message in enumerate(messages)
+            if message["role"] == "assistant"
+        ],
+    )

@@ -670,6 +670,27 @@ def replay(
 
 
 @_command
+def tune(
+    folder: Annotated[Path, typer.Argument(help="A folder with recordings, or a file.")],
+    *,
+    prices: Annotated[
+        str | None,
+        typer.Option(help="As in replay (default: those of each recording's own model)."),
+    ] = None,
+    result: Annotated[
+        Path | None, typer.Option("--out", help="Write the settings to this file, as YAML.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes (default: one a core).")
+    ] = None,
+) -> None:
+    """Find the window settings that serve your own recordings best. Nothing is sent."""
+    from windlass.cli.replay import show_tuning
+
+    show_tuning(folder, prices, result, workers)
+
+
+@_command
 def callout(
     session: Session,
     ref: Annotated[

@@ -1,4 +1,4 @@
-"""`windlass replay`: what other policies would have cost on recorded calls."""
+"""`windlass replay` and `tune`: what other policies would have cost, and which serves best."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from windlass.api import replay
+from windlass.api import replay, tune
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import UsageError, WindlassError
 from windlass.replays.gate import Gate
 from windlass.replays.pricing import OWN
 from windlass.replays.results import RecordingReplay, Replay
+from windlass.replays.tuning import PARTS, TunedFigure
 from windlass.replays.words import about, notes, only_one, totals_table
 
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -93,6 +94,47 @@ def _buckets(costs: Sequence[float], width: int) -> list[float]:
     return [
         sum(costs[low:high]) / (high - low) if high > low else 0.0 for low, high in pairwise(edges)
     ]
+
+
+def show_tuning(folder: Path, prices: str | None, result: Path | None, workers: int | None) -> None:
+    """Tune and print what came of it."""
+    tuning = tune(folder, prices, workers=workers or os.cpu_count() or 1, on_skip=note)
+    if tuning.is_better and result is not None:
+        write_text(result, [tuning.yaml()])
+    if printed_as_json(tuning):
+        return
+    out.print(
+        f"{tuning.sessions:,} sessions with {tuning.calls:,} calls, {len(tuning.figures)} settings;"
+        " on all sessions:"
+    )
+    print_table(
+        ["settings", "of everything", "values in view", "lines in view"],
+        [_figure(figure) for figure in tuning.figures],
+        right=range(1, 4),
+    )
+    choices = ", ".join(f"{name} ({count})" for name, count in tuning.choices.items())
+    out.print(
+        f"\non sessions not tuned on ({PARTS} parts, each by what the others choose: {choices}):"
+    )
+    print_table(
+        ["settings", "of everything", "values in view", "lines in view"],
+        [_figure(tuning.unseen), _figure(tuning.default)],
+        right=range(1, 4),
+    )
+    out.print()
+    for line in tuning.assumed:
+        out.print(line)
+    if not tuning.is_better:
+        out.print("nothing better than the default was found")
+        return
+    out.print(f"better than the default: {tuning.chosen}\n\n{tuning.yaml()}")
+    if result is not None:
+        out.print(f"written to {result}; windlass replay {folder} --policy {result}")
+
+
+def _figure(figure: TunedFigure) -> list[str]:
+    shares = (figure.values, figure.lines)
+    return [figure.settings, f"{figure.ratio:.1%}", *(f"{share:.2%}" for share in shares)]
 
 
 def write_text(path: Path, pieces: Iterable[str]) -> None:

@@ -6,10 +6,12 @@ import multiprocessing
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
+from multiprocessing.context import SpawnContext
 from typing import Final
 
-from windlass.errors import UsageError
+from windlass.errors import UsageError, WindlassError
 from windlass.importing.recording import Recording
 from windlass.replays.policies import NamedPolicy
 from windlass.replays.pricing import PricesName, priced
@@ -76,9 +78,20 @@ def in_processes(orders: Iterable[ReplayOrder], workers: int) -> Iterator[Record
         return
     # Started anew, so that no thread or lock of this process is copied.
     context = multiprocessing.get_context("spawn")
+    try:
+        yield from _shared(chain(first, listed), workers, context)
+    except BrokenProcessPool as error:
+        raise WindlassError(
+            "a process that replayed was killed, perhaps for its memory; try --workers 1"
+        ) from error
+
+
+def _shared(
+    orders: Iterator[ReplayOrder], workers: int, context: SpawnContext
+) -> Iterator[RecordingReplay | str]:
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         waiting = deque[Future[RecordingReplay | str]]()
-        for order in chain(first, listed):
+        for order in orders:
             waiting.append(pool.submit(replay_recording, order))
             if len(waiting) > workers * _AHEAD:
                 yield waiting.popleft().result()
