@@ -22,7 +22,7 @@ from windlass.providers.scripted import Scripted
 
 CASES: Final = (("a known difference", 40, 12), ("none", 40, 0), ("too few", 6, 2))
 """What each case is called, how many inputs there are, and how many need the log."""
-POLICIES: Final[Mapping[str, Any]] = {"full": False, "masked": MASKED, "default": {}}
+POLICIES: Final[Mapping[str, Any]] = {"everything": False, "masked": MASKED, "default": {}}
 MODEL: Final = "openai/gpt-4.1"
 
 

@@ -1,7 +1,7 @@
 """A workflow whose answers are worse where its windows hide what it read: a known difference.
 
 Each run reads a log, takes two notes, and answers. Of the inputs whose `needs` is
-true the log alone holds the answer. Under `full` all of the log is in sight to the end; under
+true the log alone holds the answer. Under `everything` all of the log is in sight to the end; under
 `MASKED` nothing of it is left by then.
 """
 

@@ -444,9 +444,10 @@ async def compare(
         cascade: A `Cascade`, the same as a dict, or the path of a JSON or YAML file.
         inputs: The inputs, one a row: mappings, or the path of a file (.jsonl, .csv).
         policies: Two or more, the first of which the others are compared with: the name of a
-            profile, `full` (nothing is shortened), a JSON or YAML file with `auto_context`; or a
-            mapping from names of your own to what `auto_context` is. Each stands in place of the
-            cascade's `auto_context`.
+            profile, `everything` (nothing is shortened), `mask:TURNS`, a profile with options
+            (`lean,window=3`), a JSON or YAML file with `auto_context`; or a mapping from names
+            of your own to what `auto_context` is. Each stands in place of the cascade's
+            `auto_context`.
         out: The file of results, with a line for each run.
         judge: What says whether an answer will do: `validator` (the run completed, so its
             validators accept it), `module:function` or a function that is given the input and the
@@ -479,12 +480,12 @@ async def compare(
     from windlass.comparing.working import ComparedBatch
 
     listed = [policies] if isinstance(policies, str) else policies
-    named = listed if isinstance(listed, Mapping) else dict.fromkeys(map(str, listed))
-    if len(named) < 2 or len(named) < len(listed):  # noqa: PLR2004 - to be compared
+    named = listed.items() if isinstance(listed, Mapping) else [(name, None) for name in listed]
+    compared = [policy_of(name, auto) for name, auto in named]
+    if not 2 <= len(compared) == len({each.name for each in compared}):  # noqa: PLR2004 - a pair
         raise UsageError("a comparison needs a list of two policies or more, each of them once")
     if repeat < 1 or not 0 < margin < float("inf"):
         raise UsageError(f"repeat {repeat!r} and margin {margin!r} must be numbers above 0")
-    compared = [policy_of(name, auto) for name, auto in named.items()]
     order = BatchOrder(
         cascade=cascade,
         inputs=inputs,

@@ -31,7 +31,7 @@ def pair(windlass: CommandLine) -> CommandLine:
 
 
 def compare(line: CommandLine, *more: str) -> Said:
-    policies = ("--policy", "full", "--policy", "masked.json")
+    policies = ("--policy", "everything", "--policy", "masked.json")
     return line("compare", "pair.json", "in.jsonl", *policies, "--out", "c.jsonl", *more)
 
 
@@ -40,11 +40,11 @@ def test_success_stands_beside_cost(pair: CommandLine) -> None:
     assert said.code == 0, said.err
     cells = [line.split() for line in said.out.splitlines()]
     full, masked = (
-        next(row for row in cells if row[:1] == [name]) for name in ("full", "masked.json")
+        next(row for row in cells if row[:1] == [name]) for name in ("everything", "masked")
     )
     assert full[1:3] == ["8", "100%"]
     assert masked[1:3] == ["8", "25%"]
-    beside = [row for row in cells if row[:1] == ["masked.json"]][1]
+    beside = [row for row in cells if row[:1] == ["masked"]][1]
     assert beside[1:5] == ["8", "0", "6", "-75%"]
     assert "0.0312" in beside  # 2 * 0.5 ** 6
     assert beside[-1] == "worse"
@@ -55,7 +55,7 @@ def test_too_few_are_told_and_how_many_would_do(pair: CommandLine) -> None:
     pair.write("in.jsonl", "\n".join(map(json.dumps, rows(4, 2))))
     said = compare(pair, "--judge", "pair_tools:right")
     assert said.code == 0
-    assert "masked.json: too few to tell with 4 inputs; " in said.out
+    assert "masked: too few to tell with 4 inputs; " in said.out
     told = said.out.partition("4 inputs; ")[2].partition(" would do")[0]
     data = compare(pair, "--judge", "pair_tools:right", "--resume", "--json").json
     (difference,) = data["differences"]
@@ -85,7 +85,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(windlass: Com
     windlass.write("in.csv", "n\n1\n2\n3\n")
     model = Priced(lambda _: "x", SMALL, "local/m")
     windlass.patch.setattr("windlass.providers.local.LocalProvider", lambda: model)
-    words = ["compare", "ask.json", "in.csv", "--policy", "full", "--policy", "lean"]
+    words = ["compare", "ask.json", "in.csv", "--policy", "everything", "--policy", "lean"]
     said = windlass(
         *words, "--out", "c.jsonl", "--max-cost", "0.9", "--workers", "1", "-m", "local/m"
     )
@@ -99,10 +99,10 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(windlass: Com
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--policy", "leen"], "there is no policy 'leen'; did you mean 'lean'"),
+        (["--policy", "leen"], "there is no policy 'leen': did you mean 'lean'"),
         (["--judge", "nobody"], "there is no judge 'nobody'"),
         (["--policy", "in.jsonl"], "there is no policy 'in.jsonl'"),
-        (["--policy", "full"], "each of them once"),
+        (["--policy", "everything"], "each of them once"),
     ],
 )
 def test_a_mistake_is_one_sentence(pair: CommandLine, more: list[str], told: str) -> None:
@@ -113,5 +113,5 @@ def test_a_mistake_is_one_sentence(pair: CommandLine, more: list[str], told: str
 
 
 def test_one_policy_is_none_to_compare(pair: CommandLine) -> None:
-    said = pair("compare", "pair.json", "in.jsonl", "--out", "c.jsonl", "--policy", "full")
+    said = pair("compare", "pair.json", "in.jsonl", "--out", "c.jsonl", "--policy", "everything")
     assert (said.code, "two policies or more" in said.complaint) == (2, True)

@@ -31,7 +31,7 @@ from windlass.wire.base import Reply, Request, Usage
 
 OUT = Path("r.jsonl")
 ASK = cascade(phase("a", instructions="Say {{ input.n }}."))
-BOTH = ["full", "lean"]
+BOTH = ["everything", "lean"]
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def compare(
 
 
 def pair(count: int, needing: int, policies: Any = None, **options: Any) -> Comparison:
-    policies = policies or {"full": False, "masked": MASKED}
+    policies = policies or {"everything": False, "masked": MASKED}
     options = {"judge": right, "tools": [log, note], **options}
     return compare(rows(count, needing), policies, CASCADE, Scripted(script), **options)
 
@@ -72,11 +72,11 @@ class TestKnownDifference:
     def test_is_seen_with_the_exact_p_value(self) -> None:
         done = pair(12, 8)
         full, masked = done.policies
-        assert (full.policy, full.runs, full.successes, full.rate) == ("full", 12, 12, 1.0)
+        assert (full.policy, full.runs, full.successes, full.rate) == ("everything", 12, 12, 1.0)
         assert (masked.policy, masked.runs, masked.successes) == ("masked", 12, 4)
         assert masked.tokens_in < 0.7 * full.tokens_in
         (difference,) = done.differences
-        assert (difference.policy, difference.baseline) == ("masked", "full")
+        assert (difference.policy, difference.baseline) == ("masked", "everything")
         assert (difference.test, difference.better, difference.worse) == ("McNemar", 0, 8)
         assert difference.p == 2 * 0.5**8  # eight coins that all fall the same way
         assert difference.p_holm == difference.p
@@ -109,7 +109,7 @@ class TestKnownDifference:
         assert pair(needed, needed // 3).differences[0].verdict == "worse"
 
     def test_several_policies_share_the_chance_of_an_error(self) -> None:
-        policies = {"full": False, "masked": MASKED, "same": False}
+        policies = {"everything": False, "masked": MASKED, "same": False}
         done = pair(8, 6, policies)
         masked, same = done.differences
         assert masked.p == 2 * 0.5**6
@@ -130,20 +130,20 @@ class TestMoney:
                 return dataclasses.replace(reply, usage=Usage(tokens, 10))
 
         model = ByLength(script, SMALL)
-        policies = {"full": False, "masked": MASKED}
+        policies = {"everything": False, "masked": MASKED}
         options: dict[str, Any] = {"model": "priced/m", "providers": {"priced": model}}
         done = compare(rows(6, 0), policies, CASCADE, judge=right, tools=[log, note], **options)
         costs = dict.fromkeys(policies, 0.0)
         for line in lines():
             costs[line["policy"]] += line["cost"]
         (difference,) = done.differences
-        change = costs["masked"] / costs["full"] - 1
+        change = costs["masked"] / costs["everything"] - 1
         assert difference.cost_change == pytest.approx(change)
         assert change < -0.3
         assert difference.cost_low is not None
         assert difference.cost_high is not None
         assert difference.cost_low <= change <= difference.cost_high < 0
-        assert done.policies[0].cost == pytest.approx(costs["full"] / 6)
+        assert done.policies[0].cost == pytest.approx(costs["everything"] / 6)
         assert done.cost == pytest.approx(sum(costs.values()))
 
     def test_a_limit_leaves_pairs_and_is_taken_up_again(self) -> None:
@@ -337,9 +337,9 @@ class TestRuns:
         assert difference.p == 0.5
 
     def test_each_policy_is_first_as_often(self) -> None:
-        compare(some(6), ["full", "lean", "careful"], workers=1)
+        compare(some(6), ["everything", "lean", "careful"], workers=1)
         firsts = Counter(line["policy"] for line in lines() if line["row"] % 3 == 1)
-        assert firsts == {"full": 2, "lean": 2, "careful": 2}
+        assert firsts == {"everything": 2, "lean": 2, "careful": 2}
 
     def test_what_is_drawn_is_the_same_under_each_policy(self) -> None:
         of = cascade(
@@ -375,15 +375,20 @@ class TestPolicies:
         of["phases"][0]["intra_context"] = MASKED["intra_phase"]
         of["auto_context"] = {"commit": "at_once"}
         done = compare(
-            rows(3, 3), ["full", "default"], of, Scripted(script), judge=right, tools=[log, note]
+            rows(3, 3),
+            ["everything", "default"],
+            of,
+            Scripted(script),
+            judge=right,
+            tools=[log, note],
         )
         assert [each.successes for each in done.policies] == [3, 0]
 
     def test_a_file_is_one_and_a_cascade_is_such_a_file(self) -> None:
         Path("masked.json").write_text(json.dumps({"auto_context": MASKED}))
         Path("own.json").write_text(json.dumps({**CASCADE, "auto_context": MASKED}))
-        done = pair(3, 3, ["full", "masked.json", "own.json"])
-        assert [each.policy for each in done.policies] == ["full", "masked.json", "own.json"]
+        done = pair(3, 3, ["everything", "masked.json", "own.json"])
+        assert [each.policy for each in done.policies] == ["everything", "masked", "own"]
         assert [each.successes for each in done.policies] == [3, 0, 0]
 
     def test_sub_cascades_are_under_it_too(self) -> None:
@@ -403,7 +408,7 @@ class TestPolicies:
             return outputs["answer"].startswith("VALUE")
 
         Path("parent.json").write_text(json.dumps(of))
-        policies = {"full": False, "masked": MASKED}
+        policies = {"everything": False, "masked": MASKED}
         done = compare(
             rows(2, 2), policies, "parent.json", Scripted(script), judge=judge, tools=[log, note]
         )
@@ -412,16 +417,15 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("policies", "told"),
         [
-            (["full", "leen"], r"no policy 'leen'; did you mean 'lean'"),
-            (["full"], "two policies or more"),
-            (["full", "full"], "each of them once"),
-            ("full", "list of two policies"),
-            (["full", "none.json"], "no such file: 'none.json'"),
-            (["full", "empty.json"], "says nothing of 'auto_context'"),
+            (["everything", "leen"], r"no policy 'leen': did you mean 'lean'"),
+            (["everything"], "two policies or more"),
+            (["everything", "everything"], "each of them once"),
+            ("everything", "list of two policies"),
+            (["everything", "none.json"], "'none.json': there is no such file"),
+            (["everything", "full"], "each of them once"),
         ],
     )
     def test_what_is_none(self, policies: Any, told: str) -> None:
-        Path("empty.json").write_text("{}")
         with pytest.raises(UsageError, match=told):
             compare(some(1), policies)
         assert not OUT.exists()
@@ -429,7 +433,7 @@ class TestPolicies:
     def test_a_mistake_in_a_file_has_its_line(self) -> None:
         Path("p.json").write_text('{"auto_context": {\n"profile": "leen"}}')
         with pytest.raises(CascadeError, match=r"p\.json:2: auto_context\.profile"):
-            compare(some(1), ["full", "p.json"])
+            compare(some(1), ["everything", "p.json"])
 
     @pytest.mark.parametrize(
         ("options", "told"),
@@ -450,7 +454,10 @@ class TestPolicies:
 
     def test_results_of_others_are_left_alone(self) -> None:
         compare(some(2))
-        for policies, inputs in ((["full", "careful"], some(2)), (BOTH, [{"n": 9}, {"n": 2}])):
+        for policies, inputs in (
+            (["everything", "careful"], some(2)),
+            (BOTH, [{"n": 9}, {"n": 2}]),
+        ):
             with pytest.raises(UsageError, match="other inputs, policies or repeats: row"):
                 compare(inputs, policies, resume=True)
         with pytest.raises(UsageError, match="there already"):
@@ -469,9 +476,9 @@ async def script(request):
     return "said"
 
 of = {"cascade_id": "k", "phases": [{"name": "a", "instructions": "Say {{ input.n }}."}]}
-done = windlass.compare_sync(of, [{"n": n} for n in range(20)], ["full", "lean"], out="r.jsonl",
-                             workers=3, resume=True, model="s/x", judge=lambda i, _: i["n"] > 4,
-                             providers={"s": Scripted(script)})
+done = windlass.compare_sync(of, [{"n": n} for n in range(20)], ["everything", "lean"],
+                             out="r.jsonl", workers=3, resume=True, model="s/x",
+                             judge=lambda i, _: i["n"] > 4, providers={"s": Scripted(script)})
 print([each.successes for each in done.policies], done.differences[0].inputs)
 """
 
@@ -508,7 +515,7 @@ def test_with_the_model_on_this_machine(folder: Path) -> None:
     done = windlass.compare_sync(
         of,
         some(3),
-        ["full", "default"],
+        ["everything", "default"],
         out=OUT,
         model="local/smollm2",
         workers=2,

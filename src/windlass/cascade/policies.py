@@ -1,4 +1,4 @@
-"""Policies by the names under which users compare them: a profile, `full`, or a file."""
+"""Policies by the names under which users compare them: profiles, options, files, everything."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from windlass.cascade.load import FORMATS, Loaded, load, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
+from windlass.window.options import OPTIONS, over
 from windlass.window.profiles import PROFILES
 
-FULL: Final = "full"
+EVERYTHING: Final = "everything"
 """The policy that shortens nothing and chooses nothing."""
+FULL: Final = "full"
+"""The same, as `context_strategy` calls it."""
+MASK: Final = "mask"
+_KNOWN: Final = (EVERYTHING, FULL, f"{MASK}:TURNS", *PROFILES)
+_ALL_OFF: Final[Mapping[str, Any]] = {
+    **{name: None for name, option in OPTIONS.items() if option.optional or option.is_block},
+    **{name: False for name, option in OPTIONS.items() if option.kind is bool},
+    "enabled": True,
+    "commit": "at_once",
+}
 
 
 class NamedPolicy(NamedTuple):
@@ -46,27 +57,76 @@ _PHASE: Final = {"name": "phase", "instructions": "-"}
 def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
     """The policy of that name, or the one that `auto_context` describes.
 
-    A name is a profile's, `full`, or that of a JSON or YAML file with the key `auto_context`, such
-    as a cascade. Raises UsageError, CascadeError with the mistakes of a file.
+    A name is a profile's; `everything` (or `full`); `mask:TURNS`, which hides older results at
+    once; a profile and options, `lean,window=3`; or that of a JSON or YAML file, of a cascade or of
+    an `auto_context`. Raises UsageError, CascadeError with the mistakes of a file.
     """
-    known = str(name)
+    named = str(name)
     if auto_context is not None:
-        return NamedPolicy(known, _checked(ParsedText(f"policy {known!r}", None), auto_context))
-    if known == FULL:
-        return NamedPolicy(FULL, auto_context=False)
-    if known in PROFILES:
-        return NamedPolicy(known, {"profile": known})
-    path = Path(name)
-    if path.suffix.lower() not in FORMATS:
-        hint = did_you_mean(known, (*PROFILES, FULL))
-        raise UsageError(
-            f"there is no policy {known!r}; {hint}; a file with 'auto_context' ends in"
-            f" {' or '.join(FORMATS)}"
-        )
+        return NamedPolicy(named, _checked(ParsedText(f"policy {named!r}", None), auto_context))
+    if Path(name).suffix.lower() in FORMATS:
+        return NamedPolicy(Path(name).stem, _in_file(Path(name)))
+    first, _, written = named.partition(",")
+    if first in (EVERYTHING, FULL):
+        off = {"enabled": False, **_options(written, named)} if written else False
+        return NamedPolicy(named.replace(FULL, EVERYTHING, 1), off)
+    kind, colon, turns = first.partition(":")
+    if kind == MASK and colon:
+        if not turns.isdigit() or turns == "0":
+            raise UsageError(f"policy {named!r}: {MASK}:TURNS takes a whole number from 1")
+        masking = {**_ALL_OFF, "mask_observations_after": int(turns), "min_masked_chars": 100}
+        return NamedPolicy(named, over(masking, _options(written, named)))
+    if first in PROFILES:
+        return NamedPolicy(named, {"profile": first, **_options(written, named)})
+    key, equals, _ = first.partition("=")
+    if equals and key.partition(".")[0] in OPTIONS:
+        return NamedPolicy(named, {"profile": "default", **_options(named, named)})
+    raise UsageError(
+        f"there is no policy {named!r}: {did_you_mean(first, _KNOWN)}; or OPTION=VALUE,"
+        f" or a file ({', '.join(FORMATS)}) with an auto_context"
+    )
+
+
+def _options(written: str, named: str) -> dict[str, Any]:
+    """`a=1,b.c=x` as an object; a value is JSON where it can be read so, else a word."""
+    options: dict[str, Any] = {}
+    for item in filter(None, _split(written)):
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise UsageError(f"policy {named!r}: options are written OPTION=VALUE, not {item!r}")
+        try:
+            given = json.loads(value)
+        except ValueError:
+            given = value
+        for key in reversed(name.split(".")):
+            given = {key: given}
+        options = over(options, given)
+    return options
+
+
+def _split(written: str) -> list[str]:
+    """The items between the commas that stand in no brackets."""
+    items, depth = [""], 0
+    for char in written:
+        depth += (char in "{[") - (char in "}]")
+        if char == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += char
+    return items
+
+
+def _in_file(path: Path) -> Mapping[str, Any] | bool:
+    """What a file says: its `auto_context`, or the whole of it."""
+    if not path.is_file():
+        reason = "there is no such file" if not path.exists() else "it is no file"
+        known = ", ".join(_KNOWN)
+        raise UsageError(f"policy {str(path)!r}: {reason}; known without a file: {known}")
     reading = load(path).reading
-    if reading.data.get("auto_context") is None:
-        raise UsageError(f"{known}: it says nothing of 'auto_context', so it names no policy")
-    return NamedPolicy(known, _checked(reading, reading.data["auto_context"]))
+    data = reading.data
+    if "auto_context" in data or "phases" in data:
+        return _checked(reading, data.get("auto_context", False))
+    return _checked(ParsedText(reading.file, None), data)
 
 
 def _checked(reading: ParsedText, auto_context: object) -> Mapping[str, Any] | bool:

@@ -481,8 +481,8 @@ def compare(
         list[str] | None,
         typer.Option(
             "--policy",
-            help="A profile, `full` or a file with `auto_context`; twice at least. The others are"
-            " compared with the first.",
+            help="A profile, `everything` or a file with `auto_context`; twice at least. The others"
+            " are compared with the first.",
         ),
     ] = None,
     results: Results,

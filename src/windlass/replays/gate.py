@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from windlass.caching.rates import money
-from windlass.replays.policies import EVERYTHING
+from windlass.cascade.policies import EVERYTHING
 from windlass.replays.results import Outlay
 
 

@@ -22,7 +22,7 @@ from windlass.loop.window import Chat, ChatWindow
 from windlass.replays.bill import CallTokens, cost, sent
 from windlass.replays.measure import CallBill, Ruler
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces, tokens
-from windlass.replays.policies import NamedPolicy
+from windlass.replays.policies import ReplayPolicy
 from windlass.replays.pricing import PricedVector
 from windlass.replays.results import (
     HiddenMessage,
@@ -55,7 +55,7 @@ class ReplayOrder:
     """
 
     recording: Recording
-    policies: tuple[NamedPolicy, ...]
+    policies: tuple[ReplayPolicy, ...]
     prices: tuple[PricedVector, ...]
     recorded: float | None
 
@@ -149,7 +149,7 @@ class _Replaying:
 
     # ---- what a policy costs --------------------------------------------------------------
 
-    def _outlay(self, policy: NamedPolicy, prices: PricedVector) -> Outlay:
+    def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
         ruler, vector = self._ruler, prices.vector
         windows, hidden = self._windows(policy, prices)
         times, ttl_s = self._chats.times, vector.ttl_s
@@ -233,7 +233,7 @@ class _Replaying:
         return self._scale * tokens(pieces(self._chats.messages[call.at]))
 
     def _windows(
-        self, policy: NamedPolicy, prices: PricedVector
+        self, policy: ReplayPolicy, prices: PricedVector
     ) -> tuple[list[list[int]], tuple[HiddenMessage, ...]]:
         """What each call sees, and what the last one does not."""
         if policy.policy == _EVERYTHING:

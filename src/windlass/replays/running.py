@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.errors import UsageError, WindlassError
 from windlass.importing.recording import Recording
-from windlass.replays.policies import NamedPolicy
+from windlass.replays.policies import ReplayPolicy
 from windlass.replays.pricing import PricesName, priced
 from windlass.replays.replaying import ReplayOrder, replay_recording
 from windlass.replays.results import RecordingReplay, Replay, totals_of
@@ -24,7 +24,7 @@ _AHEAD: Final = 2
 
 def replay_all(
     recordings: Iterable[Recording],
-    policies: tuple[NamedPolicy, ...],
+    policies: tuple[ReplayPolicy, ...],
     prices: tuple[PricesName, ...],
     workers: int = 1,
     skipped: list[str] | None = None,
@@ -60,7 +60,7 @@ def replay_all(
 
 def _order(
     recording: Recording,
-    policies: tuple[NamedPolicy, ...],
+    policies: tuple[ReplayPolicy, ...],
     prices: tuple[PricesName, ...],
     assumed: dict[str, None],
 ) -> ReplayOrder:

@@ -17,7 +17,7 @@ import yaml
 
 from windlass.errors import UsageError
 from windlass.importing.recording import Recording
-from windlass.replays.policies import NamedPolicy, policies_of
+from windlass.replays.policies import ReplayPolicy, policies_of
 from windlass.replays.pricing import PricesName
 from windlass.replays.results import RecordingReplay, Replay, Span
 from windlass.replays.running import replay_all
@@ -127,7 +127,7 @@ def tune_on(
     return _tuned(replayed, sessions)
 
 
-def _candidates() -> tuple[NamedPolicy, ...]:
+def _candidates() -> tuple[ReplayPolicy, ...]:
     return policies_of(CANDIDATES)
 
 
