@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.caching.rates import money, override, rate, table_date
-from windlass.cli.output import escaped, out, plain, print_table, printed_as_json
+from windlass.cli.output import escaped, out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
 from windlass.errors import UsageError
 from windlass.history.base import SessionFilter, in_words
@@ -15,7 +17,6 @@ from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
 from windlass.report.costs import SessionCost
-from windlass.report.journal import Unbilled, unbilled
 from windlass.report.page import page
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
@@ -42,12 +43,11 @@ class _Table(NamedTuple):
 def show_report(session: str, store: str | None, *, calls: bool, html: Path | None) -> None:
     """Print what a session cost, in short or call by call; or write all of it to a page."""
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices):
+    with open_marked(settings) as history, override(settings.prices), _all_kept():
         session = history.find_session(session)
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
-        beside = unbilled(history, session)
-        remarks = [*([source] if source else []), *_remarks(report, beside)]
+        remarks = [*([source] if source else []), *_remarks(report)]
         title = history.start(session).cascade_id
         if html is not None:
             write_page(
@@ -57,9 +57,10 @@ def show_report(session: str, store: str | None, *, calls: bool, html: Path | No
                 remarks=remarks,
                 **_page(report),
             )
-    details = {key: value for key, value in plain(report).items() if key != "costs"}
-    values = {**plain(report.costs), "unbilled": beside, **details, "calls": report.calls}
-    if printed_as_json(values) or html is not None:
+    if out.as_json:
+        details = {key: value for key, value in plain(report).items() if key != "costs"}
+        print_json({**plain(report.costs), **details, "calls": report.calls})
+    if out.as_json or html is not None:
         return
     with override(settings.prices):
         if calls:
@@ -73,9 +74,23 @@ def show_report(session: str, store: str | None, *, calls: bool, html: Path | No
     out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
-def _remarks(report: SessionReport, beside: Unbilled) -> list[str]:
+@contextmanager
+def _all_kept() -> Iterator[None]:
+    """Look for no cycles among the objects that are made: a third of the time for nothing.
+
+    A long session is hundreds of thousands of objects, and the report needs them all.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _remarks(report: SessionReport) -> list[str]:
     """What the bill does not tell, in sentences."""
     remarks: list[str] = []
+    beside = report.unbilled
     if report.missing:
         remarks.append(
             f"what was not recorded is known by its size only: by the provider's count about"
