@@ -25,6 +25,8 @@ from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _PHASES = 10
 """Phases whose growth is printed."""
+_CASCADES = 10
+"""Cascades, and days, that are printed: the dearest, and the newest."""
 _STEPS = 4
 """Calls whose tokens are printed one by one."""
 _MESSAGES = 5
@@ -307,7 +309,7 @@ def show_store(
         under=() if cascade is None else None,
     )
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices):
+    with open_marked(settings) as history, override(settings.prices), _all_kept():
         report = store_report(history, which, settings.price_as, limit=limit)
     tables = _store_tables(report)
     if html is not None:
@@ -336,13 +338,29 @@ def _store_tables(report: StoreReport) -> dict[str, _Table]:
     columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
-        "by cascade": _ranked("cascade", [*report.cascades, report.total], summed=True),
-        "by day (UTC)": _ranked("day", report.days),
+        f"by cascade{_of(report.cascades)}": _ranked(
+            "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
+        ),
+        f"by day (UTC){_of(report.days)}": _ranked("day", report.days[:_CASCADES]),
         "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
         "the dearest phases": _ranked("phase", report.phases, within="cascade"),
         "the dearest calls": _ranked("call", report.calls, within="session"),
         dearest: _Table(columns, rows, range(3, 7)),
     }
+
+
+def _of(listed: Sequence[RankedCost]) -> str:
+    """What a heading says where not all are listed."""
+    return f", {_CASCADES} of {len(listed):,}" if len(listed) > _CASCADES else ""
+
+
+def _known(each: RankedCost) -> str:
+    """What is known of a cost."""
+    if not each.unpriced:
+        return money(each.dollars)
+    if each.unpriced == each.calls:
+        return money(None)
+    return f"{money(each.dollars)} but for {each.unpriced:,} calls"
 
 
 def _ranked(
@@ -361,7 +379,7 @@ def _ranked(
                 f"{each.tokens_in:,}",
                 f"{each.tokens_cached:,}",
                 f"{each.tokens_out:,}",
-                money(each.dollars),
+                _known(each),
             ]
         )
     first = len(columns) - len(counted)
