@@ -93,10 +93,9 @@ def main() -> int:
     line(f"with the cache of {price_as}", "-", cached)
     messages = sum(part.messages for part in last.parts if part.kind not in ("tools", "pictures"))
     line("last phase: messages", 23, messages)
-    by_size = sorted((each.chars for each in last.messages), reverse=True)
-    line(
-        "last phase: largest messages, characters", "221,143 37,936 8,969", numbers((*by_size[:3],))
-    )
+    results = [each.chars for each in last.messages if each.what.startswith("the result of")]
+    by_size = tuple(sorted((size for size in results if size > 5_000), reverse=True))
+    line("last phase: results over 5,000 characters", "221,143 37,936 8,969", numbers(by_size))
     pictures = sum(part.messages for part in last.parts if part.kind == "pictures")
     line("last phase: pictures", 2, pictures)
     print("\nfindings of the report:")

@@ -19,6 +19,7 @@ from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
+from windlass.report.account import AccountTree
 from windlass.report.diff import compare_sessions
 from windlass.report.journal import unbilled
 from windlass.report.show import view_session
@@ -153,7 +154,7 @@ class TestResume:
         places = [each["step"] for each in ran.decisions("sent")]
         assert len(places) == 7
         assert places.count("phase a, attempt 1, turn 3") == 2
-        assert unbilled(ran.store, "s").unanswered == 1
+        assert unbilled(AccountTree.read(ran.store, "s", "openai/gpt-4o")).unanswered == 1
 
     async def test_a_failure_is_gone_on_from(self, house: House) -> None:
         def failing(request: Request) -> Any:
@@ -267,7 +268,7 @@ class TestFork:
         )
         inherited = [row.row.metadata.get("inherited") for row in rows]
         assert [bool(each) for each in inherited] == [True] * 3 + [False] * 3
-        beside = unbilled(house.open_store(), "t")
+        beside = unbilled(AccountTree.read(house.open_store(), "t", "openai/gpt-4o"))
         assert (beside.unanswered, beside.inherited, beside.origin) == (0, 3, "s")
         assert beside.inherited_tokens + result.usage.tokens_in == ran.result.usage.tokens_in
         view = view_session(house.open_store(), "s")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.caching.rates import money, override, rate, table_date
-from windlass.cli.output import escaped, out, plain, print_table, printed_as_json
+from windlass.cli.output import escaped, out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
 from windlass.errors import UsageError
 from windlass.history.base import SessionFilter, in_words
@@ -15,7 +17,6 @@ from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
 from windlass.report.costs import SessionCost
-from windlass.report.journal import Unbilled, unbilled
 from windlass.report.page import page
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
@@ -24,6 +25,8 @@ from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _PHASES = 10
 """Phases whose growth is printed."""
+_CASCADES = 10
+"""Cascades, and days, that are printed: the dearest, and the newest."""
 _STEPS = 4
 """Calls whose tokens are printed one by one."""
 _MESSAGES = 5
@@ -42,12 +45,11 @@ class _Table(NamedTuple):
 def show_report(session: str, store: str | None, *, calls: bool, html: Path | None) -> None:
     """Print what a session cost, in short or call by call; or write all of it to a page."""
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices):
+    with open_marked(settings) as history, override(settings.prices), _all_kept():
         session = history.find_session(session)
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
-        beside = unbilled(history, session)
-        remarks = [*([source] if source else []), *_remarks(report, beside)]
+        remarks = [*([source] if source else []), *_remarks(report)]
         title = history.start(session).cascade_id
         if html is not None:
             write_page(
@@ -57,9 +59,10 @@ def show_report(session: str, store: str | None, *, calls: bool, html: Path | No
                 remarks=remarks,
                 **_page(report),
             )
-    details = {key: value for key, value in plain(report).items() if key != "costs"}
-    values = {**plain(report.costs), "unbilled": beside, **details, "calls": report.calls}
-    if printed_as_json(values) or html is not None:
+    if out.as_json:
+        details = {key: value for key, value in plain(report).items() if key != "costs"}
+        print_json({**plain(report.costs), **details, "calls": report.calls})
+    if out.as_json or html is not None:
         return
     with override(settings.prices):
         if calls:
@@ -73,9 +76,23 @@ def show_report(session: str, store: str | None, *, calls: bool, html: Path | No
     out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
-def _remarks(report: SessionReport, beside: Unbilled) -> list[str]:
+@contextmanager
+def _all_kept() -> Iterator[None]:
+    """Look for no cycles among the objects that are made: a third of the time for nothing.
+
+    A long session is hundreds of thousands of objects, and the report needs them all.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _remarks(report: SessionReport) -> list[str]:
     """What the bill does not tell, in sentences."""
     remarks: list[str] = []
+    beside = report.unbilled
     if report.missing:
         remarks.append(
             f"what was not recorded is known by its size only: by the provider's count about"
@@ -292,7 +309,7 @@ def show_store(
         under=() if cascade is None else None,
     )
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices):
+    with open_marked(settings) as history, override(settings.prices), _all_kept():
         report = store_report(history, which, settings.price_as, limit=limit)
     tables = _store_tables(report)
     if html is not None:
@@ -321,13 +338,29 @@ def _store_tables(report: StoreReport) -> dict[str, _Table]:
     columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
-        "by cascade": _ranked("cascade", [*report.cascades, report.total], summed=True),
-        "by day (UTC)": _ranked("day", report.days),
+        f"by cascade{_of(report.cascades)}": _ranked(
+            "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
+        ),
+        f"by day (UTC){_of(report.days)}": _ranked("day", report.days[:_CASCADES]),
         "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
         "the dearest phases": _ranked("phase", report.phases, within="cascade"),
         "the dearest calls": _ranked("call", report.calls, within="session"),
         dearest: _Table(columns, rows, range(3, 7)),
     }
+
+
+def _of(listed: Sequence[RankedCost]) -> str:
+    """What a heading says where not all are listed."""
+    return f", {_CASCADES} of {len(listed):,}" if len(listed) > _CASCADES else ""
+
+
+def _known(each: RankedCost) -> str:
+    """What is known of a cost."""
+    if not each.unpriced:
+        return money(each.dollars)
+    if each.unpriced == each.calls:
+        return money(None)
+    return f"{money(each.dollars)} but for {each.unpriced:,} calls"
 
 
 def _ranked(
@@ -346,7 +379,7 @@ def _ranked(
                 f"{each.tokens_in:,}",
                 f"{each.tokens_cached:,}",
                 f"{each.tokens_out:,}",
-                money(each.dollars),
+                _known(each),
             ]
         )
     first = len(columns) - len(counted)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.history.base import ANSWERED, FAILED, INHERITED, SENT, STEP, SessionFilter, Store
+from windlass.history.base import ANSWERED, FAILED, INHERITED, SENT, STEP, StoredRow
+from windlass.report.account import AccountTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,22 @@ class Unbilled:
     origin: str = ""
 
 
-def unbilled(store: Store, session_id: str) -> Unbilled:
+def unbilled(tree: AccountTree) -> Unbilled:
     """What the bill of a session does not tell."""
+    told = [_own(account.record.rows) for _, account in tree.walk()]
+    origins = [each.origin for each in told if each.origin]
+    return Unbilled(
+        sum(each.unanswered for each in told),
+        sum(each.inherited for each in told),
+        sum(each.inherited_tokens for each in told),
+        origins[0] if origins else "",
+    )
+
+
+def _own(rows: Iterable[StoredRow]) -> Unbilled:
     open_steps: Counter[str] = Counter()
     calls, tokens, origin = 0, 0, ""
-    for stored in store.rows(session_id):
+    for stored in rows:
         told = stored.row.metadata
         if STEP not in told:
             continue
@@ -38,9 +51,4 @@ def unbilled(store: Store, session_id: str) -> Unbilled:
         if INHERITED in told:
             calls, tokens = calls + 1, tokens + told[INHERITED]["usage"][0]
             origin = told[INHERITED]["session"]
-    unanswered = sum(open_steps.values())
-    for info in store.sessions(SessionFilter(under=(session_id,))):
-        below = unbilled(store, info.session_id)
-        unanswered += below.unanswered
-        calls, tokens = calls + below.inherited, tokens + below.inherited_tokens
-    return Unbilled(unanswered, calls, tokens, origin)
+    return Unbilled(sum(open_steps.values()), calls, tokens, origin)

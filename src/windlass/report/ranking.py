@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from windlass.caching.rates import cost, is_local, rate
+from windlass.caching.rates import input_dollars, is_local, output_dollars, prices_of, rate
 from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.report.account import AccountTree
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
@@ -18,8 +18,10 @@ _LOOKED: Final = 20
 _BILLED: Final = (
     "SELECT session_id, phase_name, turn_number, trace_id, node_type, model, cost, tokens_in,"
     " tokens_cached, tokens_out FROM unified_logs"
-    " WHERE (tokens_in IS NOT NULL OR cost IS NOT NULL) AND timestamp >= ?"
+    " WHERE timestamp >= ? AND (tokens_in IS NOT NULL OR cost IS NOT NULL"
+    " OR (node_type IN ('agent', 'follow_up') AND metadata_json NOT LIKE '%\"inherited\":%'))"
 )
+"""What has a bill, and calls without one: of an imported session, whose usage was not recorded."""
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class RankedCost:
 
     `name` is its own, `within` what it is a part of: the cascade of a session or phase, the session
     of a call. Tokens as the provider reported them. `dollars` are US dollars, of a model that costs
-    nothing at the prices of another (None: no price is known).
+    nothing at the prices of another; those of `unpriced` calls are not known, and not in it.
     """
 
     name: str
@@ -38,12 +40,13 @@ class RankedCost:
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
-    dollars: float | None = 0.0
+    dollars: float = 0.0
+    unpriced: int = 0
 
     @property
     def weight(self) -> tuple[float, int]:
         """By what it is ranked."""
-        return self.dollars or 0.0, self.tokens_in
+        return self.dollars, self.tokens_in
 
     def add(self, other: RankedCost) -> None:
         """Count another one in."""
@@ -51,8 +54,8 @@ class RankedCost:
         self.tokens_in += other.tokens_in
         self.tokens_cached += other.tokens_cached
         self.tokens_out += other.tokens_out
-        known = None not in (self.dollars, other.dollars)
-        self.dollars = (self.dollars or 0.0) + (other.dollars or 0.0) if known else None
+        self.dollars += other.dollars
+        self.unpriced += other.unpriced
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,13 @@ def store_report(
     phases: dict[tuple[str, str], RankedCost] = {}
     calls: list[tuple[RankedCost, Mapping[str, Any]]] = []
     seen: set[tuple[str, str]] = set()
+    hosted = _prices_of(price_as)
     since = datetime.fromtimestamp(which.since or 0, UTC).isoformat()
     for row in store.query(_BILLED, [since]):
         name = row["session_id"]
         if name not in root_of:
             continue
-        one = _billed(row, price_as)
+        one = _billed(row, hosted)
         cascade, phase = cascade_of[name], without_numbers(row["phase_name"] or "-")
         line = phases.setdefault((cascade, phase), RankedCost(phase, cascade, sessions=0))
         line.sessions += (name, phase) not in seen
@@ -139,13 +143,31 @@ def _roots(roots: Mapping[str, SessionInfo], below: Sequence[SessionInfo]) -> di
     return root_of
 
 
-def _billed(row: Mapping[str, Any], price_as: str) -> RankedCost:
+def _prices_of(model: str) -> Callable[[int, int, int], float | None]:
+    """What a model would bill for tokens in, out and cached; all that is not read is written.
+
+    That is how reports of single sessions have it. Thousands of calls are told so.
+    """
+    price = rate(model)
+    if price is None:
+        return lambda *_: None
+    prices = prices_of(model, warn=lambda _: None)
+
+    def dollars(tokens_in: int, tokens_out: int, cached: int) -> float:
+        fresh = prices.write if tokens_in >= prices.minimum else 1.0
+        units = cached * prices.read + (tokens_in - cached) * fresh
+        units *= prices.factor(tokens_in)
+        return input_dollars(price, units) + output_dollars(price, tokens_in, tokens_out)
+
+    return dollars
+
+
+def _billed(row: Mapping[str, Any], hosted: Callable[[int, int, int], float | None]) -> RankedCost:
     """A row with a bill: a call, or what a model was asked beside calls."""
     usage = (row["tokens_in"] or 0, row["tokens_out"] or 0, row["tokens_cached"] or 0)
     dollars, model = row["cost"], str(row["model"])
     if dollars == 0 and (is_local(model) or rate(model) is None):
-        # As the report of a session has it: what is not read from the cache is written to it.
-        dollars = cost(price_as, *usage, usage[0] - usage[2])
+        dollars = hosted(*usage)
     return RankedCost(
         f"{row['phase_name'] or '-'}:{row['turn_number'] or 0}",
         row["session_id"],
@@ -153,7 +175,8 @@ def _billed(row: Mapping[str, Any], price_as: str) -> RankedCost:
         tokens_in=usage[0],
         tokens_out=usage[1],
         tokens_cached=usage[2],
-        dollars=dollars,
+        dollars=dollars or 0.0,
+        unpriced=int(dollars is None),
     )
 
 
@@ -202,7 +225,7 @@ def _messages(
     """
     found: list[MessageCost] = []
     for looked, session in enumerate(sessions):
-        enough = len(found) == limit and (found[-1].dollars or 0.0) >= (session.dollars or 0.0)
+        enough = len(found) == limit and (found[-1].dollars or 0.0) >= session.dollars
         if looked == _LOOKED or enough:
             return tuple(found), looked
         accounts = AccountTree.read(store, session.name, price_as).walk()

@@ -17,6 +17,7 @@ from windlass.report.account import Account, AccountTree, CallCost, Paid
 from windlass.report.contents import CallReport, MessageCost, call_report_of, dearest_messages
 from windlass.report.costs import SessionCost, cost_of, summaries
 from windlass.report.findings import Finding, findings_of
+from windlass.report.journal import Unbilled, unbilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Saving:
 class SessionReport:
     """A session with all sessions under it.
 
-    `dearest` is the call that cost most (None: none was answered), `messages` those that were paid
+    `unbilled` is what the bill does not tell. `dearest` is the call that cost most (None: none was
+    answered), `messages` those that were paid
     for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
     `missing` are the tokens of a request that an imported session has no record of; the bills by
     our count are then between those of `costs` and `most_simulated` and `most_snowball`.
@@ -59,6 +61,7 @@ class SessionReport:
 
     session_id: str
     costs: SessionCost
+    unbilled: Unbilled
     growth: tuple[PhaseGrowth, ...]
     dearest: CallReport | None
     messages: tuple[MessageCost, ...]
@@ -86,6 +89,7 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
     return SessionReport(
         session_id=session_id,
         costs=costs,
+        unbilled=unbilled(tree),
         growth=tuple(_growth(calls)),
         dearest=None
         if dearest is None
