@@ -82,5 +82,5 @@ def call(ident: str, name: str = "Bash", **given: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": ident, "name": name, "input": given}
 
 
-def result(ident: str, words: str = "done") -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": ident, "content": words}
+def result(ident: str, words: str = "done", **keys: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": ident, "content": words, **keys}

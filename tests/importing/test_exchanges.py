@@ -76,6 +76,35 @@ def test_bodies_may_stand_in_other_places(tmp_path: Path, shape: str) -> None:
     assert [call.at for call in one.calls] == [2, 4]
 
 
+def test_an_answer_to_messages_that_were_not_recorded_was_paid_for(tmp_path: Path) -> None:
+    log = chat_log(session_id="s")
+    log[0]["request"]["messages"] = []
+    log[1]["request"]["messages"] = log[1]["request"]["messages"][2:]
+    (one,) = read(write_lines(tmp_path / "log.jsonl", log))
+    assert [message.role for message in one.messages] == ["assistant", "tool", "assistant"]
+    assert [call.at for call in one.calls] == [0, 2]
+    assert one.usage == Usage(180, 14, 128)
+    assert one.grade == "C"
+    assert one.skipped == {"requests whose messages were not recorded": 1}
+
+
+def test_lists_of_messages_are_transcripts(tmp_path: Path) -> None:
+    said = [chat("user", "Go."), chat("assistant", "done"), chat("user", "More.")]
+    anthropic = {"model": "claude-opus-4-5", "system": "Be.", "messages": said}
+    openai = {"model": "gpt-5", "messages": said, "tools": TOOLS, "session_id": "s"}
+    path = write_lines(tmp_path / "l.jsonl", [anthropic, openai, {"messages": said[:1]}, {"x": 1}])
+    first, second = read(path)
+    assert (first.format, first.grade, first.name) == ("chat", "C", "l-1")
+    assert (first.model, second.model) == ("anthropic/claude-opus-4-5", "openai/gpt-5")
+    assert [message.text for message in first.messages] == ["Be.", "Go.", "done", "More."]
+    assert [(call.at, call.usage) for call in first.calls] == [(2, None)]
+    assert (first.tools, [tool.name for tool in second.tools or ()]) == (None, ["ls"])
+    assert (second.name, first.dollars) == ("s", None)
+    whole = tmp_path / "one.json"
+    whole.write_text(json.dumps(openai, indent=1))
+    assert [one.messages for one in read(whole)] == [second.messages]
+
+
 def test_conversations_that_are_mixed_stay_apart(tmp_path: Path) -> None:
     first, second = chat_log(session_id="a"), chat_log(session_id="b")
     for line in second:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -222,6 +223,65 @@ def test_a_stream_json_log(tmp_path: Path) -> None:
     ]
 
 
+def test_logs_that_were_appended_to_one_file_stay_apart(tmp_path: Path) -> None:
+    def log(name: str, *idents: str) -> list[dict[str, object]]:
+        records: list[dict[str, object]] = [
+            {"type": "system", "subtype": "init", "claude_code_version": "2.0", "session_id": name}
+        ]
+        for ident in idents:
+            said = {"role": "user", "content": f"Do {ident}."}
+            records.append({"type": "user", "session_id": name, "message": said})
+            message = {
+                "id": ident,
+                "role": "assistant",
+                "model": "claude-sonnet-4-5",
+                "content": [text(f"did {ident}")],
+                "usage": used(10),
+            }
+            records.append({"type": "assistant", "session_id": name, "message": message})
+        return [*records, {"type": "result", "session_id": name}]
+
+    # The second goes on with the first after a while, as `--continue` does.
+    path = write_lines(tmp_path / "a.jsonl", [*log("s-1", "m1", "m2"), *log("s-2", "m3")])
+    first, second = read(path)
+    assert (first.name, first.kind, second.name, second.kind) == (
+        "s-1",
+        "session",
+        "s-2",
+        "session",
+    )
+    assert [message.text for message in second.messages] == ["Do m3.", "did m3"]
+    assert (first.usage.tokens_in, second.usage.tokens_in) == (20, 10)
+    assert (first.skipped, second.skipped) == (
+        {"notes of the client (init)": 1, "sums at the end of a run": 1},
+        {"notes of the client (init)": 1, "sums at the end of a run": 1},
+    )
+    (one,) = read(write_lines(tmp_path / "b.jsonl", [*log("s-1", "m1"), *log("s-1", "m2")]))
+    assert len(one.messages) == 4
+
+
+def test_sessions_that_were_joined_to_one_file_stay_apart(tmp_path: Path) -> None:
+    records = []
+    for name in ("s-1", "s-2"):
+        session = Session(name)
+        session.add("summary", summary="x")
+        session.last = None
+        session.user("Go.")
+        session.answer(f"{name}.m", text("a"))
+        last = session.last
+        session.last = None
+        session.user("Look.", isSidechain=True)
+        session.answer(f"{name}.x", text("found"), isSidechain=True)
+        session.last = last
+        session.user("More.")
+        session.answer(f"{name}.n", text("b"))
+        records += session.records
+    found = read(write_lines(tmp_path / "s.jsonl", records))
+    assert [one.kind for one in found] == ["session", "side chain"] * 2
+    assert [one.name for one in found[::2]] == ["s-1", "s-2"]
+    assert [len(one.messages) for one in found] == [4, 2, 4, 2]
+
+
 def test_unknown_records_are_counted_and_never_fatal(tmp_path: Path) -> None:
     session = Session()
     session.user("Go.")
@@ -277,6 +337,12 @@ def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(files, "MOST", 4)
     with pytest.raises(UsageError, match=r"conversations of more than 0\.0 MB"):
         read(DATA / "claude_code.jsonl")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.jsonl")
+    with pytest.raises(UsageError, match=r"p\.jsonl' is no ordinary file"):
+        read(tmp_path / "p.jsonl")
 
 
 def test_an_unknown_format_and_a_missing_file(tmp_path: Path) -> None:
@@ -420,3 +486,14 @@ def test_a_newer_trajectory_of_mini_swe_agent_calls_a_tool(tmp_path: Path) -> No
     assert (one.grade, one.tools, one.name) == ("C", None, "traj")
     assert one.calls[0].cost == 0.25
     assert one.system == one.messages[:1]
+
+
+def test_what_is_left_out_of_one_trajectory_is_not_told_of_the_next(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "did"}]
+    runs = [
+        {"trajectory_format": "mini-swe-agent-1", "info": {}, "messages": [*messages, *more]}
+        for more in ([{"role": "none"}], [])
+    ]
+    first, second = read(write_lines(tmp_path / "t.jsonl", runs))
+    assert sum(first.skipped.values()) == 1
+    assert second.skipped == {}

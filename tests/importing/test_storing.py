@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,22 @@ def test_a_session_that_was_imported_in_the_middle_of_an_answer_counts_once(
     assert (info["calls"], info["tokens_in"], info["tokens_out"]) == (2, 30, 11)
     assert "1 here already" in line("import", str(path)).out
     assert line("verify").code == 0
+
+
+def test_an_older_copy_of_a_session_adds_nothing(line: CommandLine, tmp_path: Path) -> None:
+    session = _long(4)
+    write_lines(tmp_path / "s.jsonl", session.records)
+    assert "1 new" in line("import", "s.jsonl").out
+    before = line("sessions", "--json").json
+    for count in (2, 3, 6, len(session.records) - 1):
+        older = json.loads(json.dumps(session.records[:count]))
+        write_lines(tmp_path / "old.jsonl", older)
+        assert "1 here already, so nothing was added" in line("import", "old.jsonl").out
+        if older[-1]["type"] == "assistant":  # it was copied in the middle of an answer
+            older[-1]["message"]["content"] = [text("di")]
+            write_lines(tmp_path / "old.jsonl", older)
+            assert "1 here already, so nothing was added" in line("import", "old.jsonl").out
+    assert line("sessions", "--json").json == before
 
 
 def test_another_session_that_begins_alike_is_kept_beside_it(

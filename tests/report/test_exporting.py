@@ -11,6 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine, ran, windlass
 from tests.importing.making import Session, call, result, text, used, write_lines
 from tests.validators import anthropic, openai
+from windlass.importing.reading import recordings
+from windlass.importing.recording import Recording
 
 __all__ = ["ran", "windlass"]
 
@@ -62,6 +64,43 @@ def test_the_log_of_calls_is_imported_again_with_the_same_bill(
     again = held("export", "latest", "--store", "other", "--as", "jsonl").out
     sent = [json.loads(line)["request"]["messages"] for line in log.splitlines()]
     assert [json.loads(line)["request"]["messages"] for line in again.splitlines()] == sent
+
+
+def _imported(line: CommandLine, form: str) -> list[Recording]:
+    """What is read of an export."""
+    path = line.folder / f"again.{'jsonl' if form == 'jsonl' else 'json'}"
+    path.write_text(line("export", "latest", "--as", form).out, encoding="utf-8")
+    return list(recordings(path))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "openai", "anthropic"])
+def test_what_is_imported_again_says_the_same(held: CommandLine, form: str) -> None:
+    (before,) = recordings(held.folder / "s.jsonl")
+    (after,) = _imported(held, form)
+    assert after.messages == before.messages
+    assert after.grade == before.grade == "C"
+    assert len(after.calls) == 2
+
+
+def test_a_result_that_failed_and_a_reply_to_nothing_known_stay(windlass: CommandLine) -> None:
+    session = Session()
+    session.answer("m1", call("t1", "ls"), usage=used(90, 5))
+    session.user([result("t1", "no such file", is_error=True)])
+    session.answer("m2", text("done"), usage=used(200))
+    write_lines(windlass.folder / "s.jsonl", session.records)
+    assert windlass("import", "s.jsonl").code == 0
+    (before,) = recordings(windlass.folder / "s.jsonl")
+    (after,) = _imported(windlass, "jsonl")
+    assert before.messages[1].failed
+    for then, now in zip(before.messages, after.messages, strict=True):
+        assert (now.role, now.text, now.failed) == (then.role, then.text, then.failed)
+        assert now.tool_calls == then.tool_calls
+    assert after.usage == before.usage
+    assert after.dollars == before.dollars
+
+
+def test_a_run_of_windlass_is_exact_evidence(ran: CommandLine) -> None:
+    assert {one.grade for one in _imported(ran, "jsonl")} == {"A"}
 
 
 def test_markdown_is_readable_and_nothing_ends_a_fence(held: CommandLine) -> None:

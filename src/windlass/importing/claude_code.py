@@ -100,6 +100,10 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     requests = RecordedRequests()
     has_requests = any(text_of(record, "type") in TYPES for record in file.head)
     for record in file.records():
+        if not has_requests and tree.is_over(record):
+            yield from tree.recordings(answers)
+            file.skipped = Counter()
+            tree = _Tree(file)
         if has_requests:
             with suppress(*MALFORMED):  # a request that is missing makes it a transcript
                 requests.add(record)
@@ -169,6 +173,19 @@ class _Tree:
         self._compacted: set[str] = set()
 
     # ---- in -------------------------------------------------------------------------
+
+    def is_over(self, record: Record) -> bool:
+        """Whether a record begins another session: several may stand in one file."""
+        told = record.get("message")
+        told = told if isinstance(told, Mapping) else record
+        kind = text_of(record, "type")
+        begins = (kind == "system" and told.get("subtype") == "init") or (
+            kind in _PARSERS
+            and record.get("parentUuid", "") is None
+            and record.get("isSidechain") is not True
+        )
+        named = text_of(record, "session_id", "sessionId") or text_of(told, "session_id")
+        return bool(begins and self._nodes and named and named != self._session)
 
     def add(self, record: Record) -> None:
         """Take in the next record."""

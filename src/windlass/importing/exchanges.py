@@ -29,24 +29,29 @@ from windlass.importing.base import (
     usage_of,
 )
 from windlass.importing.files import Room
-from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.wire.base import Format, Refused, Request, Usage
 from windlass.wire.forms import MODULES, FormName, form_of_list
 
-_PROVIDERS: Final[Mapping[FormName, str]] = {
+PROVIDERS: Final[Mapping[FormName, str]] = {
     "openai": "openai",
     "responses": "openai",
     "anthropic": "anthropic",
     "gemini": "gemini",
 }
+EVIDENCE: Final = "evidence"
+"""The key by which a line of a log says its grade, where that is not A: `windlass export` does."""
 _BILLING: Final = "x-anthropic-billing-header"
 """How a block of a system prompt begins that is the client's own and changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and what came back. `key` names its conversation, as far as the client did."""
+    """One request, and what came back. `key` names its conversation, as far as the client did.
+
+    `grade` says how good the evidence is that so it was sent.
+    """
 
     request: Mapping[str, Any]
     response: Any = None
@@ -54,6 +59,7 @@ class Exchange:
     time: float | None = None
     cost: float | None = None
     id: str = ""
+    grade: Grade = "A"
 
 
 @dataclass(slots=True)
@@ -68,6 +74,7 @@ class _Chain:
     tools: tuple[ToolSpec, ...] = ()
     kind: Kind = "session"
     first: _Chain | None = None
+    grade: Grade = "A"
 
 
 class Exchanges:
@@ -96,10 +103,7 @@ class Exchanges:
         if form is None:
             self._skipped["requests of no known form"] += 1
             return
-        given = _listed(request, form)
-        if not given:
-            self._skipped["requests without messages"] += 1
-            return
+        given = listed_of(request, form)
         reply, usage, ident, model = _answer(exchange.response, form, self._skipped)
         ident = exchange.id or ident
         answer = self._answers.claim(ident) if ident else None
@@ -111,6 +115,8 @@ class Exchanges:
         if reply is None and usage is None:
             self._skipped["requests without an answer"] += 1
             return
+        if not given:  # as where a log begins with the answer: it was paid for all the same
+            self._skipped["requests whose messages were not recorded"] += 1
         digests = _digests(given)
         chain, same = self._chain(exchange.key, form, digests)
         before = len(chain.listed.messages)
@@ -118,7 +124,8 @@ class Exchanges:
             chain.listed.add(one)
         for message in chain.listed.messages[before:]:
             self._room.take(message)
-        self._ends[exchange.key, digests[-1]] = chain
+        self._ends[exchange.key, digests[-1] if digests else ""] = chain
+        chain.grade = max(chain.grade, exchange.grade, "C" if not given else "A")
         chain.tools = read_tools(request.get("tools"))
         chain.reply = reply
         if reply is not None:
@@ -126,7 +133,7 @@ class Exchanges:
         chain.calls.append(
             RecordedCall(
                 len(chain.listed.messages),
-                model_of(request.get("model") or model, _PROVIDERS[form]),
+                model_of(request.get("model") or model, PROVIDERS[form]),
                 usage,
                 exchange.cost,
                 exchange.time,
@@ -139,6 +146,8 @@ class Exchanges:
         for at in range(len(digests) - 1, 0, -1):
             if chain := self._ends.pop((key, digests[at - 1]), None):
                 return chain, at
+        if key and (chain := self._ends.pop((key, ""), None)):
+            return chain, 0
         chain = _Chain(key, form, ListOfForm(form, self._skipped))
         if key in self._first:
             chain.kind, chain.first = "branch", self._first[key]
@@ -147,7 +156,7 @@ class Exchanges:
         self._chains.append(chain)
         return chain, 0
 
-    def recordings(self, format_name: str, grade: Any = "A") -> Iterator[Recording]:
+    def recordings(self, format_name: str, grade: Grade = "A") -> Iterator[Recording]:
         """The conversations, in the order of their first requests."""
         skipped = self._skipped
         for number, chain in enumerate(self._chains, 1):
@@ -157,7 +166,7 @@ class Exchanges:
             yield Recording(
                 name,
                 format_name,
-                grade,
+                max(grade, chain.grade),
                 chain.calls[0].model,
                 (*chain.listed.messages, *reply),
                 tuple(chain.calls),
@@ -194,7 +203,7 @@ def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormNam
     return "anthropic" if form_of_list(listed) == "anthropic" else "openai"
 
 
-def _listed(request: Mapping[str, Any], form: FormName) -> list[Any]:
+def listed_of(request: Mapping[str, Any], form: FormName) -> list[Any]:
     """The list of a request with its system prompt in front, ready to be compared."""
     if form == "responses":
         given = request["input"]
@@ -353,6 +362,7 @@ def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
         _key_of(record, request),
         time_of(when),
         dollars_of(told),
+        grade=next((grade for grade in GRADES if grade == record.get(EVIDENCE)), "A"),
     )
 
 

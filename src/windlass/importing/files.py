@@ -39,6 +39,8 @@ class RecordedFile:
         self.path = path
         self.skipped: Counter[str] = Counter()
         try:
+            if not path.is_file():  # a pipe would be waited for without end
+                raise UsageError(f"{str(path)!r} is no ordinary file")
             self.size = path.stat().st_size
             with path.open("rb") as file:
                 start = file.read(4096)
@@ -62,6 +64,12 @@ class RecordedFile:
         self.skipped.clear()
         if not self.head:
             raise UsageError(f"{str(path)!r} holds no JSON object")
+
+    def take_skipped(self) -> Counter[str]:
+        """What was left out since it was taken last: of a file with several recordings."""
+        taken = self.skipped.copy()
+        self.skipped.clear()
+        return taken
 
     def _has_lines(self) -> bool:
         """Whether one of the first lines is an object by itself."""

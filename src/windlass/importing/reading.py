@@ -25,6 +25,7 @@ _FORMATS: Final = (
         "swe_agent",
         "otel",
         "request_log",
+        "chat",
     ),
 )
 """The modules of the formats, in the order in which they are tried."""

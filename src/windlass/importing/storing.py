@@ -95,6 +95,9 @@ def store_recording(
     if recording.calls and recording.calls[-1].at == len(keys):
         keys.append(_UNANSWERED)
     was_there = there is not None
+    if there and len(keys) < len(there) and keys[:-1] == there[: len(keys) - 1]:
+        # An older copy, which may end in the middle of an answer: it adds nothing.
+        return StoredSession(session, "unchanged", len(recording.calls))
     if there and keys[: len(there)] != there and keys[: len(there) - 1] == there[:-1]:
         # It was imported while its last answer was being written: there is a whole one now.
         store.prune(session_id=session, now=0)

@@ -62,7 +62,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
             tuple(messages),
             tuple(calls),
             tools=None if any(message.tool_calls for message in messages) else (),
-            skipped=file.skipped,
+            skipped=file.take_skipped(),
             source=str(file.path),
         )
 

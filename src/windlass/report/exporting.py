@@ -26,7 +26,8 @@ from windlass.history.base import (
     continued,
     standing,
 )
-from windlass.importing.storing import evidence
+from windlass.importing.exchanges import EVIDENCE
+from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
 from windlass.redaction import redacted_json, redacted_text
 from windlass.report.page import page
@@ -167,12 +168,19 @@ def _anthropic(session: _Session) -> Iterator[str]:
     yield _json({key: body[key] for key in keys if body.get(key)})
 
 
+def _logged(message: Message, load: Callable[[str], bytes]) -> dict[str, Any]:
+    """A message in OpenAI's chat form; it has no word for a result that failed, so Anthropic's."""
+    return {**to_openai(message, load), **({"is_error": True} if message.failed else {})}
+
+
 def _jsonl(session: _Session) -> Iterator[str]:
     load = session.store.picture
+    imported = session.start.cascade.get(IMPORTED)
+    grade = imported["grade"] if isinstance(imported, Mapping) else None
     for call, row, sent in session.calls():
         request: dict[str, Any] = {
             "model": call.model,
-            "messages": [to_openai(message, load) for message in sent],
+            "messages": [_logged(message, load) for message in sent],
         }
         if call.tools:
             request["tools"] = session.value([dict(tool) for tool in call.tools])
@@ -197,6 +205,7 @@ def _jsonl(session: _Session) -> Iterator[str]:
             "session_id": session.session_id,
             "phase": row.phase,
             "cost": row.cost,
+            **({} if grade is None else {EVIDENCE: grade}),
             "request": request,
             "response": response,
         }
