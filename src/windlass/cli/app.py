@@ -361,15 +361,23 @@ def fork(
         str | None, typer.Option(help="Hosted model at whose prices the table is computed.")
     ] = None,
     budget: BudgetOption = None,
+    max_tokens: MaxTokens = None,
+    max_seconds: MaxSeconds = None,
+    max_turns: MaxTurns = None,
+    answers: AnswersFile = None,
+    answer: Answer = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a session anew from one of its calls on, in a session of its own."""
+    from windlass.cli.asking import read_answers
     from windlass.cli.run import fork_session
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"at": at, "message": message, "session_id": name}
     options |= {"budget": budget, "trust": trust, "output_only": output_only}
+    options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
+    options |= {"answers": read_answers(answers, answer)}
     fork_session(session, changes or (), flags, price_as=price_as, **options)
 
 
