@@ -166,7 +166,7 @@ class TestSettings:
             "auto_context:\n  profile: lean\n  intra_phase: {window: 3}\nphases: []\n"
         )
         replayed = windlass.replay(talk(), [cascade], model=MODEL)
-        settings = replayed.policies["mine"]
+        settings = replayed.policies[str(cascade)]
         assert (settings["profile"], settings["window"]) == ("lean", 3)
 
     @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ class TestSettings:
             ("mask:x", "a whole number from 1"),
             ("lean,window", "OPTION=VALUE"),
             ("lean,windw=3", "unknown option 'windw'"),
-            ("none.json", "there is no such file"),
+            ("none.json", "no such file"),
             (3, "a policy is"),
         ],
     )

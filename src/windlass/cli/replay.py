@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate
 from pathlib import Path
 
 from windlass.api import replay, tune
@@ -72,28 +72,26 @@ def _print(replayed: Replay) -> None:
 
 
 def _plot(one: RecordingReplay) -> None:
-    """Print what each call costs under each policy, from the first call to the last."""
+    """Print what was spent by then under each policy, from the first call to the last."""
     prices = one.outlays[0].prices
     outlays = [outlay for outlay in one.outlays if outlay.prices == prices]
     if one.call_count < _FEWEST:
         return
     names = max(len(outlay.policy) for outlay in outlays)
     width = max(8, min(_PLOT, out.width - names - 2, one.call_count))
-    columns = [_buckets([call.cost for call in outlay.calls], width) for outlay in outlays]
+    columns = [_spent([call.cost for call in outlay.calls], width) for outlay in outlays]
     most = max(map(max, columns)) or 1.0
     at = "" if prices == OWN else f" at {prices}"
-    out.print(f"\nwhat each call costs{at}, from call 1 to call {one.call_count:,}")
+    out.print(f"\nwhat was spent by then{at}, from call 1 to call {one.call_count:,}")
     for outlay, costs in zip(outlays, columns, strict=True):
         bars = "".join(_BARS[max(1, round(cost / most * 8)) if cost else 0] for cost in costs)
         out.print(f"{outlay.policy:{names}}  {bars}")
 
 
-def _buckets(costs: Sequence[float], width: int) -> list[float]:
-    """The means of so many neighbouring costs each."""
-    edges = [round(at * len(costs) / width) for at in range(width + 1)]
-    return [
-        sum(costs[low:high]) / (high - low) if high > low else 0.0 for low, high in pairwise(edges)
-    ]
+def _spent(costs: Sequence[float], width: int) -> list[float]:
+    """The sums of the costs up to so many places, the last of which is the end."""
+    sums = list(accumulate(costs))
+    return [sums[round((at + 1) * len(sums) / width) - 1] for at in range(width)]
 
 
 def show_tuning(folder: Path, prices: str | None, result: Path | None, workers: int | None) -> None:

@@ -103,12 +103,19 @@ def _same(one: Sequence[int], other: Sequence[int]) -> int:
     return low
 
 
+def cached_tokens(call: CallTokens, vector: Vector) -> float:
+    """What of a call is read from the cache."""
+    if call.shared < vector.minimum or vector.read >= 1:
+        return 0.0
+    return call.shared - call.shared % vector.step
+
+
 def cost(call: CallTokens, vector: Vector) -> float:
     """The price of one call: what is shared is read, the rest written.
 
     A call under the minimum writes nothing; its tokens are fresh ones.
     """
-    cached = call.shared - call.shared % vector.step if call.shared >= vector.minimum else 0.0
+    cached = cached_tokens(call, vector)
     fresh = vector.write if call.tokens >= vector.minimum else 1.0
     units = cached * vector.read + (call.tokens - cached) * fresh
     return units * tier_factor(vector.tiers, round(call.tokens)) if vector.tiers else units

@@ -19,7 +19,7 @@ from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.loop.context import Context
 from windlass.loop.window import Chat, ChatWindow
-from windlass.replays.bill import CallTokens, cost, sent
+from windlass.replays.bill import CallTokens, cached_tokens, cost, sent
 from windlass.replays.measure import CallBill, Ruler
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces, tokens
 from windlass.replays.policies import ReplayPolicy
@@ -116,6 +116,8 @@ class _Replaying:
             call_count=len(recording.calls),
             results=sum(message.role == "tool" for message in recording.messages),
             recorded=self._order.recorded,
+            recorded_in=recording.usage.tokens_in,
+            recorded_cached=recording.usage.tokens_cached,
             unseen=Span(*(tokens * self._scale for tokens in self._unseen)),
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
@@ -158,8 +160,11 @@ class _Replaying:
         missed = ruler.missed(windows, ruler.needs)
         bounds: list[list[CallBill]] = []
         everything: list[float] = []
+        cached: list[float] = []
         for unseen in self._unseen:
-            bounds.append(ruler.bills(self._behind(calls, unseen, ttl_s), missed, vector))
+            mine = self._behind(calls, unseen, ttl_s)
+            bounds.append(ruler.bills(mine, missed, vector))
+            cached.append(sum(cached_tokens(call, vector) for call in mine))
             behind = self._behind(whole, unseen, ttl_s)
             everything.append(sum(cost(call, vector) for call in behind))
         costs = [self._costs(bills, prices) for bills in bounds]
@@ -193,6 +198,7 @@ class _Replaying:
             tokens=self._span([sum(bill.tokens for bill in bills) for bills in bounds]),
             bill=self._span([sum(bill.bill for bill in bills) for bills in bounds]),
             again=self._span([sum(bill.again for bill in bills) for bills in bounds]),
+            cached=self._span(cached),
             everything=self._span(everything),
             dollars=None if prices.rate is None else Span(*map(sum, costs)),
             values=sum(bill.values for bill in first),

@@ -55,12 +55,12 @@ class Outlay:
     """What a policy comes to on a recording, or on several, at some prices.
 
     `bill` and `again` are in fresh input tokens of the model's count: what the input cost, and
-    what it costs to fetch again the results that calls needed and did not see (`misses`). `ratio`
-    is both, divided by the `bill` of sending everything. `dollars` are all of it with the output
-    (None: no price is known), but for the `unpriced` recordings. `values` and `lines` were needed,
-    and so many of them in view. `first_difference` is the number of the first call that is sent
-    something else than everything (None: no call is), `dearest` that of the dearest call, from 1.
-    `calls` are the single ones.
+    what it costs to fetch again the results that calls needed and did not see (`misses`). Of the
+    `tokens` so many are read from the cache (`cached`). `ratio` is both bills, divided by the bill
+    of sending `everything`. `dollars` are all of it with the output (None: no price is known), but
+    for the `unpriced` recordings. `values` and `lines` were needed, and so many of them in view.
+    `first_difference` is the number of the first call that is sent something else than everything
+    (None: no call is), `dearest` that of the dearest call, from 1. `calls` are the single ones.
     """
 
     policy: str
@@ -70,6 +70,7 @@ class Outlay:
     tokens: Span
     bill: Span
     again: Span
+    cached: Span
     everything: Span
     dollars: Span | None
     values: int
@@ -105,7 +106,8 @@ class Outlay:
 class RecordingReplay:
     """One recording under each policy at each of the prices.
 
-    `recorded` is what it cost as it was recorded, in US dollars (None: unknown). `unseen` are the
+    `recorded` is what it cost as it was recorded, in US dollars (None: unknown); of its
+    `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
     `results` counts its tool results. `skipped` counts what of the file was left out, by reason.
     """
@@ -119,6 +121,8 @@ class RecordingReplay:
     call_count: int
     results: int
     recorded: float | None
+    recorded_in: int
+    recorded_cached: int
     unseen: Span
     outlays: tuple[Outlay, ...]
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -168,6 +172,7 @@ def _total(group: Sequence[tuple[str, Outlay]]) -> Outlay:
         tokens=_sum(outlay.tokens for outlay in outlays),
         bill=_sum(outlay.bill for outlay in outlays),
         again=_sum(outlay.again for outlay in outlays),
+        cached=_sum(outlay.cached for outlay in outlays),
         everything=_sum(outlay.everything for outlay in outlays),
         dollars=_sum(known) if known else None,
         unpriced=len(dollars) - len(known),

@@ -145,10 +145,11 @@ def _grade(definition: Mapping[str, Any]) -> Grade:
 class _Chain:
     """A conversation of a session: calls of which each was sent what the one before was, and more.
 
-    A call that was sent less goes on with it too, where a window had left something out.
+    A call of the same phase that was sent less goes on with it too: a window left something out.
     """
 
     sounding: int | None
+    phase: str | None = None
     listed: list[str] = field(default_factory=list[str])
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
@@ -158,6 +159,8 @@ class _Chain:
     def goes_on(self, sent: Sequence[str], reply: StoredRow) -> bool:
         """Whether a call with these messages comes after all that was said here."""
         if reply.row.sounding_index != self.sounding or not sent:
+            return False
+        if reply.row.phase != self.phase and not {*self.listed[1:]} <= {*sent}:
             return False
         known = {*self.listed, sent[0]}
         new = [one not in known for one in sent]
@@ -192,7 +195,7 @@ class _Chain:
                 row.tokens_cached or 0,
                 int(row.metadata.get("tokens_written") or 0),
             )
-        self.model = self.model or call.model
+        self.model, self.phase = self.model or call.model, row.phase
         self.tools = call.tools
         self.calls.append(
             RecordedCall(

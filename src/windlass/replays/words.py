@@ -75,7 +75,7 @@ def about(replayed: Replay) -> Iterator[str]:
 def notes(replayed: Replay) -> Iterator[str]:
     """What the figures rest on."""
     one = only_one(replayed)
-    if any(recording.grade == "C" for recording in replayed.recordings):
+    if any(one.grade == "C" and one.unseen.high for one in replayed.recordings):
         unseen = ""
         if one is not None and one.unseen.high:
             low, high = (f"{tokens:,.0f}" for tokens in one.unseen)
@@ -89,6 +89,8 @@ def notes(replayed: Replay) -> Iterator[str]:
         " and did not see"
     )
     yield "values, lines: needed by later calls, and in view"
+    if told := _caches(replayed):
+        yield told
     if replayed.assumed:
         yield from replayed.assumed
     if unpriced := max(outlay.unpriced for outlay in replayed.totals):
@@ -96,7 +98,7 @@ def notes(replayed: Replay) -> Iterator[str]:
     if any(outlay.dollars is not None for outlay in replayed.totals):
         yield f"prices: {table_date()}"
     if one is not None and not one.results:
-        yield "it has no result of a tool, and other messages are not shortened"
+        yield "no message is a result of a tool: what is told as words of the user stays as it is"
     counts: dict[str, int] = {}
     for recording in replayed.recordings:
         for reason, count in recording.skipped.items():
@@ -105,6 +107,20 @@ def notes(replayed: Replay) -> Iterator[str]:
         yield f"skipped: {count:,} {reason}"
     if replayed.skipped:
         yield f"left out, and named above: {len(replayed.skipped):,}"
+
+
+def _caches(replayed: Replay) -> str:
+    """How much the provider's cache held, and how much is taken to be held; empty: unknown."""
+    told = sum(recording.recorded_in for recording in replayed.recordings)
+    held = sum(recording.recorded_cached for recording in replayed.recordings)
+    whole = next((one for one in replayed.totals if one.ratio == (1, 1)), None)
+    if not told or whole is None or not whole.cached.high:
+        return ""
+    share = whole.cached.middle / whole.tokens.middle
+    return (
+        f"as recorded, {held / told:.0%} of the input was read from the cache; the bill of"
+        f" {whole.policy} counts on {share:.0%}"
+    )
 
 
 def cost_text(outlay: Outlay) -> str:

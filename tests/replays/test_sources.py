@@ -1,0 +1,75 @@
+"""Sessions of a store as conversations to replay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.replays.making import session_file
+from windlass.providers.scripted import Scripted
+from windlass.replays.results import RecordingReplay
+
+
+def replayed(tmp_path: Path, *phases: dict[str, Any], **keys: Any) -> list[RecordingReplay]:
+    cascade = {"cascade_id": "c", "model": "scripted/m", "phases": list(phases), **keys}
+    said = iter(f"reply {number} " + "word " * 500 for number in range(20))
+    ran = windlass.run_sync(
+        cascade,
+        {},
+        providers={"scripted": Scripted(lambda _: next(said))},
+        store=tmp_path,
+        session_id="s1",
+    )
+    assert ran.status == "completed"
+    return list(windlass.replay("s1", ["everything"], ["none"], store=tmp_path).recordings)
+
+
+def phase(name: str, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "instructions": f"Do {name}.", **keys}
+
+
+def tokens(recording: RecordingReplay) -> list[int]:
+    return [round(call.tokens) for call in recording.outlays[0].calls]
+
+
+def test_a_snowball_is_one_conversation(tmp_path: Path) -> None:
+    (one,) = replayed(tmp_path, phase("a"), phase("b"), phase("c"), system="Be brief.")
+    assert one.call_count == 3
+    assert tokens(one) == sorted(tokens(one))
+    assert tokens(one)[2] > 1_000
+
+
+def test_a_phase_with_a_context_of_its_own_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    phases = phase("a"), phase("b"), phase("c", context={"from": ["a"]})
+    first, second = replayed(tmp_path, *phases, system="Be brief.")
+    assert [first.call_count, second.call_count] == [2, 1]
+    assert tokens(second)[0] < tokens(first)[1] + 20
+
+
+def test_soundings_are_conversations_of_their_own(tmp_path: Path) -> None:
+    sounded = phase("b", soundings={"factor": 3, "evaluator_instructions": "Take the best."})
+    found = replayed(tmp_path, phase("a"), sounded)
+    assert sum(one.call_count for one in found) == 4
+    assert len(found) == 4
+
+
+def test_sessions_under_it_are_replayed_too(tmp_path: Path) -> None:
+    inner = tmp_path / "inner.json"
+    inner.write_text(json.dumps({"cascade_id": "inner", "phases": [phase("x")]}))
+    found = replayed(tmp_path, phase("a", sub_cascades=[{"ref": str(inner)}]))
+    assert [one.call_count for one in found] == [1, 1]
+
+
+@pytest.mark.parametrize("policies", [["everything"], ["default"]])
+def test_an_imported_session_is_replayed_as_its_file(tmp_path: Path, policies: list[str]) -> None:
+    file = session_file(tmp_path / "s.jsonl")
+    imported = windlass.import_sessions(file, store=tmp_path / "store")
+    name = imported.sessions[0].session_id
+    (of_file,) = windlass.replay(file, policies).totals
+    (of_store,) = windlass.replay(name, policies, store=tmp_path / "store").totals
+    assert of_store.dollars == pytest.approx(of_file.dollars)
+    assert of_store.tokens == pytest.approx(of_file.tokens)
