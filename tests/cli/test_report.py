@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, result, text, used, write_lines
 from tests.importing.making import call as made_call
+from windlass.history.sqlite import SqliteStore
+from windlass.report.session import SessionReport, session_report
+from windlass.wire.base import Request
 
 
 @pytest.fixture
@@ -224,3 +228,41 @@ def test_a_transcripts_bill_by_our_count_is_a_range(windlass: CommandLine) -> No
     assert total["dollars"] == pytest.approx(told["most_simulated"], rel=0.3)
     printed = words(windlass("report", "latest").out)
     assert f"about {told['missing']:,} tokens of each request" in printed
+
+
+def test_calls_whose_usage_was_not_recorded_are_counted_and_named(windlass: CommandLine) -> None:
+    session = Session()
+    session.user("Look at it.")
+    del session.answer("m1", text("It is fine."))["message"]["usage"]
+    write_lines(windlass.folder / "s.jsonl", session.records)
+    assert windlass("import", "s.jsonl").code == 0
+    total = windlass("report", "--json").json["total"]
+    assert (total["calls"], total["unpriced"], total["dollars"]) == (1, 1, 0)
+    assert "no price" in windlass("report").out
+
+
+def test_a_session_that_runs_is_told_so_far(windlass: CommandLine) -> None:
+    told: list[SessionReport] = []
+
+    def answer(_: Request) -> str:
+        with SqliteStore.open_existing(windlass.folder / ".windlass", busy_s=5.0) as store:
+            told.append(session_report(store, "s1", "openai/gpt-4o"))
+        return "said"
+
+    windlass.script = answer
+    windlass.write("two.json", cascade(phase("a"), phase("b")))
+    assert windlass("run", "two.json", "--session", "s1").code == 0
+    assert [report.costs.total.calls for report in told] == [0, 1]
+    assert {report.costs.status for report in told} == {"running"}
+    assert told[0].dearest is None
+    assert told[0].findings == ()
+
+
+def test_a_run_that_was_killed_is_named(windlass: CommandLine) -> None:
+    windlass.write("two.json", cascade(phase("a"), phase("b")))
+    assert windlass("run", "two.json", "--session", "s1").code == 0
+    with sqlite3.connect(windlass.folder / ".windlass" / "windlass.sqlite") as db:
+        db.execute("DELETE FROM outcomes WHERE phase IS NULL")
+    db.close()
+    printed = windlass("report", "s1").out
+    assert "the session still runs, or was killed: this is its bill so far" in printed
