@@ -166,8 +166,18 @@ class TestSettings:
             "auto_context:\n  profile: lean\n  intra_phase: {window: 3}\nphases: []\n"
         )
         replayed = windlass.replay(talk(), [cascade], model=MODEL)
-        settings = replayed.policies[str(cascade)]
+        settings = replayed.policies["mine"]
         assert (settings["profile"], settings["window"]) == ("lean", 3)
+
+    def test_files_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
+        files = [tmp_path / "a" / "mine.json", tmp_path / "b" / "mine.json"]
+        for profile, file in zip(("lean", "careful"), files, strict=True):
+            file.parent.mkdir()
+            file.write_text(f'{{"auto_context": {{"profile": "{profile}"}}}}')
+        replayed = windlass.replay(talk(), files, model=MODEL)
+        assert list(replayed.policies) == ["mine", str(files[1])]
+        profiles = [settings["profile"] for settings in replayed.policies.values()]
+        assert profiles == ["lean", "careful"]
 
     @pytest.mark.parametrize(
         ("policy", "complaint"),
@@ -176,7 +186,7 @@ class TestSettings:
             ("mask:x", "a whole number from 1"),
             ("lean,window", "OPTION=VALUE"),
             ("lean,windw=3", "unknown option 'windw'"),
-            ("none.json", "no such file"),
+            ("none.json", "there is no such file"),
             (3, "a policy is"),
         ],
     )
