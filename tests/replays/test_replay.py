@@ -68,6 +68,15 @@ class TestAListOfMessages:
         assert found["mask:2"].again.low > 0
         assert (found["default"].values_seen, found["default"].misses) == (1, 0)
 
+    def test_a_mask_hides_old_results_and_nothing_else(self) -> None:
+        messages = talk()
+        for message in messages[1::2]:
+            message["content"] = "I think about it. " * 500
+        (mask,) = windlass.replay(messages, ["mask:3"], model=MODEL).totals
+        assert {(one.role, one.tool) for one in mask.hidden} == {("tool", "search")}
+        assert len(mask.hidden) == 8 - 3
+        assert mask.first_difference == 5
+
     def test_prices_are_vectors_models_and_numbers(self) -> None:
         half_price = windlass.Prices(0.5, 1.0, 0, 1, None)
         prices: list[str | windlass.Prices] = ["none", "openai/gpt-5", half_price]
