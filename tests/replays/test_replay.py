@@ -68,6 +68,15 @@ class TestAListOfMessages:
         assert found["mask:2"].again.low > 0
         assert (found["default"].values_seen, found["default"].misses) == (1, 0)
 
+    def test_a_mask_hides_old_results_and_nothing_else(self) -> None:
+        messages = talk()
+        for message in messages[1::2]:
+            message["content"] = "I think about it. " * 500
+        (mask,) = windlass.replay(messages, ["mask:3"], model=MODEL).totals
+        assert {(one.role, one.tool) for one in mask.hidden} == {("tool", "search")}
+        assert len(mask.hidden) == 8 - 3
+        assert mask.first_difference == 5
+
     def test_prices_are_vectors_models_and_numbers(self) -> None:
         half_price = windlass.Prices(0.5, 1.0, 0, 1, None)
         prices: list[str | windlass.Prices] = ["none", "openai/gpt-5", half_price]
@@ -166,8 +175,18 @@ class TestSettings:
             "auto_context:\n  profile: lean\n  intra_phase: {window: 3}\nphases: []\n"
         )
         replayed = windlass.replay(talk(), [cascade], model=MODEL)
-        settings = replayed.policies[str(cascade)]
+        settings = replayed.policies["mine"]
         assert (settings["profile"], settings["window"]) == ("lean", 3)
+
+    def test_files_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
+        files = [tmp_path / "a" / "mine.json", tmp_path / "b" / "mine.json"]
+        for profile, file in zip(("lean", "careful"), files, strict=True):
+            file.parent.mkdir()
+            file.write_text(f'{{"auto_context": {{"profile": "{profile}"}}}}')
+        replayed = windlass.replay(talk(), files, model=MODEL)
+        assert list(replayed.policies) == ["mine", str(files[1])]
+        profiles = [settings["profile"] for settings in replayed.policies.values()]
+        assert profiles == ["lean", "careful"]
 
     @pytest.mark.parametrize(
         ("policy", "complaint"),
@@ -176,7 +195,7 @@ class TestSettings:
             ("mask:x", "a whole number from 1"),
             ("lean,window", "OPTION=VALUE"),
             ("lean,windw=3", "unknown option 'windw'"),
-            ("none.json", "no such file"),
+            ("none.json", "there is no such file"),
             (3, "a policy is"),
         ],
     )

@@ -26,6 +26,7 @@ _ALL_OFF: Final[Mapping[str, Any]] = {
     **{name: False for name, option in OPTIONS.items() if option.kind is bool},
     "enabled": True,
     "commit": "at_once",
+    "preserve_reasoning": True,
 }
 
 

@@ -98,7 +98,10 @@ def notes(replayed: Replay) -> Iterator[str]:
     if any(outlay.dollars is not None for outlay in replayed.totals):
         yield f"prices: {table_date()}"
     if one is not None and not one.results:
-        yield "no message is a result of a tool: what is told as words of the user stays as it is"
+        yield (
+            "no message is a result of a tool: what is told as words of the user stays as it is,"
+            " and what later calls needed is not known"
+        )
     counts: dict[str, int] = {}
     for recording in replayed.recordings:
         for reason, count in recording.skipped.items():
