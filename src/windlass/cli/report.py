@@ -18,10 +18,9 @@ from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
 from windlass.report.costs import PhaseCost, SessionCost
-from windlass.report.page import page
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
-from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_report
+from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _LINES = 15
@@ -123,6 +122,8 @@ def _range(report: SessionReport) -> str:
 
 def write_page(file: Path, template: str, **values: object) -> None:
     """Write a page. Raises UsageError where the file cannot be written."""
+    from windlass.report.page import page
+
     try:
         with file.open("w", encoding="utf-8") as opened:
             opened.writelines(map(escaped, page(template, **values)))
@@ -148,7 +149,7 @@ def _print_report(report: SessionReport) -> None:
     if report.messages:
         out.print("\npaid for most, by our count:")
         _print(_messages(report.messages[:_MESSAGES]))
-    if any(saving.tokens for saving in report.savings):
+    if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
         out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
