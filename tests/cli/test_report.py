@@ -266,3 +266,18 @@ def test_a_run_that_was_killed_is_named(windlass: CommandLine) -> None:
     db.close()
     printed = windlass("report", "s1").out
     assert "the session still runs, or was killed: this is its bill so far" in printed
+
+
+def test_of_many_phases_the_dearest_are_printed(windlass: CommandLine) -> None:
+    windlass.write("many.json", cascade(*(phase(f"p{number}") for number in range(20))))
+    assert windlass("run", "many.json", "--session", "s1").code == 0
+    printed = windlass("report", "s1").out
+    assert len(printed.splitlines()) < 55
+    others = next(line for line in printed.splitlines() if line.startswith("10 other phases"))
+    assert others.split()[3] == "10"
+    assert "10 phases that grew less are not listed" in printed
+    assert "p19" in printed
+    told = windlass("report", "s1", "--json").json
+    assert len(told["phases"]) == len(told["growth"]) == 20
+    assert windlass("report", "s1", "--html", "many.html").code == 0
+    assert all(f">p{n}<" in (windlass.folder / "many.html").read_text() for n in range(20))

@@ -52,6 +52,10 @@ def test_a_run_is_kept_shown_proven_moved_and_pruned(
     assert windlass("show", "one", "--store", store, "--call", "2", "--json").code == 0
     assert "Look." in windlass("show", "one", "--store", store, "--call", "1").out
     assert windlass("explain", "one", "1", "--store", store).code == 0
+    assert windlass("report", "one", "--store", store, "--json").json["total"]["calls"] == 2
+    ranked = windlass("report", "--store", store, "--json").json
+    assert (ranked["total"]["sessions"], ranked["total"]["calls"]) == (2, 4)
+    assert {each["name"] for each in ranked["sessions"]} == {"one", "two"}
     sql = "SELECT phase_name, tokens_in FROM unified_logs WHERE node_type = 'agent'"
     assert len(windlass("query", sql, "--store", store, "--json").json) == 4
     assert windlass("verify", "--store", store).code == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +17,16 @@ from windlass.history.base import SessionFilter, in_words
 from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
-from windlass.report.costs import SessionCost
-from windlass.report.page import page
+from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
-from windlass.report.session import PhaseGrowth, Saving, SessionReport, session_report
+from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
+_LINES = 15
+"""Phases up to which all are printed."""
 _PHASES = 10
-"""Phases whose growth is printed."""
+"""Of more phases: those that are printed, the dearest, and those that grew most."""
 _CASCADES = 10
 """Cascades, and days, that are printed: the dearest, and the newest."""
 _STEPS = 4
@@ -120,6 +122,8 @@ def _range(report: SessionReport) -> str:
 
 def write_page(file: Path, template: str, **values: object) -> None:
     """Write a page. Raises UsageError where the file cannot be written."""
+    from windlass.report.page import page
+
     try:
         with file.open("w", encoding="utf-8") as opened:
             opened.writelines(map(escaped, page(template, **values)))
@@ -133,7 +137,7 @@ def write_page(file: Path, template: str, **values: object) -> None:
 
 
 def _print_report(report: SessionReport) -> None:
-    print_costs(report.costs, parts=True)
+    print_costs(_dearest_phases(report.costs), parts=True)
     shown = _most_grown(report.growth)
     _print(_growth(shown), "\ntokens in, call by call")
     if len(shown) < len(report.growth):
@@ -145,7 +149,7 @@ def _print_report(report: SessionReport) -> None:
     if report.messages:
         out.print("\npaid for most, by our count:")
         _print(_messages(report.messages[:_MESSAGES]))
-    if any(saving.tokens for saving in report.savings):
+    if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
         out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
@@ -157,6 +161,20 @@ def _print_report(report: SessionReport) -> None:
 
 def _print(table: _Table, title: str | None = None) -> None:
     print_table(table.columns, table.rows, title=title, right=table.right)
+
+
+def _dearest_phases(costs: SessionCost) -> SessionCost:
+    """The same with the dearest of many phases, in their order, and the others in one line."""
+    phases = costs.phases
+    if len(phases) <= _LINES:
+        return costs
+    ranked = sorted(phases, key=lambda line: (line.dollars or 0.0, line.tokens_in), reverse=True)
+    names = {line.phase for line in ranked[:_PHASES]}
+    others = PhaseCost(f"{len(phases) - len(names)} other phases")
+    for line in phases:
+        if line.phase not in names:
+            others.add(line)
+    return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
 
 
 def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
@@ -173,7 +191,9 @@ def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
-    """The phases that grew most, in their order."""
+    """The phases that grew most of many, in their order."""
+    if len(growth) <= _LINES:
+        return growth
     most = sorted(growth, key=lambda each: abs(each.delta or 0), reverse=True)[:_PHASES]
     return [each for each in growth if each in most]
 

@@ -47,6 +47,18 @@ class PhaseCost:
         """Tokens that were neither read from a cache nor written to one."""
         return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
 
+    def add(self, other: PhaseCost) -> None:
+        """Count another line in."""
+        self.calls += other.calls
+        self.tokens_in += other.tokens_in
+        self.tokens_cached += other.tokens_cached
+        self.tokens_written += other.tokens_written
+        self.tokens_out += other.tokens_out
+        self.snowball += other.snowball
+        self.dollars = _sum(self.dollars, other.dollars)
+        self.simulated_dollars = _sum(self.simulated_dollars, other.simulated_dollars)
+        self.snowball_dollars = _sum(self.snowball_dollars, other.snowball_dollars)
+
 
 @dataclass(slots=True)
 class TaskCost:
@@ -131,18 +143,8 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
     at = of_phase[-1] + 1 if of_phase else len(lines)
     lines[at:at] = [replace(line, phase=prefix + line.phase) for line in child.phases]
     total, more = whole.total, child.total
-    total = PhaseCost(
-        total.phase,
-        total.calls + more.calls,
-        total.tokens_in + more.tokens_in,
-        total.tokens_cached + more.tokens_cached,
-        total.tokens_written + more.tokens_written,
-        total.tokens_out + more.tokens_out,
-        total.snowball + more.snowball,
-        _sum(total.dollars, more.dollars),
-        _sum(total.simulated_dollars, more.simulated_dollars),
-        _sum(total.snowball_dollars, more.snowball_dollars),
-    )
+    total = replace(total)
+    total.add(more)
     searches = [each.search for each in (whole, child) if each.search is not None]
     windows = dict(whole.windows or child.windows)
     if whole.windows and child.windows:

@@ -21,10 +21,8 @@ from windlass.report.requests import (
     SentRequests,
     SessionCall,
     SessionRecord,
-    ShortenedRequests,
 )
 from windlass.tokens import FamilyCounter
-from windlass.window.options import Policy
 
 AUTO: Final = "auto_context"
 MINIMAL: Final = "context_strategy: minimal"
@@ -76,6 +74,9 @@ def _findings(prefix: str, account: Account) -> Iterator[Finding]:
 
 def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
     """What windows would save: of single messages, and of all calls."""
+    from windlass.report.shortened import ShortenedRequests
+    from windlass.window.options import Policy
+
     record, sent = account.record, account.sent
     setting = WINDOWS if IMPORTED in record.start.cascade else AUTO
     policy = Policy.of("default")

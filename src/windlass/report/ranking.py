@@ -18,7 +18,7 @@ _LOOKED: Final = 20
 _BILLED: Final = (
     "SELECT session_id, phase_name, turn_number, trace_id, node_type, model, cost, tokens_in,"
     " tokens_cached, tokens_out FROM unified_logs"
-    " WHERE timestamp >= ? AND (tokens_in IS NOT NULL OR cost IS NOT NULL"
+    " WHERE (tokens_in IS NOT NULL OR cost IS NOT NULL"
     " OR (node_type IN ('agent', 'follow_up') AND metadata_json NOT LIKE '%\"inherited\":%'))"
 )
 """What has a bill, and calls without one: of an imported session, whose usage was not recorded."""
@@ -91,8 +91,9 @@ def store_report(
     calls: list[tuple[RankedCost, Mapping[str, Any]]] = []
     seen: set[tuple[str, str]] = set()
     hosted = _prices_of(price_as)
-    since = datetime.fromtimestamp(which.since or 0, UTC).isoformat()
-    for row in store.query(_BILLED, [since]):
+    names = list(root_of) if len(root_of) <= _NAMED else []
+    named = f" AND session_id IN ({', '.join('?' * len(names))})" if names else ""
+    for row in store.query(_BILLED + named, names):
         name = row["session_id"]
         if name not in root_of:
             continue
@@ -127,6 +128,8 @@ def store_report(
     )
 
 
+_NAMED: Final = 500
+"""Sessions that are named in a query; of more all rows are read."""
 _KEPT: Final = 10_000
 """Calls that are held before all but the dearest are let go."""
 
