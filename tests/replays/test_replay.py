@@ -175,7 +175,7 @@ class TestSettings:
             ("defualt", "did you mean 'default'"),
             ("mask:x", "a whole number from 1"),
             ("lean,window", "OPTION=VALUE"),
-            ("lean,windw=3", "unknown option 'windw'"),
+            ("lean,windw=3", "unknown key 'windw'"),
             ("none.json", "no such file"),
             (3, "a policy is"),
         ],
