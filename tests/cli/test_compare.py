@@ -40,11 +40,11 @@ def test_success_stands_beside_cost(pair: CommandLine) -> None:
     assert said.code == 0, said.err
     cells = [line.split() for line in said.out.splitlines()]
     full, masked = (
-        next(row for row in cells if row[:1] == [name]) for name in ("everything", "masked")
+        next(row for row in cells if row[:1] == [name]) for name in ("everything", "masked.json")
     )
     assert full[1:3] == ["8", "100%"]
     assert masked[1:3] == ["8", "25%"]
-    beside = [row for row in cells if row[:1] == ["masked"]][1]
+    beside = [row for row in cells if row[:1] == ["masked.json"]][1]
     assert beside[1:5] == ["8", "0", "6", "-75%"]
     assert "0.0312" in beside  # 2 * 0.5 ** 6
     assert beside[-1] == "worse"
@@ -55,7 +55,7 @@ def test_too_few_are_told_and_how_many_would_do(pair: CommandLine) -> None:
     pair.write("in.jsonl", "\n".join(map(json.dumps, rows(4, 2))))
     said = compare(pair, "--judge", "pair_tools:right")
     assert said.code == 0
-    assert "masked: too few to tell with 4 inputs; " in said.out
+    assert "masked.json: too few to tell with 4 inputs; " in said.out
     told = said.out.partition("4 inputs; ")[2].partition(" would do")[0]
     data = compare(pair, "--judge", "pair_tools:right", "--resume", "--json").json
     (difference,) = data["differences"]

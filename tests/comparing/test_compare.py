@@ -24,9 +24,15 @@ import windlass
 from tests.engine.harness import call, calls, cascade, phase
 from tests.engine.test_budget import PRICES, SMALL, Priced
 from tests.engine.test_injectors import DONE, PLAN, TACKLE
+from windlass.cascade.children import ReadyCascade
+from windlass.cascade.layers import windowed
+from windlass.cascade.model import Cascade
+from windlass.cascade.policies import policy_of
 from windlass.comparing.comparison import Comparison
 from windlass.errors import CascadeError, RateLimited, UsageError
 from windlass.providers.scripted import Scripted
+from windlass.replays.policies import policy_of as replayed
+from windlass.tools.registry import Registry
 from windlass.wire.base import Reply, Request, Usage
 
 OUT = Path("r.jsonl")
@@ -388,8 +394,20 @@ class TestPolicies:
         Path("masked.json").write_text(json.dumps({"auto_context": MASKED}))
         Path("own.json").write_text(json.dumps({**CASCADE, "auto_context": MASKED}))
         done = pair(3, 3, ["everything", "masked.json", "own.json"])
-        assert [each.policy for each in done.policies] == ["everything", "masked", "own"]
+        assert [each.policy for each in done.policies] == ["everything", "masked.json", "own.json"]
         assert [each.successes for each in done.policies] == [3, 0, 0]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("lean", "mask:3", "mask:5,min_masked_chars=9", "lean,window=3", "see_reads=2"),
+            *("everything,keep_recent_turns=3", "spec,compress.above_chars=10"),
+        ],
+    )
+    def test_a_name_means_what_it_means_in_a_replay(self, name: str) -> None:
+        ready = ReadyCascade(Cascade.model_validate(ASK), Registry(), {})
+        under = policy_of(name).over(ready).cascade
+        assert windowed(under, under.phases[0]).value == replayed(name).policy
 
     def test_sub_cascades_are_under_it_too(self) -> None:
         Path("child.json").write_text(json.dumps(CASCADE))

@@ -175,7 +175,7 @@ class TestSettings:
             "auto_context:\n  profile: lean\n  intra_phase: {window: 3}\nphases: []\n"
         )
         replayed = windlass.replay(talk(), [cascade], model=MODEL)
-        settings = replayed.policies["mine"]
+        settings = replayed.policies[str(cascade)]
         assert (settings["profile"], settings["window"]) == ("lean", 3)
 
     def test_files_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ class TestSettings:
             file.parent.mkdir()
             file.write_text(f'{{"auto_context": {{"profile": "{profile}"}}}}')
         replayed = windlass.replay(talk(), files, model=MODEL)
-        assert list(replayed.policies) == ["mine", str(files[1])]
+        assert list(replayed.policies) == [*map(str, files)]
         profiles = [settings["profile"] for settings in replayed.policies.values()]
         assert profiles == ["lean", "careful"]
 
@@ -194,8 +194,8 @@ class TestSettings:
             ("defualt", "did you mean 'default'"),
             ("mask:x", "a whole number from 1"),
             ("lean,window", "OPTION=VALUE"),
-            ("lean,windw=3", "unknown option 'windw'"),
-            ("none.json", "there is no such file"),
+            ("lean,windw=3", "unknown key 'windw'"),
+            ("none.json", "no such file"),
             (3, "a policy is"),
         ],
     )

@@ -66,26 +66,38 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
     if auto_context is not None:
         return NamedPolicy(named, _checked(ParsedText(f"policy {named!r}", None), auto_context))
     if Path(name).suffix.lower() in FORMATS:
-        return NamedPolicy(Path(name).stem, _in_file(Path(name)))
+        return NamedPolicy(named, _in_file(Path(name)))
     first, _, written = named.partition(",")
     if first in (EVERYTHING, FULL):
-        off = {"enabled": False, **_options(written, named)} if written else False
-        return NamedPolicy(named.replace(FULL, EVERYTHING, 1), off)
+        title = named.replace(FULL, EVERYTHING, 1)
+        if not written:
+            return NamedPolicy(title, auto_context=False)
+        off = {"enabled": False, **_options(written, named)}
+        return NamedPolicy(title, _of_windows(named, off, inter_phase=False))
     kind, colon, turns = first.partition(":")
     if kind == MASK and colon:
         if not turns.isdigit() or turns == "0":
             raise UsageError(f"policy {named!r}: {MASK}:TURNS takes a whole number from 1")
         masking = {**_ALL_OFF, "mask_observations_after": int(turns), "min_masked_chars": 100}
-        return NamedPolicy(named, over(masking, _options(written, named)))
+        options = over(masking, _options(written, named))
+        return NamedPolicy(named, _of_windows(named, options, inter_phase=False))
     if first in PROFILES:
-        return NamedPolicy(named, {"profile": first, **_options(written, named)})
+        options = _options(written, named)
+        return NamedPolicy(named, _of_windows(named, options, profile=first))
     key, equals, _ = first.partition("=")
     if equals and key.partition(".")[0] in OPTIONS:
-        return NamedPolicy(named, {"profile": "default", **_options(named, named)})
+        options = _options(named, named)
+        return NamedPolicy(named, _of_windows(named, options, profile="default"))
     raise UsageError(
         f"there is no policy {named!r}: {did_you_mean(first, _KNOWN)}; or OPTION=VALUE,"
         f" or a file ({', '.join(FORMATS)}) with an auto_context"
     )
+
+
+def _of_windows(named: str, options: Mapping[str, Any], **more: Any) -> Mapping[str, Any] | bool:
+    """An `auto_context` whose windows have these options."""
+    auto = {**more, **({"intra_phase": options} if options else {})}
+    return _checked(ParsedText(f"policy {named!r}", None), auto)
 
 
 def _options(written: str, named: str) -> dict[str, Any]:

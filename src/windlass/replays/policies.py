@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -33,12 +33,7 @@ class ReplayPolicy:
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:
     """The policies, each once and in order. Raises UsageError for one that there is not."""
-    found: dict[str, ReplayPolicy] = {}
-    for one in named:
-        policy = policy_of(one)
-        if found.get(policy.name, policy).policy != policy.policy:  # files of one name
-            policy = replace(policy, name=str(one))
-        found[policy.name] = policy
+    found = {policy.name: policy for policy in map(policy_of, named)}
     return tuple(found.values())
 
 
