@@ -47,15 +47,15 @@ _HOMES = {
     "evaluate_sync": "windlass.api",
     "fork": "windlass.sessions",
     "fork_sync": "windlass.sessions",
-    "import_sessions": "windlass.api",
+    "import_sessions": "windlass.recordings",
     "query_unified": "windlass.api",
-    "replay": "windlass.api",
+    "replay": "windlass.recordings",
     "resume": "windlass.sessions",
     "resume_sync": "windlass.sessions",
     "run": "windlass.api",
     "run_sync": "windlass.api",
     "select": "windlass.loop.select",
-    "tune": "windlass.api",
+    "tune": "windlass.recordings",
 }
 
 if TYPE_CHECKING:
@@ -66,12 +66,9 @@ if TYPE_CHECKING:
         compare_sync,
         evaluate,
         evaluate_sync,
-        import_sessions,
         query_unified,
-        replay,
         run,
         run_sync,
-        tune,
     )
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
@@ -79,6 +76,7 @@ if TYPE_CHECKING:
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
     from windlass.loop.select import select
+    from windlass.recordings import import_sessions, replay, tune
     from windlass.sessions import fork, fork_sync, resume, resume_sync
     from windlass.window.options import Policy
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.caching.rates import override
 from windlass.errors import UsageError, WindlassError, did_you_mean
 from windlass.loading import Tools, load_cascade, load_program
 from windlass.opening import (
@@ -40,15 +39,9 @@ if TYPE_CHECKING:
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Asked
     from windlass.engine.result import Result
-    from windlass.importing.imported import Imported
     from windlass.operators.model import TaskFile
     from windlass.providers.base import Provider
     from windlass.providers.budget import Allowance
-    from windlass.replays.policies import PolicyName
-    from windlass.replays.pricing import PricesName
-    from windlass.replays.results import Replay
-    from windlass.replays.sources import Replayable
-    from windlass.replays.tuning import Tuning
 
 
 ENGINES: Final = ("local", "ray")
@@ -610,133 +603,3 @@ class Rows(list[dict[str, Any]]):
         except ImportError as error:
             raise UsageError("to_frame needs pandas: pip install pandas") from error
         return pd.DataFrame(list(self))
-
-
-def import_sessions(
-    path: str | Path,
-    *,
-    form: str | None = None,
-    store: str | Path | None = None,
-    on_skip: Callable[[str], None] | None = None,
-) -> Imported:
-    """Store the sessions that other programs recorded, so that they can be shown and priced.
-
-    What is in the store already is not added again; a session that grew is gone on with.
-
-    Args:
-        path: A file, or a folder with files (docs/import.md lists the formats).
-        form: The format; default: it is recognised by what a file holds.
-        store: The folder of the history, or its address, as in `run`.
-        on_skip: Called with one sentence for each file of a folder that is not read.
-
-    Raises UsageError for what cannot be read, StoreError where the store fails.
-    """
-    from windlass.importing.imported import import_into
-
-    settings = Settings.read({"store": store})
-    with shared_store(settings) as history, override(settings.prices):
-        return import_into(history, path, form, on_skip)
-
-
-def replay(
-    recording: Replayable,
-    policies: Sequence[PolicyName] | None = None,
-    prices: Sequence[PricesName] | None = None,
-    *,
-    model: str | None = None,
-    store: str | Path | None = None,
-    workers: int = 1,
-    on_skip: Callable[[str], None] | None = None,
-) -> Replay:
-    """What other policies would have cost on recorded calls, and kept in view. Nothing is sent.
-
-    Args:
-        recording: A session of the store, a file, a folder with files (docs/import.md lists the
-            formats), or a list of messages.
-        policies: Names of profiles, `everything`, `mask:TURNS`, dicts of options, or files with an
-            `auto_context`; default: `everything` and `default`.
-        prices: Models, `anthropic`, `automatic`, `none`, or `Prices`; default: those of each
-            recording's own model.
-        model: The model of a list of messages.
-        store: The folder of the history, or its address, as in `run`.
-        workers: Processes that share the recordings of a folder. With several the program's main
-            module must be importable, as for `multiprocessing`.
-        on_skip: Called with one sentence for each file or recording that is left out.
-
-    Raises UsageError for what cannot be read, and for policies and prices that there are not.
-    """
-    from windlass.replays.policies import policies_of
-    from windlass.replays.pricing import check_prices
-    from windlass.replays.running import replay_all
-    from windlass.replays.sources import recordings_of
-
-    settings = Settings.read({"store": store})
-    skipped = Skipped(on_skip)
-    with override(settings.prices), ExitStack() as closing:
-        named = policies_of(policies or ("everything", "default"))
-        listed = check_prices(prices or ("own",))
-        found = recordings_of(
-            recording,
-            model,
-            lambda: closing.enter_context(open_store(settings, existing=True)),
-            skipped.append,
-        )
-        return replay_all(found, named, listed, workers, skipped)
-
-
-def tune(
-    recordings: str | Path | Sequence[Sequence[Mapping[str, Any]]],
-    prices: PricesName | None = None,
-    *,
-    model: str | None = None,
-    workers: int = 1,
-    on_skip: Callable[[str], None] | None = None,
-) -> Tuning:
-    """Find the window settings that serve one's own recordings best. Nothing is sent.
-
-    Settings are chosen by needed values and lines in view first, and by cost then. The figure that
-    is told is of sessions not tuned on. Where nothing is better than the default, `auto_context`
-    of the answer is empty.
-
-    Args:
-        recordings: A folder or file, as in `replay`, or lists of messages, each a session.
-        prices: A model, `anthropic`, `automatic`, `none`, or `Prices`; default: those of each
-            recording's own model.
-        model: The model of lists of messages.
-        workers: Processes that share the recordings, as in `replay`.
-        on_skip: Called with one sentence for each file or recording that is left out.
-
-    Raises UsageError for what cannot be read, for prices that there are not, and where there are
-    too few sessions.
-    """
-    from windlass.importing.reading import recordings as read
-    from windlass.replays.pricing import check_prices
-    from windlass.replays.sources import of_list
-    from windlass.replays.tuning import tune_on
-
-    settings = Settings.read({})
-    skipped = Skipped(on_skip)
-    with override(settings.prices):
-        (named,) = check_prices([prices or "own"])
-        if isinstance(recordings, str | Path):
-            found = read(recordings, on_skip=skipped.append)
-        else:
-            found = (
-                replace(of_list(listed, model), name=f"list {number}")
-                for number, listed in enumerate(recordings, start=1)
-            )
-        return tune_on(found, named, workers, skipped)
-
-
-class Skipped(list[str]):
-    """Sentences about what was left out, each told as it comes."""
-
-    def __init__(self, on_skip: Callable[[str], None] | None = None) -> None:
-        super().__init__()
-        self._on_skip = on_skip
-
-    def append(self, text: str) -> None:
-        """Add one, and tell it."""
-        super().append(text)
-        if self._on_skip is not None:
-            self._on_skip(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from windlass.api import import_sessions
 from windlass.caching.rates import money
 from windlass.cli.output import (
     escaped,
@@ -18,6 +17,7 @@ from windlass.cli.output import (
 from windlass.cli.store import open_existing
 from windlass.importing.imported import ImportedSession
 from windlass.importing.recording import GRADES
+from windlass.recordings import import_sessions
 from windlass.report.exporting import export
 
 

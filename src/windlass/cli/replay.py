@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from windlass.api import replay, tune
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import UsageError, WindlassError
+from windlass.recordings import replay, tune
 from windlass.replays.gate import Gate
 from windlass.replays.pricing import OWN
 from windlass.replays.results import RecordingReplay, Replay
