@@ -183,13 +183,14 @@ def child_process(folder: Path, store: str, session: str, how: str) -> subproces
 def measure(kills: int, seed: int, store: str, folder: Path, *, task: bool) -> Kills:
     """Kill and resume sessions until so many kills were made."""
     chance, done = random.Random(seed), Kills()  # a sequence that can be had again
+    kind = "task" if task else "cascade"
     if task:
         (folder / "whole.xml").write_text(TASK, encoding="utf-8")
     (folder / "whole.json").write_text(json.dumps(WHOLE), encoding="utf-8")
     (folder / "child.json").write_text(json.dumps(CHILD), encoding="utf-8")
-    asked, end, lasts_s = _to_the_end(child_process(folder, store, "untouched", "run"))
+    asked, end, lasts_s = _to_the_end(child_process(folder, store, f"untouched-{kind}", "run"))
     while done.kills < kills:
-        session, done.sessions, how = f"killed-{done.sessions}", done.sessions + 1, "run"
+        session, done.sessions, how = f"{kind}-{done.sessions}", done.sessions + 1, "run"
         requests, killed = 0, 0
         while True:
             process = child_process(folder, store, session, how)
