@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain, islice
+from itertools import chain
 from multiprocessing.context import SpawnContext
 from typing import Final
 
@@ -18,6 +18,8 @@ from windlass.replays.pricing import PricesName, priced
 from windlass.replays.replaying import ReplayOrder, replay_recording
 from windlass.replays.results import RecordingReplay, Replay, totals_of
 
+_FEW: Final = 500
+"""Calls that are replayed in the time that a process takes to start."""
 _AHEAD: Final = 2
 """Recordings that wait for each process: a folder may be larger than the memory."""
 
@@ -71,9 +73,15 @@ def _order(
 
 def in_processes(orders: Iterable[ReplayOrder], workers: int) -> Iterator[RecordingReplay | str]:
     """The orders carried out, in their order, by so many processes at a time."""
-    listed = iter(orders)
-    first = list(islice(listed, 2))
-    if workers < 2 or len(first) < 2:  # noqa: PLR2004 - one alone is soonest done here
+    listed, first, calls = iter(orders), list[ReplayOrder](), 0
+    while workers > 1 and (len(first) < 2 or calls < _FEW):  # noqa: PLR2004 - one, or little work
+        order = next(listed, None)
+        if order is None:
+            workers = 1
+            break
+        first.append(order)
+        calls += len(order.recording.calls)
+    if workers < 2:  # noqa: PLR2004
         yield from map(replay_recording, chain(first, listed))
         return
     # Started anew, so that no thread or lock of this process is copied.
