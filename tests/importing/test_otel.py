@@ -114,6 +114,74 @@ def test_spans_with_their_content(tmp_path: Path, *, as_text: bool, lines: bool)
     assert one.skipped["spans of the operation 'invoke_agent'"] == 1
 
 
+def _flat(prefix: str, listed: list[dict[str, Any]]) -> dict[str, Any]:
+    return {f"{prefix}.{n}.{key}": one[key] for n, one in enumerate(listed) for key in one}
+
+
+ASKED_FLAT = {"role": "assistant", "tool_calls.0.id": "t1", "tool_calls.0.name": "ls"} | {
+    "tool_calls.0.arguments": '{"path": "."}'
+}
+CHATS = [
+    {"role": "system", "content": "Be."},
+    {"role": "user", "content": '[{"type": "text", "text": "Go."}]'},
+    ASKED_FLAT,
+    {"role": "tool", "content": "a.py", "tool_call_id": "t1"},
+]
+
+
+def test_an_attribute_for_each_field_of_a_message(tmp_path: Path) -> None:
+    function = {"name": "ls", "description": "List.", "parameters": '{"type": "object"}'}
+    thought = {"role": "thinking", "content": "Hm."}
+    told = [
+        {
+            **_flat("gen_ai.prompt", asked),
+            **_flat("gen_ai.completion", [thought, answer]),
+            **_flat("llm.request.functions", [function]),
+        }
+        for asked, answer in ((CHATS[:2], ASKED_FLAT), (CHATS, {"content": "done"}))
+    ]
+    listed = [span(number, **one) for number, one in enumerate(told)]
+    (one,) = read(write_lines(tmp_path / "x.json", [export(*listed)]))
+    assert _said(one) == [
+        *(("system", "Be."), ("user", "Go."), ("assistant", "")),
+        *(("tool", "a.py"), ("assistant", "done")),
+    ]
+    assert one.messages[2].tool_calls[0].arguments == '{"path": "."}'
+    assert one.messages[3].tool_call_id == "t1"
+    assert [tool.name for tool in one.tools or ()] == ["ls"]
+    assert [call.at for call in one.calls] == [2, 4]
+
+
+def test_an_event_for_each_message_and_one_for_all(tmp_path: Path) -> None:
+    call = {"id": "t1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("gen_ai.user.message", {"content": "Go."}),
+        ("gen_ai.assistant.message", {"tool_calls": json.dumps([call])}),
+        ("gen_ai.tool.message", {"content": "a.py", "id": "t1"}),
+        ("gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "done"}}),
+    ]
+    one_each = span(1)
+    one_each["events"] = [{"name": name, "attributes": pairs(held)} for name, held in events]
+    (first,) = read(write_lines(tmp_path / "x.json", [export(one_each)]))
+    messages = {
+        "gen_ai.input.messages": json.dumps(SECOND),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part("done")]}]),
+    }
+    whole = span(1)
+    whole["events"] = [
+        {"name": "gen_ai.client.inference.operation.details", "attributes": pairs(messages)}
+    ]
+    (second,) = read(write_lines(tmp_path / "y.json", [export(whole)]))
+    expected = [("user", "Go."), ("assistant", ""), ("tool", "a.py"), ("assistant", "done")]
+    assert _said(first) == _said(second) == expected
+    assert first.messages[1].tool_calls[0].name == "ls"
+    assert first.messages[2].tool_call_id == second.messages[2].tool_call_id == "t1"
+
+
+def _said(recording: Recording) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in recording.messages]
+
+
 def test_calls_without_content_count_with_their_usage(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.json", [export(span(1), span(2)), export(span(3))])
     (one,) = read(path)

@@ -51,6 +51,14 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "aws.bedrock": "bedrock",
     "azure.ai.openai": "openai",
 }
+_ASKED: Final[Mapping[str, str]] = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+"""Events of a span that hold one message of its request, with the role."""
+_ANSWERED: Final = "gen_ai.choice"
 _UNKNOWN: Final = "[not recorded]"
 
 
@@ -70,7 +78,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     for record in file.records():
         for span in sorted(_spans(record), key=lambda one: str(one.get("startTimeUnixNano", ""))):
             try:
-                told = _attributes(span.get("attributes"))
+                told = _told(span)
                 exchange = _exchange(span, told)
             except MALFORMED:
                 file.skipped["spans that are malformed"] += 1
@@ -102,17 +110,54 @@ def _objects(held: Mapping[str, Any], *keys: str) -> list[Mapping[str, Any]]:
     return []
 
 
-def _attributes(given: Any) -> dict[str, Any]:
-    """The attributes of a span that say something of a call, by our names."""
-    held = given if isinstance(given, list) else []
-    told = {
-        str(one.get("key")): _value(one.get("value")) for one in held if isinstance(one, Mapping)
-    }
-    return {
+def _told(span: Mapping[str, Any]) -> dict[str, Any]:
+    """What a span and its events say of a call, by our names.
+
+    Messages may stand in one attribute, in one for each of their fields (`gen_ai.prompt.0.role`),
+    or in an event each.
+    """
+    told = _attributes(span)
+    asked, answered = _indexed(told, "gen_ai.prompt."), _indexed(told, "gen_ai.completion.")
+    for event in _objects(span, "events"):
+        name, held = text_of(event, "name"), _attributes(event)
+        if name == _ANSWERED:
+            answered.append({**held, **(_mapping(held.get("message")) or {})})
+        elif role := _ASKED.get(name):
+            asked.append({"role": role, **held})
+        else:
+            told = {**held, **told}
+    found = {
         name: next(told[key] for key in keys if key in told)
         for name, keys in _NAMES.items()
         if any(key in told for key in keys)
     }
+    listed = {
+        "input": asked,
+        "output": [one for one in answered if one.get("role") != "thinking"],
+        "tools": [
+            {"type": "function", "function": {**one, "parameters": _json(one.get("parameters"))}}
+            for one in _indexed(told, "llm.request.functions.")
+        ],
+    }
+    return {**{name: one for name, one in listed.items() if one}, **found}
+
+
+def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
+    listed = _objects(held, "attributes")
+    return {str(one.get("key")): _value(one.get("value")) for one in listed}
+
+
+def _indexed(told: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """The objects of a list that has an attribute for each of their fields."""
+    found: dict[int, dict[str, Any]] = {}
+    for key, value in told.items():
+        number, _, name = key.removeprefix(prefix).partition(".")
+        if key.startswith(prefix) and name and number.isdecimal():
+            found.setdefault(int(number), {})[name] = value
+    for one in found.values():
+        if calls := _indexed(one, "tool_calls."):
+            one["tool_calls"] = calls
+    return [found[number] for number in sorted(found)]
 
 
 def _value(given: Any) -> Any:
@@ -184,13 +229,33 @@ def _listed(given: Any) -> list[Mapping[str, Any]]:
     return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
 
 
+def _mapping(given: Any) -> Mapping[str, Any] | None:
+    held = _json(given)
+    return held if isinstance(held, Mapping) else None
+
+
+def _parts(given: Mapping[str, Any]) -> list[Any]:
+    """The parts of a message that may have none: content, calls, or the answer to a call."""
+    if isinstance(parts := given.get("parts"), list):
+        return parts
+    content = given.get("content")
+    if isinstance(content, str) and content.startswith("["):
+        held = _listed(content)
+        content = held if held and all("type" in one for one in held) else content
+    if given.get("role") == "tool":
+        ident = given.get("tool_call_id", given.get("id"))
+        return [{"type": "tool_call_response", "id": ident, "response": content}]
+    parts = content if isinstance(content, list) else [{"type": "text", "content": content}]
+    for call in _listed(given.get("tool_calls")):
+        own = _mapping(call.get("function")) or call
+        parts = [*parts, {**own, "type": "tool_call", "id": call.get("id")}]
+    return parts
+
+
 def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A message of the conventions in OpenAI's chat form; each result is one of its own."""
     role = str(given.get("role") or "user")
-    parts = given.get("parts")
-    if not isinstance(parts, list):
-        content = given.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "content": content}]
+    parts = _parts(given)
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
