@@ -271,6 +271,26 @@ def test_an_older_rollout_tells_usage_on_the_screen_and_repeats_it(tmp_path: Pat
     assert [call.usage for call in one.calls] == [Usage(100, 5), Usage(120, 5)]
 
 
+def test_a_rollout_from_before_its_records_had_a_payload(tmp_path: Path) -> None:
+    state = {"record_type": "state"}
+    action = {"type": "exec", "command": ["ls"]}
+    shell = {"type": "local_shell_call", "id": "l1", "call_id": "c2", "action": action}
+    result = {"type": "function_call_output", "call_id": "c2", "output": {"content": "b.py"}}
+    records = [
+        {"id": "th-0", "timestamp": "2025-08-20T13:20:47.060Z", "instructions": "Be.", "git": {}},
+        *(state, item("user", "Go.")[1], ASKED[1], state, GOT[1], shell, result),
+        item("assistant", "done")[1],
+    ]
+    (one,) = read(write_lines(tmp_path / "rollout-1.jsonl", records))
+    assert (one.format, one.name) == ("codex", "th-0")
+    assert [message.text for message in one.messages] == [
+        *("Be.", "Go.", "", "a.py", "", "b.py", "done")
+    ]
+    assert [call.at for call in one.calls] == [2, 4, 6]
+    asked = one.messages[4].tool_calls[0]
+    assert (asked.id, asked.name, json.loads(asked.arguments)) == ("c2", "local_shell", action)
+
+
 def test_a_rollout_that_was_compacted_goes_on_in_another_recording(tmp_path: Path) -> None:
     usage = ("token_usage_record", {"response_id": "r1", "usage": spent(100)})
     of_summary = ("token_usage_record", {"response_id": "r2", "usage": spent(500)})

@@ -1,11 +1,13 @@
 """Rollouts of Codex: one record a line, each with a type and a payload.
 
 The items of the conversation are those of OpenAI's Responses, as they were sent. The tools are not
-recorded, except where the client sends them as an item, so that it is a transcript.
+recorded, except where the client sends them as an item, so that it is a transcript. Until autumn
+2025 the records had no payload: a header, then the items themselves.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -29,12 +31,15 @@ TITLE: Final = "Codex rollout"
 _TYPES: Final = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
 )
+_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
+"""What the first record of an older file has."""
 
 
 def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
     """Whether these are the first records of such a file."""
     return any(
-        text_of(one, "type") in _TYPES and isinstance(one.get("payload"), Mapping)
+        (text_of(one, "type") in _TYPES and isinstance(one.get("payload"), Mapping))
+        or one.keys() >= _HEADER
         for one in records
     )
 
@@ -47,7 +52,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversation, and another one after each compaction."""
     rollout = _Rollout(file, answers)
     for record in file.records():
-        kind, payload = str(record.get("type")), record.get("payload")
+        kind, payload = _payload_of(record)
         parser = _PARSERS.get(kind)
         if parser is None or not isinstance(payload, Mapping):
             file.skipped[f"records of the unknown type {kind!r}"] += 1
@@ -59,6 +64,16 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         else:
             yield from ended
     yield from rollout.end()
+
+
+def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
+    """The type of a record and what it holds; an older one holds itself."""
+    kind = str(record.get("type"))
+    if "payload" in record:
+        return kind, record["payload"]
+    if "record_type" in record:  # a mark of the client's own state
+        return "event_msg", record
+    return ("session_meta" if record.keys() >= _HEADER else "response_item"), record
 
 
 def _usage_of(given: object) -> Usage | None:
@@ -103,7 +118,9 @@ class _Rollout:
         """The session's own; copies of others' follow where it is a fork."""
         del at
         if not self._name:
-            self._name = text_of(payload, "id") or self._file.path.stem
+            self._name = (
+                text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
+            )
             told = payload.get("base_instructions") or payload.get("instructions")
             text = text_of(told, "text") if isinstance(told, Mapping) else told
             if isinstance(text, str) and text:
@@ -124,6 +141,15 @@ class _Rollout:
 
     def take_item(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
         """An item of the conversation; the first of an answer begins a call."""
+        if payload.get("type") == "local_shell_call":  # its result names it as that of a function
+            payload = {
+                "type": "function_call",
+                "name": "local_shell",
+                "call_id": payload.get("call_id") or payload.get("id"),
+                "arguments": json.dumps(payload.get("action")),
+            }
+        if isinstance(output := payload.get("output"), Mapping):
+            payload = {**payload, "output": text_of(output, "content") or json.dumps(output)}
         messages = self._listed.messages
         before = len(messages)
         self._add(payload)
