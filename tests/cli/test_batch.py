@@ -216,7 +216,9 @@ def test_at_a_terminal_one_line_says_how_far_it_is(rows: CommandLine) -> None:
     drawn = re.sub(r"\x1b\[\d*m", "", read_terminal(ours).replace("\r\n", "\n"))
     assert running.wait(60) == 3
     os.close(ours)
-    assert re.search(r"\r?2 of 5 rows \(1 failed\), [\d.]+ a \w+, \$0 so far, \d+ \S+ left", drawn)
+    assert re.search(
+        r"\r?[234] of 5 rows \(1 failed\), [\d.]+ a \w+, \$0 so far, \d+ \S+ left", drawn
+    )
     left = re.sub(r"[^\n]*\n?\r?(\x1b\[1A)?\x1b\[2K", "", drawn)
     assert len(re.findall(r"of 5 rows", left)) == 2  # the last state, and the sentence at the end
     assert "row 2 (in.csv:3) failed: " in left

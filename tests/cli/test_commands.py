@@ -329,9 +329,9 @@ class TestVerifyAndPrune:
     def test_prune_removes_one_session_and_nothing_else_does(self, ran: CommandLine) -> None:
         assert ran("run", "two.json", "--session", "s2").code == 0
         told = ran("prune", "--session", "s1", "--dry-run")
-        assert told.out.startswith("would remove 1 sessions")
+        assert told.out.startswith("would remove 1 session, ")
         assert len(ran("sessions", "--json").json) == 2
-        assert ran("prune", "--session", "s1").out.startswith("removed 1 sessions")
+        assert ran("prune", "--session", "s1").out.startswith("removed 1 session, ")
         assert [s["session_id"] for s in ran("sessions", "--json").json] == ["s2"]
         assert ran("verify").code == 0
 
@@ -431,7 +431,7 @@ class TestStores:
             for batch in a_session():
                 store.append(batch)
         said = windlass("migrate", str(tmp_path / "a"), str(tmp_path / "b"))
-        assert "1 sessions, 6 rows (6 of them new there)" in said.out
+        assert "1 session, 6 rows (6 of them new there)" in said.out
         assert windlass("verify", "--store", str(tmp_path / "b")).code == 0
         same = windlass("migrate", str(tmp_path / "a"), str(tmp_path / "a"))
         assert (same.code, "are one store" in same.complaint) == (2, True)

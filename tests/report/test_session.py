@@ -16,6 +16,7 @@ from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report.contents import call_report
+from windlass.report.prefix import prefix_of
 from windlass.report.session import SessionReport, session_report
 from windlass.wire.base import Usage
 
@@ -140,6 +141,26 @@ def test_soundings_and_refinements_are_lines_of_their_own(tmp_path: Path) -> Non
     # Each sounding is sent the pages that were read before them.
     read = next(each for each in report.messages if each.phase == "collect")
     assert read.calls > 5 * len(growth["draft, soundings"].agent)
+
+
+async def test_what_all_soundings_are_sent_is_one_message(house: House) -> None:
+    brought = {"context": {"from": [{"phase": "a", "include": ["output"]}]}}
+    three = {"factor": 3, "evaluator_instructions": "best"}
+    result = await house.run(
+        cascade(phase("a", tackle=["look"]), phase("b", soundings=three, **brought)),
+        {"a": [calls(call("look")), "found " * 400], "b": ["x", "y", "z", '{"winner": 0}']},
+        tools=[look],
+    )
+    report = session_report(result.store, result.session, PRICED)
+    brought_in = [each for each in report.messages if each.phase == "b, soundings"]
+    assert [each.calls for each in brought_in] == [3, 3, 3]  # input, output of a, instructions
+    assert brought_in[0].tokens > 400
+    tools = next(each for each in report.messages if each.what.startswith("definitions"))
+    assert tools.calls == 2  # phase b has none
+    assert [each.broken_by for each in prefix_of(result.store, result.session)] == [
+        *("", ""),
+        *["other tools: look"] * 3,
+    ]
 
 
 async def test_sub_cascades_are_counted_with_their_messages(house: House) -> None:

@@ -297,6 +297,11 @@ def money(dollars: float | None, digits: int | None = None) -> str:
     return f"-{text}" if dollars < 0 and text.strip("$0.,") else text
 
 
+def many(number: int, noun: str, plural: str = "") -> str:
+    """So many of something, for people: `1 call`, `2,000 calls`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Prices:
     """What input costs at `provider/model`, in units of a fresh token of it.
 

@@ -20,7 +20,7 @@ from windlass.batches.working import (
     RowEnded,
     RowTrouble,
 )
-from windlass.caching.rates import money
+from windlass.caching.rates import many, money
 from windlass.cli.ending import finish
 from windlass.cli.output import escaped, out, print_table, printed_as_json, progress, shorten
 from windlass.cli.progress import Progress, at_places, is_watched
@@ -66,7 +66,7 @@ def run_batch(
         "not begun": result.rows - begun,
     }
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    text = f"of {result.rows:,} rows {told}"
+    text = f"of {many(result.rows, 'row')} {told}"
     spent = {"money": result.cost or 0.0, "tokens": result.tokens_in + result.tokens_out}
     raise Unfinished(ending(text, words, options, result.reason, spent, again=result.again))
 
@@ -139,7 +139,7 @@ def _command(words: Sequence[str], options: Mapping[str, Any]) -> str:
 def _print(result: BatchResult) -> None:
     print_troubles(result.troubles)
     out.print(
-        f"\n{result.completed:,} of {result.rows:,} rows completed, {money(result.cost)},"
+        f"\n{result.completed:,} of {many(result.rows, 'row')} completed, {money(result.cost)},"
         f" {result.tokens_in:,} tokens in, {result.tokens_out:,} out; results: {result.out}"
     )
 
@@ -187,7 +187,7 @@ class _Rows:
                 before = f", {kept:,} of them answered before" if kept else ""
                 names = at_places(models, self._addresses)
                 progress.print(f"cascade {cascade}; models that will see content: {names}")
-                progress.print(f"{rows:,} rows{before}", style="dim")
+                progress.print(f"{many(rows, 'row')}{before}", style="dim")
                 self._show()
             case RowEnded():
                 self._end_row(event)
@@ -216,7 +216,7 @@ class _Rows:
             f", {_time((self._rows - event.done) / rate)} left" if event.done < self._rows else ""
         )
         cost = money(event.batch_cost)
-        return f"{event.done:,} of {self._rows:,} rows{failed}, {pace}, {cost} so far{left}"
+        return f"{event.done:,} of {many(self._rows, 'row')}{failed}, {pace}, {cost} so far{left}"
 
     def _show(self) -> None:
         if is_watched(progress):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import money, override
+from windlass.caching.rates import many, money, override
 from windlass.cli.ending import finish
 from windlass.cli.output import note, out, print_table, printed_as_json, progress
 from windlass.cli.show import callout_row
@@ -121,7 +121,7 @@ def show_cards(
     if printed_as_json(answer):
         return
     if work is not None:
-        out.print(f"{work.made:,} cards made{f', {money(cost)}' if costs else ''}")
+        out.print(f"{many(work.made, 'card')} made{f', {money(cost)}' if costs else ''}")
         for failure in work.failures:
             out.print(f"    {failure.text}")
         out.print()
@@ -146,7 +146,7 @@ def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -
 
     def show_count(count: int) -> None:
         if not out.as_json and count % 500 < maker.options.batch_size:
-            progress.print(f"{count:,} cards")
+            progress.print(many(count, "card"))
 
     async def work() -> CardFailures:
         try:
@@ -189,7 +189,7 @@ def _marks(card: Card, *, failed: bool) -> str:
 def _print_rest(session: str, view: _View) -> None:
     if view.cards:
         out.print()
-    cards = f"{len(view.cards):,} card{'' if len(view.cards) == 1 else 's'}"
+    cards = many(len(view.cards), "card")
     out.print(f"{cards}, {len(view.waiting):,} messages wait for one")
     for why, count in Counter(view.failed.values()).items():
         out.print(f"{count:,} lack something: {why}")

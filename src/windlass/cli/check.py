@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.caching.rates import many
 from windlass.cascade.check import flags, warnings_of
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
@@ -111,7 +112,7 @@ def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None
         out.print(str(explained))
         return
     count = len(program.warnings)
-    counted = f", {count} warning{'s' if count != 1 else ''}" if count else ""
+    counted = f", {many(count, 'warning')}" if count else ""
     out.print(f"{file}: {program.task.name}, no mistakes{counted}; tasks: {', '.join(paths)}")
     if program.needs:
         out.print(f"needs: {flags(program.needs)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.api import compare
-from windlass.caching.rates import money
+from windlass.caching.rates import many, money
 from windlass.cli.batch import ending, print_troubles, run_rows
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.comparing.comparison import Comparison, PolicyDifference, PolicyFigures
@@ -38,7 +38,7 @@ def run_comparison(
     spent = {"money": result.spent or 0.0, "tokens": result.tokens}
     raise Unfinished(
         ending(
-            f"of {result.runs:,} runs {told}",
+            f"of {many(result.runs, 'run')} {told}",
             words,
             {**flags, **given},
             result.reason,
@@ -81,7 +81,7 @@ def _print(result: Comparison) -> None:
     for each in result.differences:
         if each.inputs_needed is not None:
             out.print(
-                f"{each.policy}: too few to tell with {each.inputs:,} inputs;"
+                f"{each.policy}: too few to tell with {many(each.inputs, 'input')};"
                 f" {each.inputs_needed:,} would do"
             )
     judge = f"judge: {result.judge}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from windlass.caching.rates import many
 from windlass.cli.output import out, plain, print_json, print_table
 from windlass.cli.show import cache_text, print_blocks
 from windlass.cli.store import open_existing
@@ -94,7 +95,7 @@ def planner_text(plan: Mapping[str, Any]) -> str:
     `plan` is the `planner` of an `Explanation`.
     """
     verdict, waiting = str(plan.get("verdict")), int(plan.get("waiting", 0))
-    edits = f"{waiting} edit" if waiting == 1 else f"{waiting} edits"
+    edits = many(waiting, "edit")
     row = plan.get("row")
     where = "from a message that is not listed on" if row is None else f"from message {row} on"
     match verdict:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from windlass.caching.rates import many
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import UsageError, WindlassError
 from windlass.recordings import replay, tune
@@ -102,7 +103,8 @@ def show_tuning(folder: Path, prices: str | None, result: Path | None, workers: 
     if printed_as_json(tuning):
         return
     out.print(
-        f"{tuning.sessions:,} sessions with {tuning.calls:,} calls, {len(tuning.figures)} settings;"
+        f"{many(tuning.sessions, 'session')} with {many(tuning.calls, 'call')},"
+        f" {many(len(tuning.figures), 'setting')};"
         " on all sessions:"
     )
     print_table(

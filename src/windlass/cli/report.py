@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import money, override, rate, table_date
+from windlass.caching.rates import many, money, override, rate, table_date
 from windlass.cli.output import escaped, out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
 from windlass.errors import UsageError
@@ -106,7 +106,7 @@ def _remarks(report: SessionReport) -> list[str]:
         text = "sent and never answered, so perhaps billed, and not counted here"
         remarks.append(f"calls {text}: {beside.unanswered}")
     if beside.inherited:
-        paid = f"{beside.inherited} calls ({beside.inherited_tokens:,} tokens)"
+        paid = f"{many(beside.inherited, 'call')} ({beside.inherited_tokens:,} tokens)"
         remarks.append(f"inherited from session {beside.origin}, which paid for them: {paid}")
     costs = report.costs
     if costs.status == "running":
@@ -141,7 +141,9 @@ def _print_report(report: SessionReport) -> None:
     shown = _most_grown(report.growth)
     _print(_growth(shown), "\ntokens in, call by call")
     if len(shown) < len(report.growth):
-        out.print(f"{len(report.growth) - len(shown)} phases that grew less are not listed")
+        out.print(
+            f"not listed, since they grew less: {many(len(report.growth) - len(shown), 'phase')}"
+        )
     if report.dearest is not None:
         call = report.dearest.cost
         place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
@@ -201,7 +203,7 @@ def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
 def _steps(tokens: Sequence[int]) -> str:
     """The tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
     if len(tokens) > _STEPS:
-        return f"{tokens[0]:,} → … → {tokens[-1]:,} ({len(tokens):,} calls)"
+        return f"{tokens[0]:,} → … → {tokens[-1]:,} ({many(len(tokens), 'call')})"
     return " → ".join(f"{each:,}" for each in tokens) or "-"
 
 
@@ -334,7 +336,7 @@ def show_store(
     tables = _store_tables(report)
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
-        title = f"{report.total.sessions:,} sessions, {money(report.total.dollars)}"
+        title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
         write_page(html, "store.html", title=title, tables=tables, cascades=bars)
     if printed_as_json(report) or html is not None:
         return
@@ -380,7 +382,7 @@ def _known(each: RankedCost) -> str:
         return money(each.dollars)
     if each.unpriced == each.calls:
         return money(None)
-    return f"{money(each.dollars)} but for {each.unpriced:,} calls"
+    return f"{money(each.dollars)} but for {many(each.unpriced, 'call')}"
 
 
 def _ranked(
@@ -484,8 +486,9 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
         )
     if (search := costs.search) is not None:
         out.print(
-            f"beside them, searches of the web by {search.model}: {search.searches:,} searches,"
-            f" {search.tokens_in:,} tokens sent, {search.tokens_out:,} out, {money(search.dollars)}"
+            f"beside them, searches of the web by {search.model}:"
+            f" {many(search.searches, 'search', 'searches')}, {search.tokens_in:,} tokens sent,"
+            f" {search.tokens_out:,} out, {money(search.dollars)}"
         )
 
 

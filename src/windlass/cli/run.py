@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.api import evaluate, run
-from windlass.caching.rates import money, override
+from windlass.caching.rates import many, money, override
 from windlass.cascade.source import TOO_DEEP, read_yaml
 from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
@@ -399,8 +399,8 @@ def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
     if forecast.tools:
         out.print(f"\ntools: {', '.join(forecast.tools)}")
     out.print(
-        f"\nat most {forecast.most_calls:,} calls and {money(forecast.most_dollars)}, if every"
-        f" call filled its window\nprices: {price_text(forecast.priced_as)}"
+        f"\nat most {many(forecast.most_calls, 'call')} and {money(forecast.most_dollars)},"
+        f" if every call filled its window\nprices: {price_text(forecast.priced_as)}"
     )
     if forecast.search is not None:
         out.print(f"not counted there: searches of the web by {forecast.search}")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from windlass.caching.rates import money
+from windlass.caching.rates import many, money
 from windlass.cli.output import (
     indented,
     out,
@@ -283,8 +283,9 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     if cache := cache_text(call.details):
         out.print(cache, style="dim")
     if prefix := call.details.get("prefix"):
+        before = "before" if call.sounding_index is None else "before, of its own sounding"
         out.print(
-            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call before;"
+            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call {before};"
             f" broken by {prefix['broken_by'] or 'nothing'}",
             style="dim",
         )
@@ -416,4 +417,4 @@ def show_rows(sql: str, store: str | None, *, as_csv: bool = False) -> None:
     ]
     ids = [at for at, name in enumerate(columns) if name.endswith(("_id", "hash"))]
     print_table(columns, cells, whole=ids)
-    out.print(f"{len(rows)} row{'s' if len(rows) != 1 else ''}")
+    out.print(many(len(rows), "row"))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from os import environ
 from pathlib import Path
 
+from windlass.caching.rates import many
 from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.cli.progress import counting
 from windlass.errors import StoreError, UsageError
@@ -64,8 +65,8 @@ def verify_store(name: str | None) -> None:
             out.print(f"the store {str(store)!r} is sound")
     if damage:
         raise StoreError(
-            f"the store {str(store)!r} is damaged in {len(damage)}"
-            f" place{'s' if len(damage) != 1 else ''}; what is whole can still be read"
+            f"the store {str(store)!r} is damaged in"
+            f" {many(len(damage), 'place')}; what is whole can still be read"
         )
 
 
@@ -89,8 +90,9 @@ def prune_store(
         return
     verb = "would remove" if dry_run else "removed"
     out.print(
-        f"{verb} {len(pruned.sessions)} sessions, {pruned.rows:,} rows, {pruned.bodies:,} bodies,"
-        f" {pruned.blobs:,} files of {pruned.bytes:,} bytes"
+        f"{verb} {many(len(pruned.sessions), 'session')}, {many(pruned.rows, 'row')},"
+        f" {many(pruned.bodies, 'body', 'bodies')}, {many(pruned.blobs, 'file')} of"
+        f" {many(pruned.bytes, 'byte')}"
     )
     for name in pruned.sessions:
         out.print(f"  {name}")
@@ -141,9 +143,9 @@ def migrate_store(source: str, target: str) -> None:
     if printed_as_json(copies):
         return
     out.print(
-        f"{len(copies)} sessions, {sum(copy.rows for copy in copies):,} rows"
+        f"{many(len(copies), 'session')}, {many(sum(copy.rows for copy in copies), 'row')}"
         f" ({sum(copy.new_rows for copy in copies):,} of them new there),"
-        f" {sum(copy.calls for copy in copies):,} calls,"
-        f" {sum(copy.edits for copy in copies):,} edits: counts and hashes agree;"
-        f" {sum(copy.cards for copy in copies):,} cards"
+        f" {many(sum(copy.calls for copy in copies), 'call')},"
+        f" {many(sum(copy.edits for copy in copies), 'edit')}: counts and hashes agree;"
+        f" {many(sum(copy.cards for copy in copies), 'card')}"
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from windlass.caching.rates import many
 from windlass.errors import UsageError
 from windlass.importing.recording import Recording
 from windlass.replays.policies import ReplayPolicy, policies_of
@@ -134,7 +135,7 @@ def _candidates() -> tuple[ReplayPolicy, ...]:
 def _check_count(count: int) -> None:
     if count < FEWEST_SESSIONS:
         raise UsageError(
-            f"{count} session{'' if count == 1 else 's'} with results of tools, and at least"
+            f"{many(count, 'session')} with results of tools, and at least"
             f" {FEWEST_SESSIONS} are needed to tell what serves others; windlass replay compares"
             " policies on what there is"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from windlass.caching.rates import money, table_date
+from windlass.caching.rates import many, money, table_date
 from windlass.importing.recording import GRADES
 from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
 
@@ -58,17 +58,17 @@ def about(replayed: Replay) -> Iterator[str]:
     one = only_one(replayed)
     recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
     if replayed.recorded is not None and replayed.unknown:
-        recorded += f", and not known of {replayed.unknown:,} recordings"
+        recorded += f", and not known of {many(replayed.unknown, 'recording')}"
     if one is not None:
         yield (
-            f"{one.name}: {one.call_count:,} calls of {one.model}, {one.format},"
+            f"{one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
             f" grade {one.grade}: {GRADES[one.grade]}"
         )
     else:
         grades = sorted({recording.grade for recording in replayed.recordings})
         told = ", ".join(f"grade {grade}: {GRADES[grade]}" for grade in grades)
         calls = sum(recording.call_count for recording in replayed.recordings)
-        yield f"{len(replayed.recordings):,} recordings with {calls:,} calls ({told})"
+        yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
     yield f"what it cost, as recorded: {recorded}"
 
 
@@ -94,7 +94,7 @@ def notes(replayed: Replay) -> Iterator[str]:
     if replayed.assumed:
         yield from replayed.assumed
     if unpriced := max(outlay.unpriced for outlay in replayed.totals):
-        yield f"without a price, and so in no cost: {unpriced:,} recordings"
+        yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
     if any(outlay.dollars is not None for outlay in replayed.totals):
         yield f"prices: {table_date()}"
     if one is not None and not one.results:

@@ -78,13 +78,24 @@ def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCos
     messages = [
         _cost_of_message(prefix, account, message_id, paid)
         for prefix, account in accounts
-        for message_id, paid in _dearest(account.sent.paid.items())
+        for message_id, paid in _dearest(account)
     ]
     return sorted(messages, key=lambda each: each.dollars or 0.0, reverse=True)[:MESSAGES]
 
 
-def _dearest(paid: Iterable[tuple[str, Paid]]) -> list[tuple[str, Paid]]:
-    return sorted(paid, key=lambda each: each[1].dollars, reverse=True)[:MESSAGES]
+def _dearest(account: Account) -> list[tuple[str, Paid]]:
+    """The dearest of a session; what each sounding was sent of its own counts as one message."""
+    found: dict[tuple[str | None, ...], tuple[str, Paid]] = {}
+    for message_id, paid in account.sent.paid.items():
+        stored = account.record.by_id.get(message_id)
+        if stored is None or stored.row.sounding_index is None:
+            key: tuple[str | None, ...] = (message_id,)
+        else:
+            content = message_id.partition("-")[0]
+            key = content, stored.row.phase, str(stored.row.turn)
+        first, before = found.get(key, (message_id, Paid()))
+        found[key] = first, before + paid
+    return sorted(found.values(), key=lambda each: each[1].dollars, reverse=True)[:MESSAGES]
 
 
 def _cost_of_message(
@@ -97,8 +108,9 @@ def _cost_of_message(
         lists = {id(call.tools): call.tools for call in account.calls}.values()
         names = {tool["function"]["name"] for tools in lists for tool in tools}
         what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
-        tokens = paid.tokens // max(1, paid.calls)
-        return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, *common)
+        calls = sum(bool(call.tools) for call in account.calls) if names else paid.calls
+        tokens = paid.tokens // max(1, calls)
+        return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, calls, *common[1:])
     stored = record.by_id[message_id]
     row, message = stored.row, stored.row.message or Message("user")
     counter = account.counter(account.calls[0].model)

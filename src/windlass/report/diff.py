@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from windlass.caching.rates import many
 from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
 from windlass.messages import Message
 
@@ -40,7 +41,7 @@ def compare_sessions(store: Store, one: str, other: str) -> Difference:
             return Difference(number, "the replies differ", texts, sessions)
     if len(mine.calls) != len(theirs.calls):
         least = min(len(mine.calls), len(theirs.calls))
-        what = f"one ends after {least} calls"
+        what = f"one ends after {many(least, 'call')}"
         return Difference(least + 1, what, ("", ""), sessions)
     return Difference(None, "no call differs", ("", ""), sessions)
 

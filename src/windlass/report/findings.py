@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.caching.rates import cost, money, rate
+from windlass.caching.rates import cost, many, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
 from windlass.report.account import Account, Simulation
@@ -91,13 +91,13 @@ def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
         size = 0 if stored.row.message is None else stored.row.message.chars
         text = (
             f"{what_is(stored, record)} in {prefix}{record.line(stored.row)}, {size:,} characters,"
-            f" was sent in {paid.calls:,} later calls: {money(paid.dollars)}; with {setting} it"
-            f" would be {money(_dollars(shortened, name))}"
+            f" was sent in {many(paid.calls, 'later call')}: {money(paid.dollars)}; with {setting}"
+            f" it would be {money(_dollars(shortened, name))}"
         )
         yield Finding(text, setting, paid.dollars, _dollars(shortened, name))
     text = (
-        f"the {len(account.calls):,} calls of {prefix.removesuffix(' > ') or 'the session'} cost"
-        f" {money(sent.total)}; with {setting} it would be {money(shortened.total)}"
+        f"the {many(len(account.calls), 'call')} of {prefix.removesuffix(' > ') or 'the session'}"
+        f" cost {money(sent.total)}; with {setting} it would be {money(shortened.total)}"
     )
     yield Finding(text, setting, sent.total, shortened.total)
 

@@ -6,11 +6,12 @@ at a message and a character, all behind it is read anew; here stands where, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from windlass.history.base import Store
 from windlass.messages import Message, Text
-from windlass.report.show import CallView, Seen, view_session
+from windlass.report.show import CallView, Seen, SessionView, view_session
 
 _SHOWN = 40
 
@@ -41,8 +42,19 @@ class Prefix:
 
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
     """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
-    calls = view_session(store, session_id).calls
-    return tuple(_prefix(call, before) for call, before in zip(calls, (None, *calls), strict=False))
+    return tuple(_prefix(call, before) for call, before in _pairs(view_session(store, session_id)))
+
+
+def _pairs(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
+    """Each call with the one before it: all soundings of a phase go on from the same one."""
+    last: CallView | None = None
+    origin: CallView | None = None
+    soundings: dict[int | None, CallView] = {}
+    for call in view.calls:
+        if last is None or call.phase != last.phase:
+            origin, soundings = last, {}
+        yield call, soundings.get(call.sounding_index, origin)
+        last = soundings[call.sounding_index] = call
 
 
 def _prefix(call: CallView, before: CallView | None) -> Prefix:
