@@ -11,7 +11,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from windlass.caching.rates import many
 from windlass.errors import ToolError
 from windlass.interrupting import Cancellation
 from windlass.tools import data
@@ -122,7 +121,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int
     """A table in the fewest characters that a model reads well: `a | b`, then the count."""
     lines = [" | ".join(columns)]
     lines += [" | ".join(_cell(value) for value in row) for row in rows]
-    count = many(total, "row")
+    count = f"{total} row" if total == 1 else f"{total} rows"
     shown = "" if total == len(rows) else f", the first {len(rows)} shown"
     return "\n".join([*lines, f"({count}{shown})"])
 
