@@ -92,7 +92,6 @@ async def resume(
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import (
-            RAN,
             alone,
             definition_of,
             forked,
@@ -101,6 +100,7 @@ async def resume(
             what_ran,
         )
         from windlass.engine.setup import check_models, prepare
+        from windlass.history.base import RAN
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = history.find_session(session)
@@ -232,8 +232,9 @@ async def fork(
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
         from windlass.engine.record import Recorder
-        from windlass.engine.resuming import RAN, alone, changed_by, forked, moment_of, what_ran
+        from windlass.engine.resuming import alone, changed_by, forked, moment_of, what_ran
         from windlass.engine.setup import check_models, prepare
+        from windlass.history.base import RAN
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = history.find_session(session)

@@ -36,6 +36,8 @@ def test_what_came_before_is_inherited_and_the_rest_is_sent(ran: CommandLine) ->
     assert said.code == 0
     assert "Do b well." in said.out
     assert "inherited from session s1" in ran("report", "s2").out
+    assert "forked from session s1; where they part: windlass diff s1 s2" in ran("show", "s2").out
+    assert "forked at call 2 as session s2" in ran("show", "s1").out
 
 
 def test_it_has_limits_of_its_own(ran: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import planned, set_prices
 from tests.validators import anthropic as rules
 from windlass.engine.breaker import tripped
-from windlass.engine.events import Event, Noted, SessionStarted
+from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
@@ -204,6 +205,37 @@ class TestReports:
         last = ran.calls()[-1]
         assert last.details["cache"]["expected"] == 0
         assert planned(last).get("verdict") in (None, "cold", "quiet")
+
+    async def test_what_is_resumed_after_an_hour_is_planned_as_of_now(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def gone(call: int, usage: Usage) -> Usage:
+            if call == 5:
+                raise KeyboardInterrupt
+            return usage
+
+        house, replies, real = runs.house, reading(*BUILDS), time.time
+        made = cascade(lookup(), system="Be careful. " * 600, auto_context={})
+        around: dict[str, Any] = {"model": "scripted/x", "store": house.store, "tools": [logs()]}
+        name = "anthropic/claude-sonnet-4-5"
+        broken = Reporting(replies, gone, name)
+        with pytest.raises(KeyboardInterrupt):
+            await windlass.run(made, session_id="s", providers={"scripted": broken}, **around)
+        monkeypatch.setattr("windlass.engine.setup.time.time", lambda: real() + 3_600)
+        left = Reporting({key: said[4:] for key, said in replies.items()}, honest, name)
+        events: list[Event] = []
+        result = await windlass.resume(
+            "s", providers={"scripted": left}, on_event=events.append, **around
+        )
+        ran = Ran(result, left, house.open_store(), events)
+        expected = [one["expected"] for one in cache(ran.calls())]
+        assert all(expected[1:4])
+        assert expected[4] == 0  # nothing is kept for an hour
+        assert all(expected[5:])
+        took = [each.row.duration_ms or 0 for each in ran.rows(NodeType.AGENT, NodeType.FOLLOW_UP)]
+        assert all(0 <= milliseconds < 60_000 for milliseconds in took)
+        ended = [event.is_recorded for event in events if isinstance(event, CallEnded)]
+        assert ended == [True] * 4 + [False] * (len(expected) - 4)
 
     async def test_a_clock_that_runs_backwards_is_told(
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch

@@ -271,6 +271,10 @@ class TestFork:
         beside = unbilled(AccountTree.read(house.open_store(), "t", "openai/gpt-4o"))
         assert (beside.unanswered, beside.inherited, beside.origin) == (0, 3, "s")
         assert beside.inherited_tokens + result.usage.tokens_in == ran.result.usage.tokens_in
+        assert view_session(house.open_store(), "t").forked_from == "s"
+        assert all((row.row.duration_ms or 0) >= 0 for row in rows)
+        account = AccountTree.read(house.open_store(), "t", "openai/gpt-4o").account
+        assert [bool(cost.snowball_dollars) for cost in account.costs] == [False] * 3 + [True] * 3
         view = view_session(house.open_store(), "s")
         assert "forked at call 4 as session t" in [each.text for each in view.notes]
         assert noted.count("seen 3") == 1, "tools before the call are not run again"

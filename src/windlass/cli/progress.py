@@ -87,13 +87,16 @@ class Progress:
             case CallStarted(_, turn, attempt, tokens, snowball):
                 beside = f"; a snowball: {snowball:,}" if snowball != tokens else ""
                 tried = f", attempt {attempt}" if attempt > 1 else ""
-                self._line(f"  turn {turn}{tried}: sending {tokens:,} tokens{beside}", "cyan")
+                doing = f"sending {tokens:,} tokens{beside}"
+                if event.is_recorded:
+                    doing = "answered in the record"
+                self._line(f"  turn {turn}{tried}: {doing}", "cyan")
             case TextArrived(_, text):
                 if not self._in_text:
                     self._console.print("  ", end="")
                 self._in_text = True
                 self._console.print(text.replace("\n", "\n  "), style="dim", end="")
-            case CallEnded():
+            case CallEnded(is_recorded=False):
                 cost = f", {money(event.cost)}" if event.cost else ""
                 self._line(
                     f"  reply: {event.tokens_in:,} in ({event.tokens_cached:,} cached),"

@@ -153,6 +153,11 @@ def _print_session(view: SessionView) -> None:
         if view.sounding_index is not None:
             above = f"sounding {view.sounding_index} of session {view.parent_id}"
         out.print(above)
+    if view.forked_from is not None:
+        out.print(
+            f"forked from session {view.forked_from};"
+            f" where they part: windlass diff {view.forked_from} {view.session_id}"
+        )
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")

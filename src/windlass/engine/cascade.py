@@ -23,7 +23,7 @@ from windlass.engine.children import (
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase import run_phase
 from windlass.engine.result import Result
-from windlass.engine.resuming import RAN, begun_as, definition_of
+from windlass.engine.resuming import begun_as, definition_of
 from windlass.engine.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings import run_sounded
 from windlass.errors import (
@@ -38,7 +38,7 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history.base import Ending, Outcome, SessionStart, ending_of
+from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
 from windlass.providers.budget import Allowance
 from windlass.settings import Settings
@@ -246,7 +246,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
     data[RAN] = begun_as(run, definition_of(cascade))
     if run.journal.origin and run.parent is None:
-        data[RAN]["forked_from"] = run.journal.origin
+        data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:
         return models  # it began before
     start = SessionStart(

@@ -39,13 +39,17 @@ class PhaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """A request goes out: its input tokens by the engine's count, and a snowball's."""
+    """A request goes out: its input tokens by the engine's count, and a snowball's.
+
+    `is_recorded`: it is not sent, since the record of a resumed run has the answer.
+    """
 
     phase: str
     turn: int
     attempt: int
     tokens: int
     snowball_tokens: int
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,10 @@ class TextArrived:
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """A reply is in the record. Tokens as reported, cost in US dollars (None: no price)."""
+    """A reply is in the record. Tokens as reported, cost in US dollars (None: no price).
+
+    `is_recorded`: it was there before this run, and cost it nothing.
+    """
 
     phase: str
     turn: int
@@ -67,6 +74,7 @@ class CallEnded:
     tokens_cached: int
     cost: float | None
     seconds: float
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

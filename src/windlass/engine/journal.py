@@ -54,6 +54,7 @@ class Journal:
     Args:
         replies: The answers, by place.
         times: When they were recorded, in seconds since 1970, by place.
+        sent: When what has an answer was sent, likewise.
         requests: The digests of what was asked for them, by place.
         refused: What a provider found too long, after which another request was answered.
         results: The results of tools, by the place of the turn that asked for them.
@@ -71,6 +72,7 @@ class Journal:
 
     replies: Mapping[str, Reply] = field(default_factory=dict[str, Reply])
     times: Mapping[str, float] = field(default_factory=dict[str, float])
+    sent: Mapping[str, float] = field(default_factory=dict[str, float])
     requests: Mapping[str, str] = field(default_factory=dict[str, str])
     refused: Mapping[str, ContextTooLong] = field(default_factory=dict[str, ContextTooLong])
     results: Mapping[str, Sequence[RecordedResult]] = field(
@@ -89,9 +91,19 @@ class Journal:
 
     def next_place(self, place: str) -> str:
         """The place, with how often it was come by before: a turn may ask twice."""
+        named = self._next(place)
         self.seen[place] += 1
+        return named
+
+    def _next(self, place: str) -> str:
         number = self.seen[place]
-        return place if number == 1 else f"{place}, again {number - 1}"
+        return f"{place}, again {number}" if number else place
+
+    def sent_at(self, place: str) -> float | None:
+        """When what comes next at a place was sent, in seconds since 1970; None: it is to be."""
+        place = self._next(place)
+        known = place in self.replies or place in self.refused
+        return self.sent.get(place) if known else None
 
     def forget(self, phase: str) -> None:
         """Know nothing more of what a phase did: it is run anew."""
@@ -171,7 +183,8 @@ def read_journal(
     """The journal of a session, from its rows."""
     journal = Journal(changed=changed, again=frozenset(again))
     replies, requests = dict[str, Reply](), dict[str, str]()
-    times, refused = dict[str, float](), dict[str, ContextTooLong]()
+    times, sent = dict[str, float](), dict[str, float]()
+    refused = dict[str, ContextTooLong]()
     results: dict[str, list[RecordedResult]] = defaultdict(list)
     started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
     answers = dict[str, str]()
@@ -181,6 +194,7 @@ def read_journal(
         place = turn_place(row.phase or "", row.sounding_index, row.attempt or 1, row.turn or 0)
         if kind == SENT:
             requests[told[STEP]] = told["request"]
+            sent[told[STEP]] = row.timestamp
         elif kind == FAILED and "limit" in told:
             refused[told[STEP]] = ContextTooLong(
                 told["text"], counted=told["counted"], limit=told["limit"]
@@ -205,6 +219,7 @@ def read_journal(
         journal,
         replies=replies,
         times=times,
+        sent=sent,
         requests=requests,
         refused={
             place: error for place, error in refused.items() if f"{place}, again 1" in replies
@@ -238,6 +253,7 @@ def _reply_of(stored: StoredRow) -> Reply:
         model,
         tries=told.get("tries", 1),
         waited_s=told.get("waited_s", 0.0),
+        seconds=(row.duration_ms or 0) / 1_000,
         estimated=bool(told.get("estimated")),
     )
 

@@ -18,15 +18,12 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.journal import read_journal
 from windlass.engine.record import Recorded
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import SENT, STEP, SessionStart, Store
+from windlass.history.base import RAN, SENT, STEP, SessionStart, Store
 from windlass.history.blobs import PRIVATE_FILE, PRIVATE_FOLDER
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
 from windlass.rules import Rule
-
-RAN: Final = "$run"
-"""In the definition that a session begins with: what a resumed run needs beside it."""
 
 CHAT: Final = "chat"
 """What the phase is called that answers messages, and its instructions: they are nobody's."""

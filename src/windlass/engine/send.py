@@ -66,15 +66,17 @@ async def take_step(  # noqa: PLR0917
     record.pass_to(None)
     told: dict[str, Any] = {STEP: place, "request": digest, "model": name}
     record.decide(phase, f"{place}: sent to {name}", kind=SENT, **told)
+    started = record.clock()
     try:
         reply = await send_to(provider, name, request, on_text)
     except WindlassError as error:
         record.decide(phase, f"{place}: {error}", kind=FAILED, **failure_of(error), **{STEP: place})
         raise
+    reply = replace(reply, step=place, seconds=record.clock() - started)
     if not has_row:
         told = {STEP: place, "reply": as_record(reply)}
         record.decide(phase, f"{place}: answered", kind=ANSWERED, **told)
-    return replace(reply, step=place)
+    return reply
 
 
 async def send_to(

@@ -19,7 +19,7 @@ from windlass.engine.callouts import mark_matches
 from windlass.engine.check import has_room, tell_budget, tell_choice
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
-from windlass.engine.journal import billed_here
+from windlass.engine.journal import billed_here, turn_place
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
 from windlass.engine.prepare import longest_of, prepare, shorter_plan
 from windlass.engine.send import send
@@ -51,7 +51,11 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     # Prepare: all that acts before the call is planned.
     edits = await prepare(run, phase_run)
 
-    # Plan: what is sent, and why. Never send what cannot be accepted.
+    # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
+    # planned as of then, and what is new as of now.
+    progress, sounding = phase_run.progress, run.record.sounding_index
+    place = turn_place(phase_run.phase.name, sounding, progress.attempt, progress.turn)
+    run.record.pass_to(run.journal.sent_at(place))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
@@ -104,9 +108,8 @@ async def _call(
     A reply that goes on with one that was cut is recorded with the text of both.
     """
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
-    started = record.clock()
+    started, is_recorded = record.clock(), record.finds_all
     reply = await _send(run, phase_run, plan)
-    seconds = record.clock() - started
     reply, reported = take_report(run, phase_run, plan, reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
@@ -134,7 +137,7 @@ async def _call(
         tokens_out=reply.usage.tokens_out,
         tokens_cached=reply.usage.tokens_cached,
         cost=price,
-        duration_ms=seconds * 1_000,
+        duration_ms=reply.seconds * 1_000,
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
@@ -168,8 +171,8 @@ async def _call(
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
-    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, seconds)
-    run.emit(CallEnded(name, phase_run.progress.turn, *totals))
+    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
+    run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
     return reply, items[0]
 
 
@@ -177,15 +180,8 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     name = phase_run.phase.name
     if "budget" in plan.details:
         tell_budget(run, phase_run, plan.sent)
-    run.emit(
-        CallStarted(
-            name,
-            phase_run.progress.turn,
-            phase_run.progress.attempt,
-            plan.sent,
-            plan.sent + plan.saved,
-        )
-    )
+    progress, tokens = phase_run.progress, (plan.sent, plan.sent + plan.saved)
+    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.finds_all))
     request = request_of(run, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 

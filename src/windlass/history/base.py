@@ -246,6 +246,10 @@ class StoredRow:
     row: Row
 
 
+RAN: Final = "$run"
+"""In the definition that a session begins with: what a resumed run needs beside it."""
+FORKED_FROM: Final = "forked_from"
+"""There: the session that it was forked from."""
 SENT: Final = "sent"
 """The kind of the row before a call of a model."""
 ANSWERED: Final = "answered"

@@ -169,6 +169,8 @@ class Account:
             counter = self.counter(model)
             stream, made = SharedStream(prices), make(self.record, counter, prices)
             for call in calls:
+                if call.inherited:
+                    continue
                 # A cache of a model that did not run was not waited for: nothing expires in it.
                 at = None if self.free[model] else call.row.timestamp
                 kept, pieces, names = made.new(call)
@@ -216,7 +218,7 @@ class Account:
     def _costs(self) -> Iterator[CallCost]:
         for call in self.calls:
             row = call.row
-            simulated = self.sent.dollars(call.number)
+            simulated = 0.0 if call.inherited else self.sent.dollars(call.number)
             billed = self.sent.requests.get(call.number)
             yield CallCost(
                 session_id=self.record.session_id,
@@ -230,11 +232,11 @@ class Account:
                 tokens_written=row.metadata.get("tokens_written", 0),
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
-                snowball=call.full_tokens,
+                snowball=0 if call.inherited else call.full_tokens,
                 expected=0 if billed is None else billed.cached,
                 dollars=simulated if self.free[call.model] else row.cost,
                 simulated_dollars=simulated,
-                snowball_dollars=self.snowball.dollars(call.number),
+                snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
             )
 
 

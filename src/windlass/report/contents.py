@@ -105,10 +105,11 @@ def _cost_of_message(
     paid, dollars = paid or Paid(), None if paid is None else paid.dollars
     common = (paid.calls, paid.tokens, dollars)
     if message_id == TOOLS:
-        lists = {id(call.tools): call.tools for call in account.calls}.values()
+        sent = [call for call in account.calls if call.tools and not call.inherited]
+        lists = {id(call.tools): call.tools for call in sent}.values()
         names = {tool["function"]["name"] for tools in lists for tool in tools}
         what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
-        calls = sum(bool(call.tools) for call in account.calls) if names else paid.calls
+        calls = len(sent) or paid.calls
         tokens = paid.tokens // max(1, calls)
         return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, calls, *common[1:])
     stored = record.by_id[message_id]

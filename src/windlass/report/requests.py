@@ -16,6 +16,7 @@ from windlass.caching.rates import is_local, rate
 from windlass.history.base import (
     BORN,
     EVALUATION,
+    INHERITED,
     SOUNDING,
     SOUNDINGS,
     NodeType,
@@ -51,6 +52,11 @@ class SessionCall:
     born: int
     sent_tokens: int
     full_tokens: int
+
+    @property
+    def inherited(self) -> bool:
+        """Whether the session that this one was forked from paid for it."""
+        return INHERITED in self.row.metadata
 
     @property
     def free(self) -> bool:

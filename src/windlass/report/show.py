@@ -14,6 +14,8 @@ from typing import Any, Final, overload
 from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
+    FORKED_FROM,
+    RAN,
     STEPS,
     CallRecord,
     SessionFilter,
@@ -114,7 +116,7 @@ class SessionView:
     `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
     be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
     the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
-    its own, as `nested` lists them.
+    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited.
     """
 
     session_id: str
@@ -132,6 +134,7 @@ class SessionView:
     parent_phase: str | None = None
     sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
+    forked_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,7 @@ def view_recorded(session: RecordedSession) -> SessionView:
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
         children=tuple(nested(sessions_below(store, [session_id]))),
+        forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
 
 

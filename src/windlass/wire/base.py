@@ -87,8 +87,8 @@ class Reply:
 
     `tries` is how often the request was sent for it, `waited_s` the seconds spent on
     waiting before and between the tries. `estimated`: the provider reported no usage, and this
-    is our count. `step` is the place of the call in the program (empty: it was not recorded).
-    `inherited`: another session paid for it.
+    is our count. `step` is the place of the call in the program (empty: it was not recorded), and
+    `seconds` how long it took. `inherited`: another session paid for it.
     """
 
     message: Message
@@ -99,6 +99,7 @@ class Reply:
     waited_s: float = 0.0
     estimated: bool = False
     step: str = ""
+    seconds: float = 0.0
     inherited: bool = False
 
 
