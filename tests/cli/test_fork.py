@@ -45,6 +45,8 @@ def test_it_has_limits_of_its_own(ran: CommandLine) -> None:
     assert said.code == 3
     assert len(ran.requests) == 3 + 1
     assert ran("sessions", "--json").json[0]["status"] == "incomplete"
+    assert "go on with it: windlass run --resume s2" in ran("show", "s2").out
+    assert "go on with it" not in ran("show", "s1").out
 
 
 @pytest.mark.parametrize(

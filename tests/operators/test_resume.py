@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from tests.operators.conftest import Ran, TaskHouse, asked
 from tests.operators.making import atomic, block, reduce, sequential
 from windlass.errors import StepDiffers, UsageError
 from windlass.history.base import NodeType
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
+from windlass.report.show import view_session
 from windlass.tools.registry import tool
 from windlass.wire.base import Request
 
@@ -71,14 +74,10 @@ XML = sequential(atomic("a", TWO_TOOLS), atomic("b", TWO_TOOLS))
 
 class TestAnsweredCalls:
     async def test_come_from_the_record(self, house: TaskHouse) -> None:
-        on = [False, False, False, False, True]
-
-        def broken() -> bool:
-            return len(on) > 1 and on.pop(0)
-
-        script = looks_twice(lambda: on.pop(0) if len(on) > 1 else False)
-        on[:] = [False, True, False]
-        await broken_off(house, XML, script, tools=[look])
+        times = iter([False, True])
+        await broken_off(house, XML, looks_twice(lambda: next(times, False)), tools=[look])
+        with closing(SqliteStore.open_existing(house.store)) as store:
+            assert view_session(store, "s1").resume == "windlass evaluate --resume s1"
         untouched = await house.run(XML, looks_twice(lambda: False), tools=[look])
         ran = await resumed(house, looks_twice(lambda: False), tools=[look])
         assert ran.result.status == "completed"

@@ -239,6 +239,8 @@ def _print_session(view: SessionView) -> None:
     if view.calls:
         out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
         out.print(f"what it cost: windlass report {view.session_id}")
+    if view.resume is not None:
+        out.print(f"go on with it: {view.resume}")
 
 
 def _sounding(call: CallView) -> str:

@@ -29,6 +29,7 @@ from windlass.history.base import (
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.messages import Message
+from windlass.operators.model import OPERATORS
 from windlass.window.entries import INJECT
 
 
@@ -116,7 +117,8 @@ class SessionView:
     `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
     be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
     the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
-    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited.
+    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited, and
+    `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
     """
 
     session_id: str
@@ -135,6 +137,7 @@ class SessionView:
     sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
     forked_from: str | None = None
+    resume: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +197,17 @@ def view_recorded(session: RecordedSession) -> SessionView:
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
         children=tuple(nested(sessions_below(store, [session_id]))),
+        resume=None if ended and ended[-1].status == "completed" else _resume(start, session_id),
         forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
+
+
+def _resume(start: SessionStart, session_id: str) -> str | None:
+    commands = {OPERATORS: "evaluate", RAN: "run"}
+    command = next((commands[key] for key in commands if key in start.cascade), None)
+    if start.parent_id is not None or command is None:
+        return None
+    return f"windlass {command} --resume {session_id}"
 
 
 def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
