@@ -253,11 +253,15 @@ def _copy_kept(db: sqlite3.Connection, file: Path) -> Iterator[None]:
 def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
     """A connection that cannot write. An older store that could not be brought up is copied."""
     db = connect_reading(file, blobs, busy_s=busy_s)
-    if version(db) < len(STEPS):
+    try:
+        if version(db) < len(STEPS):
+            db.close()
+            db = _copied(file, blobs)
+            migrate(db, str(file))
+        db.execute("PRAGMA query_only = ON")
+    except BaseException:
         db.close()
-        db = _copied(file, blobs)
-        migrate(db, str(file))
-    db.execute("PRAGMA query_only = ON")
+        raise
     return db
 
 

@@ -622,13 +622,14 @@ def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterato
     if not file.is_file():
         yield Discrepancy(str(file), "is missing")
         return
+    blobs = Blobs(folder / "blobs")
     try:
-        db = connect_reading(file, Blobs(folder / "blobs"), busy_s=_BUSY_S)
-        if 0 < version(db) < len(STEPS):
-            db.close()
+        with closing(connect_reading(file, blobs, busy_s=_BUSY_S)) as db:
+            is_old = 0 < version(db) < len(STEPS)
+        if is_old:
             with suppress(StoreError):  # then what cannot be read is told
                 SqliteStore.open_existing(folder).close()
-            db = connect_reading(file, Blobs(folder / "blobs"), busy_s=_BUSY_S)
+        db = connect_reading(file, blobs, busy_s=_BUSY_S)
     except sqlite3.Error as error:
         yield Discrepancy(str(file), f"cannot be opened: {error}")
         return
