@@ -24,7 +24,7 @@ from tests.providers.exchanges import openai_stream
 from tests.providers.server import serving, streamed
 from tests.tools.mcp_running import COMMAND, ROOT
 from windlass.batches.working import BatchEvent, BatchResult, BatchStarted, RowEnded
-from windlass.engine.events import Waiting
+from windlass.engine.events import Noted, Waiting
 from windlass.errors import StoreError, UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
@@ -104,6 +104,17 @@ class TestRows:
         assert begun == BatchStarted("test", ("s/x",), 10, 0)
         assert sorted(each.row for each in ended if isinstance(each, RowEnded)) == [*range(1, 11)]
         assert [each.done for each in ended if isinstance(each, RowEnded)] == [*range(1, 11)]
+
+    def test_what_is_noted_of_a_run_names_its_row(self) -> None:
+        events: list[BatchEvent] = []
+        two = {"factor": 2, "evaluator_instructions": "best"}
+        Path("in.jsonl").write_text("\n".join(map(json.dumps, ROWS[:2])))
+        of = cascade(phase("a", instructions="Say {{ input.n }}.", soundings=two))
+        picks = Scripted(lambda _: '{"winner": 1}')
+        work(picks, "in.jsonl", of, on_event=events.append)
+        told = {event.text for event in events if isinstance(event, Noted)}
+        assert "in.jsonl:2: sounding 1 of 2 is taken" in told
+        assert all(text.startswith("in.jsonl:") for text in told)
 
     def test_many_at_once_are_not_mixed(self) -> None:
         done = work(answers(), [{"n": n} for n in range(1, 81)], workers=80)

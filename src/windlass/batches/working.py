@@ -195,7 +195,7 @@ class BatchWork:
     async def _row(self, given: BatchInput) -> None:
         await fair()
         began = time.monotonic()
-        watcher = _Watcher(self._tell_begin, self.emit)
+        watcher = _Watcher(given.name, self._tell_begin, self.emit)
         try:
             line = await self.run(given, watcher)
         except StoreError:  # what is answered from now on would be lost
@@ -298,9 +298,13 @@ def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
 
 
 class _Watcher:
-    """What the events of a run tell: its session, and what it was billed by then."""
+    """What the events of a run tell: its session, and what it was billed by then.
 
-    def __init__(self, begin: Callable[[SessionStarted], None], emit: _Emit) -> None:
+    What is noted of it is passed on with the name of its row.
+    """
+
+    def __init__(self, name: str, begin: Callable[[SessionStarted], None], emit: _Emit) -> None:
+        self._name = name
         self.session_id: str | None = None
         self.cost: float | None = 0.0
         self.tokens = {"in": 0, "out": 0, "cached": 0}
@@ -318,5 +322,7 @@ class _Watcher:
                 self.tokens["in"] += event.tokens_in
                 self.tokens["out"] += event.tokens_out
                 self.tokens["cached"] += event.tokens_cached
-            case Noted() | Waiting():
+            case Noted(phase, text):
+                self._emit(Noted(phase, f"{self._name}: {text}"))
+            case Waiting():
                 self._emit(event)

@@ -117,8 +117,8 @@ class SessionView:
     `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
     be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
     the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
-    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited, and
-    `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
+    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited,
+    and `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
     """
 
     session_id: str
