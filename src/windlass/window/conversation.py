@@ -18,9 +18,8 @@ from windlass.messages import Message
 from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.foresight import NextStep
 from windlass.window.identifiers import ShownNames
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window.pending import NextStep, PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning, carry_out
 from windlass.window.proposals import Want
 from windlass.window.transcript import Transcript
