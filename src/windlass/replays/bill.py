@@ -11,7 +11,7 @@ from itertools import accumulate, repeat
 from typing import Final, NamedTuple
 
 from windlass.caching.prices import Prices, tier_factor
-from windlass.replays.numbered import NumberedMessages
+from windlass.replays.numbered import NumberedMessages, common
 
 LOOK_BACK: Final = 8
 """A call may find its prefix cached by one of so many calls before it."""
@@ -79,7 +79,7 @@ def sent(
         for earlier, then in reversed(before):
             if ttl_s is not None and time is not None and then is not None and time - then > ttl_s:
                 continue
-            same = _same(window, earlier)
+            same = common(window, earlier)
             if same < min(len(window), len(earlier)):
                 shared = max(shared, sums[same] + shown.head(window[same], earlier[same]))
             else:
@@ -87,20 +87,6 @@ def sent(
         calls.append(CallTokens(sums[-1], shared))
         before = [*before[1 - LOOK_BACK :], (window, time)]
     return calls
-
-
-def _same(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many messages two windows share at their heads."""
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def cached_tokens(call: CallTokens, vector: Vector) -> float:

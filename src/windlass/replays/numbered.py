@@ -90,9 +90,11 @@ def searched(chat: Mapping[str, Any]) -> str:
     return "\n".join(said)
 
 
-def common(one: str, other: str) -> int:
-    """Characters that two texts have in common at their heads."""
+def common(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many messages, or characters, two windows or texts have in common at their heads."""
     low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
