@@ -65,7 +65,7 @@ def test_a_run_is_kept_shown_proven_moved_and_pruned(
     assert "counts and hashes agree" in moved.out
     assert "(0 of them new there)" in windlass("migrate", store, kept).out
     assert windlass("verify", "--store", kept).code == 0
-    assert "removed 1 sessions" in windlass("prune", "--session", "two", "--store", store).out
+    assert "removed 1 session, " in windlass("prune", "--session", "two", "--store", store).out
     listed = windlass("sessions", "--store", store, "--json").json
     assert [one["session_id"] for one in listed] == ["one"]
     back = windlass("migrate", kept, store, "--json").json
