@@ -1,0 +1,123 @@
+"""What models do with the signed thinking of their earlier replies, as data.
+
+A Claude signs its thinking and wants it back. From some version of each family on, a block is
+bound to all that stood before it when it came: system prompt, tools and messages, thinking
+included. A request in which any of that differs is refused. Older ones read a block that is out of
+date as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from windlass.messages import Message, Opaque
+
+AS_OF: Final = "2026-11-24"
+"""The day on which the facts of this module were gathered."""
+_PAGES: Final = "platform.claude.com, docs, build-with-claude"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingRules:
+    """What a model takes back of its thinking, and what it refuses of requests.
+
+    `bound`: signed thinking is checked against all that stood before it. `read`: earlier thinking
+    is read whatever became of what stood before it. `open_round`: the thinking of a tool round
+    that is not ended yet must come back. `forces`: a tool can be forced by `tool_choice`.
+    `disables`: thinking can be switched off. `source` says where the facts are from.
+    """
+
+    bound: bool = False
+    read: bool = False
+    open_round: bool = False
+    forces: bool = True
+    disables: bool = True
+    source: str = ""
+
+
+NO_THINKING: Final = ThinkingRules()
+"""A model that signs nothing, as far as is known."""
+
+_BOUND_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    # build-with-claude/preserved-thinking and its page on prefix checks; the what's-new pages of
+    # Fable 5.2, Opus 5.5, Sonnet 5.5 and Haiku 5.5.
+    {"fable": (5, 1), "mythos": (5, 1), "opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5)}
+)
+_FORCES_UNTIL: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    # The same pages: `tool_choice` any and tool answer 400 from here on; Haiku takes them.
+    {"fable": (5, 1), "mythos": (5, 1), "opus": (5, 5), "sonnet": (5, 5), "haiku": (99, 0)}
+)
+_DISABLES_UNTIL: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    # The same pages: `thinking: disabled` answers 400 from here on.
+    {"fable": (0, 0), "mythos": (0, 0), "opus": (5, 5), "sonnet": (5, 5), "haiku": (99, 0)}
+)
+_READ_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    # build-with-claude/context-editing: earlier thinking is kept as input from here on; older
+    # ones and Haiku keep that of the last turn.
+    {"fable": (5, 0), "mythos": (5, 0), "opus": (4, 5), "sonnet": (4, 6), "haiku": (99, 0)}
+)
+_NAME: Final = re.compile(
+    r"claude-(?:(?P<family>[a-z]+)-)?(?P<major>\d)(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
+    r"(?:-(?P<behind>opus|sonnet|haiku))?"
+)
+_NEWEST: Final = (99, 0)
+
+
+def claude_version(model: str) -> tuple[int, int]:
+    """The version of a Claude; a name without one counts as the newest, which refuses most.
+
+    >>> claude_version("claude-sonnet-4-5-20250929"), claude_version("claude-3-5-haiku-latest")
+    ((4, 5), (3, 5))
+    """
+    named = _NAME.search(model)
+    return (int(named["major"]), int(named["minor"] or 0)) if named else _NEWEST
+
+
+def thinking_rules(model: str) -> ThinkingRules:
+    """The rules of a model by its name, at whatever provider; NO_THINKING for other vendors'.
+
+    A family or a version that is not known counts as the newest.
+
+    >>> thinking_rules("claude-opus-5-5").bound, thinking_rules("claude-opus-5").bound
+    (True, False)
+    """
+    if "claude" not in model:
+        return NO_THINKING
+    named, version = _NAME.search(model), claude_version(model)
+    family = (named["family"] or named["behind"] or "" if named else "") or "opus"
+    known = family if family in _BOUND_FROM else "opus"
+    bound = version >= _BOUND_FROM[known]
+    return ThinkingRules(
+        bound=bound,
+        read=not bound and version >= _READ_FROM[known],
+        open_round=not bound,
+        forces=version < _FORCES_UNTIL[known],
+        disables=version < _DISABLES_UNTIL[known],
+        source=f"{_PAGES}, {AS_OF}",
+    )
+
+
+_BLOCKS: Final = ("thinking", "redacted_thinking")
+_IN_CHAT: Final = ("key:reasoning_details", "key:thinking_blocks")
+"""Keys of a chat message in which routers hand a Claude's thinking on."""
+
+
+def is_thinking(part: object) -> bool:
+    """Whether a part of a message is signed thinking of a Claude, in any of the forms."""
+    if not isinstance(part, Opaque):
+        return False
+    return part.kind.removeprefix("part:") in _BLOCKS or part.kind in _IN_CHAT
+
+
+def thinks(message: Message) -> bool:
+    """Whether a message carries signed thinking."""
+    return message.role == "assistant" and any(map(is_thinking, message.parts))
+
+
+def without_thinking(message: Message) -> Message:
+    """The message without its signed thinking; all else stays."""
+    return message.with_parts(*(part for part in message.parts if not is_thinking(part)))
