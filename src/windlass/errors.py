@@ -277,6 +277,10 @@ class BadRequest(ProviderError):
     """The provider refused the request as malformed."""
 
 
+class ThinkingRefused(BadRequest):
+    """The provider refused signed thinking, because what stood before it is another thing."""
+
+
 class RateLimited(ProviderError):
     """The provider asks for patience (429), and did so until the tries were used up."""
 

@@ -94,6 +94,10 @@ class CacheState:
             return 0, "the provider's cache is not counted on"
         if self.lapsed(gap) or self.trust.cold:
             return 0, "the cache is cold"
+        return self.differs(messages, tools)
+
+    def differs(self, messages: tuple[Message, ...], tools: Sequence[ToolSpec]) -> tuple[int, str]:
+        """Where a request begins to differ from the last one, and how (empty: it goes on)."""
         if self.sent is None or self.sent.tools != tuple(tools):
             return 0, "the head of the request is another one"
         shared = same_until(messages, self.sent.messages)

@@ -22,7 +22,7 @@ from windlass.window.entries import Item, show
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
-from windlass.window.steps import planner_of, steps
+from windlass.window.steps import keeps_thinking, planner_of, steps
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
@@ -40,7 +40,11 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
         conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
     if policy is not None and not _goes_on(run, phase_run, conversation):
         conversation.cool()
-    return Driver(conversation, cache, run.injected.attached)
+    thinking = "keep" if policy is None else policy.thinking
+    driver = Driver(conversation, cache, run.injected.attached, run.thoughts, thinking)
+    messages = [entry.message for entry in conversation.entries if entry is not None]
+    driver.strip_stale(run.definitions(phase_run.allowed, messages))
+    return driver
 
 
 def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
@@ -74,6 +78,7 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
         },
         recall_hint=recall_hint,
         planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
+        keeps_thinking=keeps_thinking(policy, phase_run.info.name),
     )
 
 

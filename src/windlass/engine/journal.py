@@ -14,7 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
-from windlass.errors import ContextTooLong, StepDiffers, Unsure, WindlassError
+from windlass.errors import (
+    ContextTooLong,
+    StepDiffers,
+    ThinkingRefused,
+    Unsure,
+    WindlassError,
+)
 from windlass.history.base import (
     ANSWERED,
     CONTINUES,
@@ -56,7 +62,7 @@ class Journal:
         times: When they were recorded, in seconds since 1970, by place.
         sent: When what has an answer was sent, likewise.
         requests: The digests of what was asked for them, by place.
-        refused: What a provider found too long, after which another request was answered.
+        refused: What a provider refused, after which another request was answered.
         results: The results of tools, by the place of the turn that asked for them.
         started: The tools that were started in a turn, by its place.
         verdicts: What validators answered, by the place of the turn and the output.
@@ -74,7 +80,7 @@ class Journal:
     times: Mapping[str, float] = field(default_factory=dict[str, float])
     sent: Mapping[str, float] = field(default_factory=dict[str, float])
     requests: Mapping[str, str] = field(default_factory=dict[str, str])
-    refused: Mapping[str, ContextTooLong] = field(default_factory=dict[str, ContextTooLong])
+    refused: Mapping[str, WindlassError] = field(default_factory=dict[str, WindlassError])
     results: Mapping[str, Sequence[RecordedResult]] = field(
         default_factory=dict[str, Sequence[RecordedResult]]
     )
@@ -184,7 +190,7 @@ def read_journal(
     journal = Journal(changed=changed, again=frozenset(again))
     replies, requests = dict[str, Reply](), dict[str, str]()
     times, sent = dict[str, float](), dict[str, float]()
-    refused = dict[str, ContextTooLong]()
+    refused = dict[str, WindlassError]()
     results: dict[str, list[RecordedResult]] = defaultdict(list)
     started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
     answers = dict[str, str]()
@@ -199,6 +205,8 @@ def read_journal(
             refused[told[STEP]] = ContextTooLong(
                 told["text"], counted=told["counted"], limit=told["limit"]
             )
+        elif kind == FAILED and told["error"] == ThinkingRefused.__name__:
+            refused[told[STEP]] = ThinkingRefused(told["text"])
         elif kind == ANSWERED:
             replies[told[STEP]] = _as_reply(told["reply"])
             times[told[STEP]] = row.timestamp

@@ -32,6 +32,7 @@ from windlass.engine.recall import recall_original
 from windlass.engine.sources import gather, last_said, output_only
 from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn import take_turn
+from windlass.engine.windows import lasting_edits
 from windlass.errors import (
     ContextError,
     OutputInvalid,
@@ -165,7 +166,7 @@ async def settle(
         raise
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
     run.progress.state.update(phase_run.progress.state)
-    run.progress.edits.update(phase_run.progress.edits)
+    run.progress.edits.update(lasting_edits(phase_run))
     run.progress.last = phase_run
     outcome = Outcome(
         ending.status,

@@ -19,6 +19,7 @@ from windlass.window.driver import NextCall
 from windlass.window.entries import Entry, Item
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
+from windlass.wire.thinking import is_thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +123,18 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
 def joined(cut: Message, rest: Message) -> Message:
     """The reply `rest` with the text and pictures of the one that it goes on with before its own.
 
-    What a provider signed (thinking) stays that of the rest, at its place.
+    What a provider signed stays that of the rest, at its place; but signed thinking, which may be
+    bound to what stood before it, is that of the part that was cut.
     """
-    parts = list(rest.parts)
+    thinking = tuple(filter(is_thinking, cut.parts))
+    parts = [part for part in rest.parts if not is_thinking(part)]
     at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
     if at is None:
         at = next((at for at, part in enumerate(parts) if not isinstance(part, Opaque)), len(parts))
         parts.insert(at, Text(""))
     first = parts[at]
     parts[at] = Text(cut.text + (first.text if isinstance(first, Text) else ""))
-    return rest.with_parts(*parts[:at], *cut.pictures, *parts[at:])
+    return rest.with_parts(*thinking, *parts[:at], *cut.pictures, *parts[at:])
 
 
 def entries_of(

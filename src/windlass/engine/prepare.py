@@ -21,7 +21,7 @@ from windlass.engine.plan import Plan, entries_of, plan_call
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import room_for_messages
-from windlass.errors import ContextTooLong, WindlassError
+from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.fair import beside
 from windlass.history.base import NodeType
 from windlass.messages import Message, system, user
@@ -33,6 +33,7 @@ from windlass.window.entries import Edit
 from windlass.window.expire import expired
 from windlass.window.proposals import Want
 from windlass.wire.base import Request, Usage
+from windlass.wire.thinking import thinks
 
 SHARE_LEFT = 0.8
 """What a new plan takes of the one that was too long, where the provider named no numbers."""
@@ -127,6 +128,25 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     )
     run.emit(Noted(name, notice))
     return replace(shorter, details={**shorter.details, "replanned": numbers})
+
+
+def plan_without_thinking(
+    run: Run, phase_run: PhaseRun, plan: Plan, refused: ThinkingRefused
+) -> Plan:
+    """A new plan without any signed thinking, after the provider refused it.
+
+    The session is planned from then on as if the model bound its thinking. Raises `refused`
+    where there was no thinking to leave out.
+    """
+    if not any(map(thinks, plan.messages)):
+        raise refused
+    phase_run.progress.driver.thinking_refused()
+    _record_inserts(run, phase_run, phase_run.conversation.window())
+    again = plan_call(run, phase_run, run.record.clock())
+    name = phase_run.phase.name
+    text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
+    run.tell(name, text, kind="thinking", turn=phase_run.progress.turn, refused=str(refused))
+    return again
 
 
 def corrected_room(sent: int, refused: ContextTooLong) -> int:

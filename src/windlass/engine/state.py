@@ -33,6 +33,7 @@ from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item
+from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
 
 
@@ -186,6 +187,8 @@ class Run:
     """What injectors hold for the session."""
     journal: Journal = field(default_factory=Journal)
     """The steps that the record of a resumed session knows."""
+    thoughts: Thoughts = field(default_factory=Thoughts)
+    """What stood before each reply, for models that bind their thinking to it."""
     progress: RunProgress = field(default_factory=RunProgress)
     """What the session has come to so far."""
     allowances: tuple[Allowance, ...] = ()

@@ -21,7 +21,12 @@ from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.journal import billed_here, turn_place
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
-from windlass.engine.prepare import longest_of, prepare, shorter_plan
+from windlass.engine.prepare import (
+    longest_of,
+    plan_without_thinking,
+    prepare,
+    shorter_plan,
+)
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import (
@@ -29,8 +34,9 @@ from windlass.engine.windows import (
     edit_records,
     keep_originals,
     selection_row,
+    tell_thinking,
 )
-from windlass.errors import BadRequest, ContextTooLong
+from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.fair import beside, fair
 from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
 from windlass.messages import user
@@ -59,11 +65,12 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
-    # Send and record. What is refused as too long is planned anew, once.
+    # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
         reply, item = await _call(run, phase_run, plan, edits)
-    except ContextTooLong as refused:
-        plan = shorter_plan(run, phase_run, plan, refused)
+    except (ContextTooLong, ThinkingRefused) as refused:
+        again = plan_without_thinking if isinstance(refused, ThinkingRefused) else shorter_plan
+        plan = again(run, phase_run, plan, refused)
         reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
@@ -123,6 +130,7 @@ async def _call(
 
     # The reply with what the call saw and why, in one batch.
     new_edits = [*edits, *decided(phase_run)]
+    tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
     asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
@@ -168,6 +176,7 @@ async def _call(
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.progress.own += items
+    phase_run.progress.driver.answered(items[0].id, goes_on=plan.rest_of and plan.rest_of.id)
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage

@@ -20,6 +20,7 @@ from windlass.window.assemble import assemble
 from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name
+from windlass.wire.thinking import without_thinking
 
 FOLDED: Final = "told in message"
 """In the reason of an edit: the message is folded into the one whose id follows."""
@@ -39,6 +40,7 @@ STRATEGIES: Final[Mapping[str, str]] = {
     "prune": "token_budget",
     "expire": "time_to_live",
     "expand": "expansion",
+    "strip": "thinking_removal",
 }
 """What an edit is an instance of, in the words of a `context_selection` record."""
 
@@ -61,6 +63,38 @@ def decided(phase_run: PhaseRun) -> list[Edit]:
             phase_run.progress.edits[ident] = edit
             new[id(edit)] = edit
     return list(new.values())
+
+
+def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
+    """The edits of a phase that hold in later phases, too, by occurrence.
+
+    Thinking that had no use in a part of what was said may have one where all of it is shown.
+    """
+    rule, own = phase_run.rule, {item.id for item in phase_run.progress.own}
+    whole = rule.mode == "snowball" and rule.newest_turns is None
+    edits = phase_run.progress.edits
+    return {id_: e for id_, e in edits.items() if whole or e.because != "strip" or id_ in own}
+
+
+def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
+    """Say which replies' thinking a call leaves out, and why, where it is the first to do so."""
+    stripped = [edit for edit in edits if edit.because == "strip"]
+    if not stripped:
+        return
+    name, number, count = phase_run.phase.name, len(stripped), phase_run.info.counter.message
+    ids = {ident for edit in stripped for ident in targets(edit)}
+    items = [item for item in phase_run.conversation.items if item.id in ids]
+    tokens = sum(count(item.message) - count(without_thinking(item.message)) for item in items)
+    of = "1 reply" if number == 1 else f"{number} replies"
+    text = f"phase {name!r}: the thinking of {of} is left out from here on ({tokens:,} tokens)"
+    run.tell(
+        name,
+        f"{text}: {stripped[0].reason}",
+        kind="thinking",
+        turn=phase_run.progress.turn,
+        messages=sorted(ids),
+        tokens=tokens,
+    )
 
 
 def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:

@@ -27,7 +27,7 @@ from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
-from windlass.window.steps import planner_of, steps
+from windlass.window.steps import keeps_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
@@ -115,9 +115,10 @@ class Context:
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),
             settles=True,
+            keeps_thinking=keeps_thinking(chosen, self._cache.model),
         )
         self._chats = Chats(self.conversation, self.appended)
-        self._driver = Driver(self.conversation, self._cache)
+        self._driver = Driver(self.conversation, self._cache, thinking=chosen.thinking)
         self.conversation.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
@@ -218,6 +219,7 @@ class Context:
             self._cache.pauses.note(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:
+                self._driver.answered(ident)
                 self._driver.count_blocks()
                 self._reported_at = None
                 self._plan_by_reports()

@@ -18,6 +18,7 @@ from windlass.errors import (
     LimitReached,
     ProviderError,
     RateLimited,
+    ThinkingRefused,
 )
 from windlass.redaction import HIDDEN, redacted, redacted_url
 
@@ -42,6 +43,11 @@ _TOO_LONG: Final = (
     "available context size",  # llama.cpp
     "request_too_large",  # Anthropic, 413
 )
+
+_THINKING: Final = re.compile(
+    r"Invalid .?signature.? in .?(redacted_)?thinking|block is bound to a"
+)
+"""Anthropic, on thinking that was changed, and on thinking whose past was."""
 
 _MAXIMUM: Final = r"maximum context length (?:is|of) (?P<limit>\d+) tokens.*?"
 _IN_PARTS: Final = r"\((?P<counted>\d+) (?:in the messages|of text input)\D+(?P<reply>\d+)"
@@ -107,6 +113,8 @@ class Endpoint:
                 return _too_long(text, reason), False
             case 400 | 422 if _is_too_long(reason, codes):
                 return _too_long(text, reason), False
+            case 400 if _THINKING.search(reason):
+                return ThinkingRefused(text), False
             case 400 | 405 | 422:
                 return BadRequest(text), False
             case 401:

@@ -202,6 +202,7 @@ _NOTED = (
     "fresh_context",
     "tree",
     "resume",
+    "thinking",
 )
 """The decisions, by their kind, that tell why a window is as it is."""
 

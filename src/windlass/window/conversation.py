@@ -131,6 +131,8 @@ class Conversation(Transcript):
         waiting = self.ledger.waiting if self._plan is None else self._plan.ledger.waiting
         soon = [min(places) for places in looks.values() if places]
         soon[1:1] = [offer.first for offer in waiting[:1]]
+        if self.keeps_thinking and self.thinking:
+            return []  # what was sent stands
         if pending.entries and not soon:  # what is edited at an age is edited turn by turn
             turn = self.births[min(pending.entries)]
             later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
@@ -145,6 +147,8 @@ class Conversation(Transcript):
         the first of them, and the bill is lower if it was not written.
         """
         pending = self._step()
+        if self.keeps_thinking and self.thinking:
+            return None
         step = NextStep(pending)
         proposals = (each for policy in self.policies for each in policy.propose(step))
         new = [(each, each.message(step)) for each in proposals if min(each.span) in pending.fresh]
@@ -211,6 +215,17 @@ class Conversation(Transcript):
                     self.names.put({at: ShownNames(after.message if after else None)})
         self._pending = None
 
+    def strip(self, found: Mapping[str, Message], reason: str) -> None:
+        """Have the next call show replies without their thinking, by occurrence, for good."""
+        pending = self._step()
+        less = 0
+        for at in self.thinking:
+            message = found.get(self.items[at].id)
+            if message is not None:
+                less += pending.strip(at, message, reason)
+        if self._plan is not None:
+            self._plan.ledger = replace(self._plan.ledger, window=self._plan.ledger.window - less)
+
     def recount(self) -> None:
         """Count all anew: tokens are counted differently from now on."""
         self.forget_counts()
@@ -263,10 +278,10 @@ class Conversation(Transcript):
                 for proposal in policy.propose(pending):
                     if min(proposal.span) < self.settled and not proposal.must:
                         continue
-                    if plan is None:
-                        carry_out(pending, proposal)
-                    else:
+                    if plan is not None:
                         plan.take(proposal)
+                    elif proposal.must or not pending.holds(min(proposal.span)):
+                        carry_out(pending, proposal)
             if plan is not None:
                 plan.decide()
         return self._pending

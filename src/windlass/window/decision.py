@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 from windlass.window.entries import Entry
 from windlass.window.pending import Proposal
 
-Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced"]
+Verdict: TypeAlias = Literal["commit", "defer", "cold", "quiet", "forced", "held"]
 """What became of what is not free: made because it pays, left because it does not yet, made
 because nothing is cached, left because the window is too short for its cache to lose by it;
-nothing waited, but settings forced an edit of what was sent."""
+nothing waited, but settings forced an edit of what was sent; left because thinking behind it is
+bound to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,13 @@ from windlass.window.blocks import (
     with_own_block,
 )
 from windlass.window.conversation import Conversation
-from windlass.window.entries import Entry
+from windlass.window.entries import Entry, Replace
 from windlass.window.planner import Planner
 from windlass.window.policies.budget import TokenBudget
+from windlass.window.thoughts import Thinking, Thoughts
+from windlass.wire.thinking import BOUND, thinking_rules, thinks
 
+_BOUND: Final = "thinking is bound to all that stood before it"
 AHEAD: Final = 3
 """For how many calls ahead cache marks are set; a request has four of them."""
 
@@ -59,6 +62,8 @@ class Driver:
         conversation: What is shown, and who decides on it.
         cache: The prompt cache of its model; conversations with one model share it.
         attached: The blocks at the end of messages, by occurrence; it changes with each call.
+        thoughts: What stood before each reply; conversations of a session share it.
+        thinking: What becomes of edits that make thinking invalid.
     """
 
     def __init__(
@@ -66,8 +71,15 @@ class Driver:
         conversation: Conversation,
         cache: CacheState,
         attached: dict[str, Attached] | None = None,
+        thoughts: Thoughts | None = None,
+        thinking: Thinking = "keep",
     ) -> None:
         self.conversation = conversation
+        self.thoughts = Thoughts() if thoughts is None else thoughts
+        self.thinking: Thinking = thinking
+        self._rules = BOUND if self.thoughts.refused else thinking_rules(cache.model)
+        self._request: tuple[tuple[Message, ...], tuple[ToolSpec, ...]] = (), ()
+        """The messages and tools of the last call that was made."""
         self.cache = cache
         self.attached = {} if attached is None else attached
         self.planner = conversation.planner
@@ -128,7 +140,55 @@ class Driver:
         before = with_blocks(entries, self.attached)
         messages = tuple([entry.message for entry in before.entries])
         start, why = self.cache.written_anew(messages, tools, gap)
+        if self._rules.bound and self.thinking != "drop_block":
+            start = max(start, self._held_until(before.entries, tools))
         return let_go(entries, before, start), start, why
+
+    def _held_until(self, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> int:
+        """The position behind the last entry whose thinking is still bound to all before it."""
+        stale = self.thoughts.stale(entries, self.cache.model, tools, but=len(entries))
+        valid = (at for at, e in enumerate(entries) if at not in stale and thinks(e.message))
+        return max(valid, default=-1) + 1
+
+    def strip_stale(self, tools: Sequence[ToolSpec]) -> None:
+        """Take the thinking away that does not go on in what the conversation begins with."""
+        conversation = self.conversation
+        entries = [entry for entry in conversation.entries if entry is not None]
+        for ident, message in self._stale(entries, tools).items():
+            reason = f"{_BOUND}, and the phase does not go on from it"
+            conversation.settle(Replace(ident, message, "strip", reason))
+
+    def _stale(self, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> dict[str, Message]:
+        """The replies whose thinking is of no use in a request, without it, by occurrence."""
+        rules = self._rules
+        if not (self.conversation.thinking and (rules.bound or rules.read)):
+            return {}
+        if rules.bound and self.thinking == "drop_block" and not self.thoughts.refused:
+            return {}
+        but = len(entries)
+        if rules.open_round:
+            users = (at for at, entry in enumerate(entries) if entry.message.role == "user")
+            but = max(users, default=-1)
+        stale = self.thoughts.stale(entries, self.cache.model, tools, but=but)
+        return {entries[at].item.id: message for at, message in stale.items()}
+
+    def _without_stale(self, blocks: WithBlocks, tools: Sequence[ToolSpec]) -> WithBlocks:
+        """What a call shows, without thinking that is bound to what it does not show any more."""
+        stale = self._stale(blocks.entries, tools)
+        if not stale:
+            return blocks
+        messages = tuple([entry.message for entry in blocks.entries])
+        at, why = self.cache.differs(messages, tools)
+        because = blocks.entries[at].because if 0 < at < len(messages) else None
+        reason = f"{_BOUND}, and {why or 'that is another one'}"
+        self.conversation.strip(stale, f"{reason} ({because})" if because else reason)
+        entries = [
+            replace(entry, message=stale[entry.item.id], because="strip")
+            if entry.item.id in stale
+            else entry
+            for entry in blocks.entries
+        ]
+        return replace(blocks, entries=tuple(entries))
 
     def next_call(
         self,
@@ -144,7 +204,9 @@ class Driver:
         unmarked: int = 0,
         last: bool = False,
     ) -> NextCall:
-        """What the next call shows with its blocks, and its cache marks. Changes nothing.
+        """What the next call shows with its blocks, and its cache marks.
+
+        Nothing that was sent changes by it. Thinking that the call cannot show goes for good.
 
         Args:
             entries: What it shows without blocks; one at least.
@@ -166,6 +228,7 @@ class Driver:
                 older, why = let_go(entries, older, 0), "too long"
                 blocks = with_own_block(older, block, lasting, size)
             because = why if blocks.gone else None
+        blocks = self._without_stale(blocks, tools)
         marked = blocks.entries[:-unmarked] if unmarked else blocks.entries
         lifetime = self.cache.next_lifetime(gap, self._calls_to_come(self.cache.calls + 1))
         sent = self.cache.mark(
@@ -194,3 +257,21 @@ class Driver:
         self.attached.update(attached)
         self.cache.sent, self.cache.lifetime = call.sent, call.lifetime
         self.cache.calls += 1
+        self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
+
+    def answered(self, ident: str, *, goes_on: str | None = None) -> None:
+        """The reply `ident` came to the last call that was made.
+
+        With the reply `goes_on` it is one, which stands in the place of that and has its thinking.
+        """
+        born = self.thoughts.born
+        if goes_on in born:
+            born[ident] = born.pop(goes_on)
+        elif self._rules.bound or self._rules.read:
+            messages, tools = self._request
+            self.thoughts.came(ident, messages, self.cache.model, tools)
+
+    def thinking_refused(self) -> None:
+        """The provider refused thinking: all there is goes, and what comes is bound."""
+        self.thoughts.refused, self._rules = True, BOUND
+        self.thoughts.born.clear()

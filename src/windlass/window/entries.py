@@ -28,6 +28,7 @@ Because: TypeAlias = Literal[
     "prune",
     "expand",
     "repair",
+    "strip",
 ]
 """What an edit is an instance of, for the record and for people."""
 

@@ -38,6 +38,7 @@ from windlass.window.policies.reasoning import ReasoningOptions
 from windlass.window.policies.shared import Bounds, Count, Factor
 from windlass.window.policies.sliding import SlidingOptions
 from windlass.window.profiles import PROFILES, Commit, Profile
+from windlass.window.thoughts import Thinking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,13 @@ class Policy(
     """When edits are made: at_once, or priced: once they lower the bill.
 
     The bill is counted at the cache prices of the model.
+    """
+    thinking: Thinking = "keep"
+    """What becomes of signed thinking where a model binds it to all that stood before it.
+
+    keep: what was sent is edited only where settings force it. strip: it is edited wherever that
+    pays; the thinking behind it goes, for good. drop_block: likewise, and the provider is asked to
+    drop that thinking.
     """
     guard: Factor | None = None
     """How many times the bill of sending everything may be reached.

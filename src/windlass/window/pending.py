@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -175,6 +176,17 @@ class PendingEdits:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
         return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.original(at))))
 
+    def holds(self, at: int, end: int | None = None) -> bool:
+        """Whether thinking that is shown from `at` on, and before `end`, forbids a change there.
+
+        The user's settings do it all the same, and the thinking goes.
+        """
+        if not self._conversation.keeps_thinking:
+            return False
+        thinking = self._conversation.thinking
+        last = bisect_left(thinking, len(self) if end is None else end) - 1
+        return last >= 0 and at <= thinking[last]
+
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""
         return self.shown_names[at].names if at in self.shown_names else NONE
@@ -294,6 +306,14 @@ class PendingEdits:
     def _in_open_loop(self, at: int) -> bool:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
         return at > self._conversation.last_user
+
+    def strip(self, at: int, message: Message, reason: str) -> int:
+        """Show a reply without its thinking, which is of no use any more; returns its tokens."""
+        entry = self.entry(at)
+        assert entry is not None
+        less = self.size(entry.message) - self.size(message)
+        self._commit(Replace(entry.item.id, message, "strip", reason), (at,), less)
+        return less
 
     def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
         """Make an edit that makes the window `less` tokens shorter."""

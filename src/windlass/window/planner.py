@@ -180,7 +180,8 @@ class Planning:
     def take(self, proposal: Proposal) -> None:
         """Make what is free or must be; keep the rest for `decide`."""
         pending = self._pending
-        if proposal.must or not self._prices.caches:
+        held = not proposal.must and pending.holds(min(proposal.span))
+        if proposal.must or not (self._prices.caches or held):
             if carry_out(pending, proposal):
                 self._kept = min(self._kept, *proposal.span)
             return
@@ -188,8 +189,8 @@ class Planning:
         offer = self._offer(proposal, message)
         if offer is None:
             return
-        never_sent = all(at in pending.fresh for at in proposal.span)
-        if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
+        never_sent = not held and all(at in pending.fresh for at in proposal.span)
+        if never_sent and self._pays_at_birth(offer.removed) and self._is_sure(offer.removed):
             carry_out(pending, proposal, message)
         else:
             self._offers[offer.first] = offer
@@ -205,7 +206,12 @@ class Planning:
         }
         offers |= self._offers
         waiting = [offers[at] for at in sorted(offers)]
-        chosen = self._chosen(waiting)
+        # Thinking behind an edit that settings force goes, and holds nothing any more.
+        end = self._kept if self._kept < self._written_until else None
+        free = [offer for offer in waiting if not pending.holds(offer.first, end)]
+        chosen = self._chosen(free)
+        if not free and waiting and self.decision is None:
+            self.decision = self._said("held", waiting[0].first, len(waiting))
         for offer in chosen:
             edits, written = self._written.get(offer.first, (-1, None))
             # Where nothing changed since it was offered, it would be written just so again.
@@ -429,6 +435,29 @@ class Planning:
         if put >= before:
             return None
         return Offer(proposal, min(proposal.span), before - put, put, seen)
+
+    def _pays_at_birth(self, removed: int) -> bool:
+        """Whether what no call has seen is written shorter by so many tokens.
+
+        Where the window stays long enough to be cached it saves at each call. Else the bills of
+        the calls expected are compared, with as much said at each as was on average so far.
+        """
+        if self._stays_cached(removed):
+            return True
+        total, prices = self._pending.tokens + self._standing(self._kept), self._prices
+        calls = math.ceil(self._planner.calls(self._pending.turn))
+        grows = total / self._pending.turn
+
+        def bill(tokens: float) -> float:
+            kept, cost = 0.0, 0.0
+            for _ in range(calls):
+                cached = tokens >= prices.minimum
+                cost += prices.read * kept + (prices.write if cached else 1.0) * (tokens - kept)
+                kept = tokens if cached else 0.0
+                tokens += grows
+            return cost
+
+        return bill(total - removed) < bill(total)
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""

@@ -33,6 +33,7 @@ from windlass.window.policies.rewrites import Rewrites
 from windlass.window.policies.sliding import Sliding
 from windlass.window.policies.subtasks import Subtasks
 from windlass.window.policies.supersede import Supersede
+from windlass.wire.thinking import thinking_rules
 
 P = TypeVar("P")
 
@@ -118,6 +119,15 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         yield _made(Arguments, policy)
     if policy.repeats and not caches:
         yield Listed()
+
+
+def keeps_thinking(policy: Policy, model: str) -> bool:
+    """Whether nothing that was sent to the model is edited while thinking follows that binds it.
+
+    What the user has edited at once is edited there, too.
+    """
+    at_once = policy.commit == "at_once"
+    return policy.thinking == "keep" and not at_once and thinking_rules(model).bound
 
 
 def planner_of(

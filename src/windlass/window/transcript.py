@@ -6,7 +6,7 @@ It decides nothing.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
 from windlass.window.references import is_marked
+from windlass.wire.thinking import thinks
 
 
 @dataclass(kw_only=True)
@@ -31,6 +32,8 @@ class Transcript:
         uses_names: Whether any policy asks `PendingEdits.left`.
         settles: Whether the list may be a window that is handed back. What stands before the last
             mark of one stays then as it is, but for what settings ask for.
+        keeps_thinking: Whether nothing changes in front of signed thinking, but for what settings
+            ask for.
     """
 
     count: Callable[[Message], int] = size
@@ -38,6 +41,7 @@ class Transcript:
     recall_hint: Callable[[Message], str] = reference
     uses_names: bool = True
     settles: bool = False
+    keeps_thinking: bool = False
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []
@@ -59,6 +63,8 @@ class Transcript:
         self.calls = 0
         self.first_user = self.last_user = -1
         self.pictured: list[int] = []
+        self.thinking: list[int] = []
+        """The positions of what is shown with signed thinking, in order."""
         self.saved = 0
         self._came: list[Message] = []
         self._came_tokens = self._counted = 0
@@ -105,6 +111,8 @@ class Transcript:
                 self.first_user = at
         if message.pictures:
             self.pictured.append(at)
+        if thinks(message):
+            self.thinking.append(at)
         if self.settles and _is_shortened(message):
             self.settled = at + 1
 
@@ -114,6 +122,9 @@ class Transcript:
         if entry is None and self.entries[at] is not None:
             insort(self.gone, at)
         self.entries[at], self.edits[at] = entry, edit
+        place = bisect_left(self.thinking, at)
+        if self.thinking[place : place + 1] == [at] and not (entry and thinks(entry.message)):
+            del self.thinking[place]
 
     def came_tokens(self) -> int:
         """Tokens of all messages as they came; counts only what is new since it was asked."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from windlass.messages import Message, Opaque
+from windlass.messages import Message, Opaque, Text
 
 AS_OF: Final = "2026-11-24"
 """The day on which the facts of this module were gathered."""
@@ -41,6 +41,8 @@ class ThinkingRules:
 
 NO_THINKING: Final = ThinkingRules()
 """A model that signs nothing, as far as is known."""
+BOUND: Final = ThinkingRules(bound=True)
+"""One that refused thinking because what stood before it was another thing."""
 
 _BOUND_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     # build-with-claude/preserved-thinking and its page on prefix checks; the what's-new pages of
@@ -118,6 +120,11 @@ def thinks(message: Message) -> bool:
     return message.role == "assistant" and any(map(is_thinking, message.parts))
 
 
+_ALONE: Final = "[thinking, left out]"
+
+
 def without_thinking(message: Message) -> Message:
-    """The message without its signed thinking; all else stays."""
-    return message.with_parts(*(part for part in message.parts if not is_thinking(part)))
+    """The message without its signed thinking; one of thinking alone says so."""
+    parts = tuple(part for part in message.parts if not is_thinking(part))
+    said = message.tool_calls or any(not isinstance(part, Opaque) for part in parts)
+    return message.with_parts(*parts, *(() if said else (Text(_ALONE),)))
