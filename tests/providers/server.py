@@ -56,6 +56,10 @@ class Server:
     busy: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def answer(self, asked: Asked) -> Answer:
+        """What a request is answered with."""
+        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while await self._one(reader, writer):
@@ -71,8 +75,9 @@ class Server:
         method, path, _ = first.split(" ")
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        self.asked.append(Asked(method, path, headers, json.loads(body) if body else None))
-        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        asked = Asked(method, path, headers, json.loads(body) if body else None)
+        self.asked.append(asked)
+        answer = self.answer(asked)
         self.busy.set()
         try:
             told = [

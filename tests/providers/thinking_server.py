@@ -1,0 +1,280 @@
+"""Anthropic's API on loopback, as strict as the vendor's newest models are with signed thinking.
+
+Every reply begins with a signed thinking block, which goes on being checked in every later request
+(`tests/validators/thinking.py`). What a model refuses is answered with status 400 and the
+vendor's words. Prompt caching is that of `tests/window/cache.py`, one token for four characters.
+
+    with thinking_server(Say("Look.", [("look", {})]), "Done.") as server:
+        server.settle(tmp_path, monkeypatch)
+        windlass.run_sync(cascade, model="anthropic/claude-opus-5-5", trust=True)
+    assert server.refused == []
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.providers.exchanges import anthropic_error, anthropic_event
+from tests.providers.server import Answer, Asked, Server, streamed, whole
+from tests.validators import anthropic
+from tests.validators.thinking import CONTROLS, Read, Thinking
+from tests.window.cache import Cache, blocks_of
+
+Body: TypeAlias = dict[str, Any]
+Call: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A tool's name and its input."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """One reply: thinking, then text, then calls. `thinking` is its shown text.
+
+    `text` that is empty makes no block; `stop` is what ended it, as the API has it.
+    """
+
+    text: str = ""
+    calls: Sequence[Call] = ()
+    thinking: Sequence[str] = ("",)
+    redacted: bool = False
+    stop: str = ""
+
+
+Script: TypeAlias = Callable[[Body], Say | str]
+"""Says what a request is answered with."""
+
+
+@dataclass(frozen=True)
+class ModelRules:
+    """What a model takes: `bound`: thinking is checked; the rest as the vendor's pages say."""
+
+    bound: bool = True
+    forces: bool = False
+    disables: bool = False
+    schemas: bool = True
+
+
+_BOUND = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9])")
+_NO_FORCE = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet)-5-[5-9])")
+_ALWAYS = re.compile(r"claude-(?:fable|mythos|(?:opus|sonnet)-5-[5-9])")
+
+
+def rules_of(model: str) -> ModelRules:
+    """What a model takes, by its name."""
+    return ModelRules(
+        bound=bool(_BOUND.match(model)),
+        forces=not _NO_FORCE.match(model),
+        disables=not _ALWAYS.match(model),
+    )
+
+
+@dataclass
+class ThinkingServer(Server):
+    """What was asked and refused, beside what `Server` keeps."""
+
+    script: list[Any]
+    rules: Callable[[str], ModelRules] = rules_of
+    checker: Thinking = field(default_factory=Thinking)
+    cache: Cache = field(default_factory=Cache)
+    refused: list[str] = field(default_factory=list)
+    """The messages of the answers with status 400, in order."""
+    answered: list[tuple[Body, list[Body]]] = field(default_factory=list)
+    """Each request that was answered, with the blocks of its answer."""
+    usages: list[Body] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def bodies(self) -> list[Body]:
+        """The bodies of all requests for an answer, refused ones too."""
+        return [asked.body for asked in self.asked if asked.path.endswith("/messages")]
+
+    def settle(self, folder: Path, patch: pytest.MonkeyPatch, more: str = "") -> None:
+        """Make `folder` the current one, with settings and a key that lead here.
+
+        `more` stands with the provider's in `windlass.toml`, which only a run that trusts the
+        folder reads.
+        """
+        text = f'[providers.anthropic]\nbase_url = "{self.url}"\n{more}\n'
+        (folder / "windlass.toml").write_text(text)
+        patch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
+        patch.chdir(folder)
+
+    def answer(self, asked: Asked) -> Answer:
+        body, beta = asked.body, asked.headers.get("anthropic-beta", "")
+        rules = self.rules(body["model"])
+        read = self.checker.read(body, beta) if rules.bound else Read()
+        wrong = _refused(body, rules) or read.error or next(iter(anthropic.problems(body)), None)
+        if wrong is not None:
+            self.refused.append(wrong)
+            return whole(anthropic_error("invalid_request_error", wrong), 400)
+        if asked.path.endswith("/count_tokens"):
+            return whole({"input_tokens": _tokens(blocks_of(_in_blocks(body))[0])})
+        content, stop = self._reply(body)
+        if rules.bound:
+            self.checker.note(body, content, beta)
+        self.answered.append((body, content))
+        usage = self._usage(body, content)
+        self.usages.append(usage)
+        message = {
+            "id": f"msg_{next(self._numbers)}",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "content": content,
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        if CONTROLS in beta:
+            message["input_transformations"] = read.transformations
+        return streamed(list(_events(message))) if body.get("stream") else whole(message)
+
+    def _reply(self, body: Body) -> tuple[list[Body], str]:
+        """The blocks of the next reply, and what ended it."""
+        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        said = said(body) if callable(said) else said
+        say = Say(said) if isinstance(said, str) else said
+        content: list[Body] = []
+        for text in say.thinking if (body.get("thinking") or {}).get("type") != "disabled" else ():
+            signed = f"sig_{next(self._numbers)}"
+            if say.redacted:
+                content.append({"type": "redacted_thinking", "data": signed})
+            else:
+                content.append({"type": "thinking", "thinking": text, "signature": signed})
+        if say.text:
+            content.append({"type": "text", "text": say.text})
+        for name, given in say.calls:
+            id_ = f"toolu_{next(self._numbers)}"
+            content.append({"type": "tool_use", "id": id_, "name": name, "input": dict(given)})
+        return content, say.stop or ("tool_use" if say.calls else "end_turn")
+
+    def _usage(self, body: Body, content: list[Body]) -> Body:
+        body = _in_blocks(body)
+        texts, marked = blocks_of(body)
+        read = self.cache.send(body, time.monotonic()).read
+        end = max([read, *(at + 1 for at in marked)])
+        return {
+            "input_tokens": _tokens(texts[end:]),
+            "cache_creation_input_tokens": _tokens(texts[read:end]),
+            "cache_read_input_tokens": _tokens(texts[:read]),
+            "output_tokens": _tokens([json.dumps(block) for block in content]),
+            "service_tier": "standard",
+        }
+
+
+def _refused(body: Body, rules: ModelRules) -> str | None:
+    """What the model refuses beside thinking that is out of place."""
+    kind = (body.get("tool_choice") or {}).get("type")
+    if kind in ("any", "tool") and not rules.forces:
+        return f'tool_choice: type "{kind}" is not supported by this model. Use "auto" or "none".'
+    if (body.get("thinking") or {}).get("type") == "disabled" and not rules.disables:
+        return 'thinking.type: "disabled" is not supported by this model.'
+    if (body.get("output_config") or {}).get("format") and not rules.schemas:
+        return "output_config.format: structured outputs are not supported by this model."
+    return None
+
+
+def _in_blocks(body: Body) -> Body:
+    """The body with blocks where it has strings."""
+
+    def blocks(content: Any) -> Any:
+        return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+    turns = [{**one, "content": blocks(one["content"])} for one in body["messages"]]
+    return {**body, "system": blocks(body.get("system") or []), "messages": turns}
+
+
+def _tokens(texts: Sequence[str]) -> int:
+    return sum(map(len, texts)) // 4
+
+
+def _events(message: Body) -> Iterator[bytes]:
+    """The answer as server-sent events, each text in two pieces."""
+    begun = {**message, "content": [], "stop_reason": None}
+    yield anthropic_event("message_start", message=begun)
+    for at, block in enumerate(message["content"]):
+        bare, deltas = _deltas(block)
+        yield anthropic_event("content_block_start", index=at, content_block=bare)
+        for delta in deltas:
+            yield anthropic_event("content_block_delta", index=at, delta=delta)
+        yield anthropic_event("content_block_stop", index=at)
+    yield anthropic_event(
+        "message_delta",
+        delta={"stop_reason": message["stop_reason"], "stop_sequence": None},
+        usage={"output_tokens": message["usage"]["output_tokens"]},
+    )
+    yield anthropic_event("message_stop")
+
+
+def _deltas(block: Body) -> tuple[Body, list[Body]]:
+    """A block as it begins, and what is added to it."""
+
+    def halves(text: str) -> list[str]:
+        return [half for half in (text[: len(text) // 2], text[len(text) // 2 :]) if half]
+
+    match block["type"]:
+        case "thinking":
+            shown = [
+                {"type": "thinking_delta", "thinking": half} for half in halves(block["thinking"])
+            ]
+            signed = {"type": "signature_delta", "signature": block["signature"]}
+            return {"type": "thinking", "thinking": "", "signature": ""}, [*shown, signed]
+        case "text":
+            said = [{"type": "text_delta", "text": half} for half in halves(block["text"])]
+            return {"type": "text", "text": ""}, said
+        case "tool_use":
+            given = halves(json.dumps(block["input"]))
+            deltas = [{"type": "input_json_delta", "partial_json": half} for half in given]
+            return {**block, "input": {}}, deltas
+        case _:
+            return block, []
+
+
+@contextmanager
+def thinking_server(
+    *script: Say | str | Script, rules: Callable[[str], ModelRules] | ModelRules = rules_of
+) -> Iterator[ThinkingServer]:
+    """A server in a thread of its own, so that code with and without a loop can ask it.
+
+    Each request is answered with the next of `script`, then with the last one for ever; a
+    function among them is handed the body. `rules` says what which model takes.
+    """
+    by_name = (lambda _: rules) if isinstance(rules, ModelRules) else rules
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def begin() -> tuple[ThinkingServer, asyncio.Server]:
+        server = ThinkingServer(list(script), rules=by_name)
+        listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        return server, listening
+
+    async def end(listening: asyncio.Server) -> None:
+        listening.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    try:
+        server, listening = asyncio.run_coroutine_threadsafe(begin(), loop).result()
+        try:
+            yield server
+        finally:
+            asyncio.run_coroutine_threadsafe(end(listening), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
