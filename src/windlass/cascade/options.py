@@ -43,6 +43,7 @@ from windlass.selection.options import (
 )
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.profiles import Commit, Profile
+from windlass.window.thoughts import Thinking
 
 # ---- choosing a context ----------------------------------------------------------------
 
@@ -211,6 +212,10 @@ class AutoContext(Part):
 
     commit: Commit = "priced"
     """When edits are made: at_once, or priced: once they lower the bill."""
+
+    thinking: Thinking = "keep"
+    """What becomes of signed thinking where a model binds it to all that stood before it: keep,
+    strip or drop_block."""
 
     intra_phase: Switchable[IntraContext] = True
     """What each phase sees of itself; a phase's `intra_context` goes before it, key by key."""

@@ -153,7 +153,8 @@ class Driver:
     def strip_stale(self, tools: Sequence[ToolSpec]) -> None:
         """Take the thinking away that does not go on in what the conversation begins with."""
         conversation = self.conversation
-        entries = [entry for entry in conversation.entries if entry is not None]
+        shown = [entry for entry in conversation.entries if entry is not None]
+        entries = with_blocks(shown, self.attached).entries
         for ident, message in self._stale(entries, tools).items():
             reason = f"{_BOUND}, and the phase does not go on from it"
             conversation.settle(Replace(ident, message, "strip", reason))

@@ -1,0 +1,200 @@
+"""A cascade on a model that binds its thinking: nothing is refused, and what is lost is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.engine.harness import cascade, phase
+from tests.providers.thinking_server import Say, ThinkingServer, thinking_server
+
+MODEL = "anthropic/claude-opus-5-5"
+
+
+def look(number: int = 1) -> str:
+    """Look at something."""
+    return "\n".join(
+        f"record {number}-{at}: value {at * number} of item_{at:03}" for at in range(400)
+    )
+
+
+def log(number: int = 1) -> str:
+    """Read a log."""
+    lines = [f"12:00:{at % 60:02} INFO worker {number} did {at}" for at in range(300)]
+    return "\n".join([*lines, "ERROR disk full at /var/data", *lines])
+
+
+def replies() -> Iterator[Say]:
+    """Two calls a phase, then its answer, for ever."""
+    number = 0
+    while True:
+        number += 1
+        yield Say("", [("look", {"number": number})], ["a", "b"])
+        yield Say(f"Now the log {number}.", [("log", {"number": number}), ("look", {"number": 1})])
+        yield Say(f"Answer {number}.", redacted=number % 2 == 0)
+
+
+def thinking_of(body: dict[str, Any]) -> list[str]:
+    return [
+        block.get("signature") or block["data"]
+        for message in body["messages"]
+        for block in message["content"]
+        if block["type"] in ("thinking", "redacted_thinking")
+    ]
+
+
+def signatures(server: ThinkingServer) -> list[str]:
+    """The thinking that was sent back, or could have been."""
+    came = [block for _, content in server.answered[:-1] for block in content]
+    signed = [one.get("signature") or one.get("data") for one in came]
+    return [each for each in signed if each]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThinkingServer]:
+    said = replies()
+    with thinking_server(lambda _: next(said)) as server:
+        server.settle(tmp_path, monkeypatch)
+        yield server
+
+
+def run(made: dict[str, Any], **more: Any) -> Any:
+    return windlass.run_sync(made, model=MODEL, tools=[look, log], trust=True, **more)
+
+
+def three(**more: Any) -> dict[str, Any]:
+    names = ("one", "two", "three")
+    return cascade(*(phase(name, tackle=["look", "log"]) for name in names), **more)
+
+
+def accept(output: str) -> bool:
+    """Whether an answer has an even number: every second attempt is good."""
+    return output.endswith(("2.", "4.", "6.", "8."))
+
+
+WHOLE: dict[str, dict[str, Any]] = {
+    "without a policy": {},
+    "default": {"auto_context": {}},
+    "lean": {"auto_context": {"profile": "lean"}},
+    "careful": {"auto_context": {"profile": "careful"}},
+    "spec": {"auto_context": {"profile": "spec"}},
+    "injectors": {"auto_context": {"inter_phase": False}, "injectors": True},
+}
+"""What a cascade says, where no thinking is lost."""
+
+FORCED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "at once": ({"auto_context": {"commit": "at_once"}}, {}),
+    "stripped": ({"auto_context": {"thinking": "strip", "profile": "lean"}}, {}),
+    "a limit": ({"auto_context": {}}, {"max_input_tokens": 9_000}),
+    "recent turns": ({"auto_context": {"intra_phase": {"keep_recent_turns": 2}}}, {}),
+    "a lifetime": ({}, {"context_ttl": {"tool_results": 1}}),
+    "retention": ({}, {"context_retention": "output_only"}),
+    "other tools": ({"auto_context": {}}, {"tackle": ["look", "log", "run_sql"]}),
+    "another system prompt": ({"auto_context": {}}, {"system": "You are another one."}),
+    "the newest turns": ({}, {"context_strategy": "recent", "turns": 1}),
+    "chosen": ({}, {"context": {"from": [{"phase": "one", "include": ["messages"]}]}}),
+}
+"""What cascade and second phase say, where some is lost."""
+
+
+@pytest.mark.parametrize("said", WHOLE.values(), ids=WHOLE)
+def test_by_default_all_thinking_is_sent_back_for_ever(
+    server: ThinkingServer, said: dict[str, Any]
+) -> None:
+    ran = run(three(**said))
+    assert (ran.status, str(ran.error)) == ("completed", "None")
+    assert server.refused == []
+    assert len(server.answered) == 9
+    assert thinking_of(server.bodies[-1]) == signatures(server)
+
+
+@pytest.mark.parametrize(("said", "second"), FORCED.values(), ids=FORCED)
+def test_what_is_forced_takes_thinking_away_and_says_so(
+    server: ThinkingServer, said: dict[str, Any], second: dict[str, Any]
+) -> None:
+    made = three(**said)
+    for at in (1, 2) if "tackle" not in second else (1,):
+        made["phases"][at] |= second
+    events: list[str] = []
+    ran = run(made, on_event=lambda event: events.append(str(event)))
+    assert (ran.status, str(ran.error)) == ("completed", "None")
+    assert server.refused == []
+    assert set(signatures(server)) - set(thinking_of(server.bodies[-1]))
+    assert any("thinking of" in event for event in events)
+
+
+class TestOtherWaysToGoOn:
+    """Doors and events by which a conversation goes on otherwise than by a plain reply."""
+
+    def test_attempts(self, server: ThinkingServer) -> None:
+        made = three(auto_context={})
+        for one in made["phases"]:
+            one["rules"] = {"loop_until": "accept", "max_attempts": 4}
+        ran = windlass.run_sync(made, model=MODEL, tools=[look, log, accept], trust=True)
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert len(server.answered) > 9
+        assert server.refused == []
+
+    def test_a_reply_that_is_cut_and_goes_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = replies()
+        script = [
+            lambda _: next(said),
+            Say("This is", stop="max_tokens"),
+            " all.",
+            Say("Good."),
+            "E",
+        ]
+        with thinking_server(*script) as server:
+            server.settle(tmp_path, monkeypatch)
+            ran = run(three(auto_context={}))
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert ran.outputs["one"] == "This is all."
+        assert server.refused == []
+        joined = server.bodies[-1]["messages"][3]["content"]
+        first = server.answered[1][1][0]["signature"]
+        assert [one.get("signature") for one in joined if one["type"] == "thinking"] == [first]
+
+    def test_soundings(self, server: ThinkingServer) -> None:
+        made = three(auto_context={})
+        made["phases"][1]["soundings"] = {"factor": 3, "evaluator_instructions": "The best."}
+        ran = run(made)
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert server.refused == []
+
+    @pytest.mark.parametrize("limit", [2, 4, 5, 7])
+    def test_a_session_that_is_resumed(self, server: ThinkingServer, limit: int) -> None:
+        Path("three.json").write_text(json.dumps(three(auto_context={})))
+        ran = windlass.run_sync(
+            "three.json", model=MODEL, tools=[look, log], trust=True, max_turns=limit
+        )
+        assert ran.status == "incomplete"
+        again = windlass.resume_sync(ran.session_id, tools=[look, log], trust=True)
+        assert (again.status, str(again.error)) == ("completed", "None")
+        assert server.refused == []
+        assert thinking_of(server.bodies[-1]) == signatures(server)
+
+    @pytest.mark.parametrize("at", [2, 4, 6, 8])
+    def test_a_fork(self, server: ThinkingServer, at: int) -> None:
+        Path("three.json").write_text(json.dumps(three(auto_context={})))
+        ran = windlass.run_sync("three.json", model=MODEL, tools=[look, log], trust=True)
+        forked = windlass.fork_sync(
+            ran.session_id, at, message="Look again.", tools=[look, log], trust=True
+        )
+        assert (forked.status, str(forked.error)) == ("completed", "None")
+        assert server.refused == []
+
+    def test_a_task(self, server: ThinkingServer) -> None:
+        atomic = '<task type="atomic" name="{0}"><description>Do {0}.</description></task>'
+        steps = f"<steps>{atomic.format('a')}{atomic.format('b')}</steps>"
+        whole = f"<description>All.</description>{steps}"
+        Path("all.xml").write_text(f'<task type="sequential" name="all">{whole}</task>')
+        ran = windlass.evaluate_sync("all.xml", model=MODEL, tools=[look, log], trust=True)
+        assert str(ran.error) == "None"
+        assert server.refused == []

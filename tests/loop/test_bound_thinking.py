@@ -1,0 +1,79 @@
+"""Where a model binds its thinking to all that stood before it, no window is refused for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import windlass
+from tests.validators.thinking import Thinking
+from tests.window.conversations import messages_for, policies, seeds
+from windlass.messages import ToolSpec
+from windlass.wire import anthropic
+from windlass.wire.base import Request
+
+MODEL = "anthropic/claude-opus-5-5"
+PRICES = windlass.Prices(read=0.1, write=1.25, minimum=64, step=1, ttl_s=300)
+
+
+def in_anthropics_form(numbers: Sequence[int]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A history as its user holds it, without thinking, and the tools that it calls."""
+    messages = messages_for(numbers)
+    names = sorted({call.name for message in messages for call in message.tool_calls})
+    specs = tuple(ToolSpec(name, "", {"type": "object"}) for name in names)
+    body = anthropic.body(Request("claude-opus-4-1", tuple(messages), 1, specs))
+    head = [{"role": "system", "content": body["system"]}] if "system" in body else []
+    turns = [
+        {**turn, "content": [block for block in turn["content"] if "thinking" not in block["type"]]}
+        for turn in body["messages"]
+    ]
+    return [*head, *(turn for turn in turns if turn["content"])], [one.to_openai() for one in specs]
+
+
+def thinking(number: int, kind: int) -> list[dict[str, Any]]:
+    """What a reply begins with; some think twice, some not at all."""
+    shown = {"type": "thinking", "thinking": f"hm {number}", "signature": f"sig {number}"}
+    hidden = {"type": "redacted_thinking", "data": f"data {number}"}
+    return [[shown], [shown, hidden], [hidden], []][kind % 4]
+
+
+def walk(
+    context: windlass.Context, said: Sequence[Mapping[str, Any]], kinds: Sequence[int]
+) -> tuple[Thinking, int]:
+    """Make each call of a history as its user would; returns what was checked, and how often."""
+    checker, calls = Thinking(), 0
+    for one in said:
+        message = dict(one)
+        if message["role"] == "assistant" and context.appended:
+            kind = kinds[calls % len(kinds)]
+            window = context.window(block=f"now {calls}" if kind % 3 == 0 else None)
+            body = window.wire("anthropic")
+            assert checker.check(body) is None
+            message["content"] = [*thinking(calls, kind), *message["content"]]
+            checker.note(body, message["content"])
+            calls += 1
+        context.append(message)
+    assert checker.check(context.window().wire("anthropic")) is None
+    return checker, calls
+
+
+@given(
+    seeds(),
+    policies(),
+    st.sampled_from(["keep", "strip"]),
+    st.lists(st.integers(0, 11), min_size=1, max_size=6),
+    st.sampled_from([None, PRICES]),
+)
+def test_no_call_is_refused_for_its_thinking(
+    numbers: list[int],
+    options: dict[str, Any],
+    mode: str,
+    kinds: list[int],
+    prices: windlass.Prices | None,
+) -> None:
+    said, tools = in_anthropics_form(numbers)
+    policy = {**options, "thinking": mode}
+    walk(windlass.Context(MODEL, policy, prices=prices, tools=tools), said, kinds)
