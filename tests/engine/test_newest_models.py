@@ -152,6 +152,15 @@ class TestOutputSchema:
             assert '"integer"' in asked
         assert len(runs.told("output_schema")) == 1
 
+    def test_a_resumed_run_knows_it(self, runs: Runs) -> None:
+        made = [phase(name, output_schema=SCHEMA) for name in "ab"]
+        with runs.serving('{"x": 1}', rules=NO_SCHEMAS) as server:
+            ended = windlass.run_sync(cascade(*made), model=OPUS, trust=True, max_turns=2)
+            assert (ended.reason, len(server.answered)) == ("turns", 1)
+            ran = windlass.resume_sync(ended.session_id, trust=True, max_turns=9)
+        assert (ran.status, ran.output) == ("completed", '{"x": 1}')
+        assert len(server.answered) == 2  # the first was not asked again
+
     def test_what_does_not_match_is_mended_once(self, runs: Runs) -> None:
         rules = {"max_attempts": 1}
         with runs.serving("x is 1", '{"x": 1}', rules=NO_SCHEMAS) as server:
