@@ -389,6 +389,26 @@ def test_a_call_of_another_model_gets_the_signature_that_google_names() -> None:
     assert part["thoughtSignature"] == "skip_thought_signature_validator"
 
 
+def test_a_deepseek_gets_the_reasoning_of_every_reply_if_only_an_empty_one() -> None:
+    own = Opaque("openai", "key:reasoning_content", '"Hm."', "deepseek-v4-pro")
+    other = Opaque("openai", "key:reasoning_content", '"So."', "kimi-k3")
+    said = (
+        user("Go"),
+        assistant(calls=[CALL]).with_parts(own),
+        tool(CALL, "1"),
+        assistant("Well.").with_parts(other, Text("Well.")),
+        user("On"),
+    )
+
+    def reasoning(model: str) -> list[Any]:
+        body = openai_chat.body(ask(*said, model=model, tools=(LOOK,)))
+        return [one.get("reasoning_content") for one in body["messages"] if "content" in one][1::2]
+
+    assert reasoning("deepseek-v4-pro") == ["Hm.", ""]
+    assert reasoning("deepseek/deepseek-v4-flash") == ["", ""]
+    assert reasoning("gpt-5.6") == [None, None]
+
+
 def test_paths() -> None:
     assert openai_chat.path("m", stream=True) == "/chat/completions"
     assert anthropic.path("m", stream=False) == "/messages"
