@@ -79,6 +79,21 @@ UNFINISHED: Final[Mapping[str, str]] = {
 """Why a reply is no answer, by the reason that stands in the record."""
 
 
+def tool_wanted(name: str) -> str:
+    """Asks a model that cannot be forced for a call; `name` is the tool's, or `required`."""
+    if name == "required":
+        return "Call one of your tools before you answer."
+    return f"Call the tool {name!r} before you answer."
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Asks a model for JSON that satisfies a schema which its provider does not take."""
+    return (
+        "Answer with one JSON object alone, with nothing before or behind it. It must satisfy this"
+        f" JSON Schema:\n{_as_json(schema)}"
+    )
+
+
 def repair_text(reason: str) -> str:
     """What the model is told when its output does not match its schema, to mend it at once."""
     return f"[Output Invalid]\n{reason}\n\nAnswer again with the JSON object alone, corrected."

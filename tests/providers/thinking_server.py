@@ -51,7 +51,15 @@ class Say:
     stop: str = ""
 
 
-Script: TypeAlias = Callable[[Body], Say | str]
+@dataclass(frozen=True)
+class Refuse:
+    """A refusal in place of a reply."""
+
+    message: str
+    status: int = 400
+
+
+Script: TypeAlias = Callable[[Body], Say | Refuse | str]
 """Says what a request is answered with."""
 
 
@@ -88,7 +96,7 @@ class ThinkingServer(Server):
     checker: Thinking = field(default_factory=Thinking)
     cache: Cache = field(default_factory=Cache)
     refused: list[str] = field(default_factory=list)
-    """The messages of the answers with status 400, in order."""
+    """The messages of the refusals, in order."""
     answered: list[tuple[Body, list[Body]]] = field(default_factory=list)
     """Each request that was answered, with the blocks of its answer."""
     usages: list[Body] = field(default_factory=list)
@@ -120,7 +128,12 @@ class ThinkingServer(Server):
             return whole(anthropic_error("invalid_request_error", wrong), 400)
         if asked.path.endswith("/count_tokens"):
             return whole({"input_tokens": _tokens(blocks_of(_in_blocks(body))[0])})
-        content, stop = self._reply(body)
+        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        said = said(body) if callable(said) else said
+        if isinstance(said, Refuse):
+            self.refused.append(said.message)
+            return whole(anthropic_error("invalid_request_error", said.message), said.status)
+        content, stop = self._reply(body, Say(said) if isinstance(said, str) else said)
         if rules.bound:
             self.checker.note(body, content, beta)
         self.answered.append((body, content))
@@ -140,11 +153,8 @@ class ThinkingServer(Server):
             message["input_transformations"] = read.transformations
         return streamed(list(_events(message))) if body.get("stream") else whole(message)
 
-    def _reply(self, body: Body) -> tuple[list[Body], str]:
-        """The blocks of the next reply, and what ended it."""
-        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        said = said(body) if callable(said) else said
-        say = Say(said) if isinstance(said, str) else said
+    def _reply(self, body: Body, say: Say) -> tuple[list[Body], str]:
+        """The blocks of a reply, and what ended it."""
         content: list[Body] = []
         for text in say.thinking if (body.get("thinking") or {}).get("type") != "disabled" else ():
             signed = f"sig_{next(self._numbers)}"
@@ -243,7 +253,7 @@ def _deltas(block: Body) -> tuple[Body, list[Body]]:
 
 @contextmanager
 def thinking_server(
-    *script: Say | str | Script, rules: Callable[[str], ModelRules] | ModelRules = rules_of
+    *script: Say | Refuse | str | Script, rules: Callable[[str], ModelRules] | ModelRules = rules_of
 ) -> Iterator[ThinkingServer]:
     """A server in a thread of its own, so that code with and without a loop can ask it.
 

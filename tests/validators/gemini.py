@@ -30,6 +30,25 @@ _DATA = (
 )
 
 
+def lost_signatures(
+    contents: Sequence[Mapping[str, Any]], signed: Mapping[str, str]
+) -> Iterator[str]:
+    """Calls of the current turn that came with a signature, by their ids, and have another now.
+
+    The current turn begins behind the last text of the user. What stands before it is free.
+    """
+    texts = [
+        at
+        for at, content in enumerate(contents)
+        if content.get("role") == "user" and any(part.get("text") for part in content["parts"])
+    ]
+    for at, content in enumerate(contents[texts[-1] if texts else 0 :], texts[-1] if texts else 0):
+        calls = [part for part in content["parts"] if "functionCall" in part]
+        own = signed.get(str(calls[0]["functionCall"].get("id"))) if calls else None
+        if own is not None and calls[0].get("thoughtSignature") != own:
+            yield f"contents[{at}]: the function call has lost its thought_signature"
+
+
 def problems(body: Mapping[str, Any], *, model: str = "") -> list[str]:
     """What is wrong with `body`, as sentences.
 

@@ -10,6 +10,7 @@ _ROLES = {"system", "developer", "user", "assistant", "tool"}
 _NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 _ID_LENGTH = 40
 _TEXT_ONLY = {"system", "developer", "tool"}
+_DEEPSEEK = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
 _EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 
@@ -24,8 +25,19 @@ def problems(body: Mapping[str, Any]) -> list[str]:
         *_settings(body),
         *_tools(tools, defined, body.get("tool_choice")),
         *_sequence(messages, defined),
+        *(_thought(messages) if _DEEPSEEK.search(str(body.get("model"))) else ()),
         *(wrong for at, one in enumerate(messages) for wrong in _message(one, f"messages[{at}]")),
     ]
+
+
+def _thought(messages: list[Mapping[str, Any]]) -> Iterator[str]:
+    """DeepSeek from V4 on: a reply that called tools goes back with its reasoning, for good."""
+    for at, message in enumerate(messages):
+        if message.get("tool_calls") and not isinstance(message.get("reasoning_content"), str):
+            yield (
+                f"messages[{at}]: The reasoning_content in the thinking mode must be passed back"
+                " to the API."
+            )
 
 
 def _settings(body: Mapping[str, Any]) -> Iterator[str]:

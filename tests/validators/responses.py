@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 _NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")
@@ -48,6 +49,26 @@ def _pairs(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             waiting.pop(str(id_), None)
     for id_ in waiting:
         yield f"no tool output found for call {id_}"
+
+
+def broken_pairs(
+    items: Sequence[Mapping[str, Any]], given: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Items that are not with the reasoning that they came with in `given`, and the reverse.
+
+    What came right behind a reasoning item belongs to it: both are sent, in their order, or none.
+    Items are known by their ids.
+    """
+    ids = [item.get("id") for item in items]
+    for reasoning, led_to in pairwise(given):
+        if reasoning.get("type") != "reasoning":
+            continue
+        first, second, kind = reasoning["id"], led_to.get("id"), led_to.get("type", "message")
+        without = "was provided without its required"
+        if first in ids and ids[ids.index(first) + 1 :][:1] != [second]:
+            yield f"Item '{first}' of type 'reasoning' {without} following item."
+        if second in ids and ids[: ids.index(second)][-1:] != [first]:
+            yield f"Item '{second}' of type '{kind}' {without} 'reasoning' item: '{first}'."
 
 
 def _item(item: Mapping[str, Any], where: str) -> Iterator[str]:

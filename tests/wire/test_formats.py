@@ -310,6 +310,13 @@ def test_tool_choices_in_each_providers_words() -> None:
     calling = {"mode": "ANY", "allowedFunctionNames": ["look"]}
     assert chosen("gemini", "look") == {"functionCallingConfig": calling}
     assert chosen("gemini", "none") == {"functionCallingConfig": {"mode": "NONE"}}
+    for free in ("claude-opus-5-5", "claude-sonnet-5-6", "claude-fable-5-1", "claude-mythos-6"):
+        for choice in ("required", "look"):
+            body = anthropic.body(ask(user("Hi"), model=free, tools=(LOOK,), tool_choice=choice))
+            assert body["tool_choice"] == {"type": "auto"}
+    for able in ("claude-haiku-5-5", "claude-opus-5", "claude-sonnet-4-5"):
+        body = anthropic.body(ask(user("Hi"), model=able, tools=(LOOK,), tool_choice="required"))
+        assert body["tool_choice"] == {"type": "any"}
     for format_ in FORMATS.values():
         body = format_.body(ask(user("Hi"), tool_choice="required"))
         assert not {"tools", "tool_choice", "toolConfig"} & body.keys()
@@ -333,7 +340,11 @@ def test_effort_in_each_providers_words() -> None:
     assert keys(anthropic, "claude-sonnet-4-5", "medium", temperature=0.1) == {
         "thinking": {"type": "enabled", "budget_tokens": 8_192},
     }
+    assert keys(anthropic, "claude-haiku-5-5", "none") == {"thinking": {"type": "disabled"}}
+    for always in ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5", "claude-mythos-5-1"):
+        assert keys(anthropic, always, "none") == {"output_config": {"effort": "low"}}
     forced = {"tools": (LOOK,), "tool_choice": "look"}
+    assert keys(anthropic, "claude-opus-5-5", "high", **forced)["thinking"] == {"type": "adaptive"}
     assert keys(anthropic, "claude-sonnet-4-5", "medium", temperature=0.1, **forced) == {
         "temperature": 0.1
     }
@@ -376,6 +387,26 @@ def test_a_call_of_another_model_gets_the_signature_that_google_names() -> None:
     )
     part = gemini.body(request)["contents"][1]["parts"][0]
     assert part["thoughtSignature"] == "skip_thought_signature_validator"
+
+
+def test_a_deepseek_gets_the_reasoning_of_every_reply_if_only_an_empty_one() -> None:
+    own = Opaque("openai", "key:reasoning_content", '"Hm."', "deepseek-v4-pro")
+    other = Opaque("openai", "key:reasoning_content", '"So."', "kimi-k3")
+    said = (
+        user("Go"),
+        assistant(calls=[CALL]).with_parts(own),
+        tool(CALL, "1"),
+        assistant("Well.").with_parts(other, Text("Well.")),
+        user("On"),
+    )
+
+    def reasoning(model: str) -> list[Any]:
+        body = openai_chat.body(ask(*said, model=model, tools=(LOOK,)))
+        return [one.get("reasoning_content") for one in body["messages"] if "content" in one][1::2]
+
+    assert reasoning("deepseek-v4-pro") == ["Hm.", ""]
+    assert reasoning("deepseek/deepseek-v4-flash") == ["", ""]
+    assert reasoning("gpt-5.6") == [None, None]
 
 
 def test_paths() -> None:

@@ -12,6 +12,7 @@ from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.model import Phase
 from windlass.cascade.sizes import Warned, warnings
+from windlass.cascade.untaken import untaken
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.trust import print_unchecked, unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
@@ -84,7 +85,8 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
     def counter(phase: Phase) -> FamilyCounter:
         return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
 
-    return warnings(cascade, ready.registry, counter)
+    sizes = warnings(cascade, ready.registry, counter)
+    return (*sizes, *untaken(cascade, settings.model_for))
 
 
 def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
@@ -93,25 +95,26 @@ def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None
     program, registry = load_program(file, settings, strict=strict, trust=trust)
     left_out = unchecked(settings, registry)
     explained = explain_task(program, settings) if explain else None
+    warned = [*program.warnings, *program.untaken(settings)]
     paths = [task.path for task in program.task.walk()]
     fields = {
         "task": program.task.name,
         "kind": program.task.kind,
         "tasks": paths,
         "needs": [need.name for need in program.needs],
-        "warnings": _plain(program.warnings),
+        "warnings": _plain(warned),
         "unchecked": left_out,
         "defaults": explained,
     }
     if printed_as_json({key: value for key, value in fields.items() if value or key == "warnings"}):
         return
     print_unchecked(left_out)
-    for warning in program.warnings:
+    for warning in warned:
         progress.print(f"warning: {warning}")
     if explained is not None:
         out.print(str(explained))
         return
-    count = len(program.warnings)
+    count = len(warned)
     counted = f", {many(count, 'warning')}" if count else ""
     out.print(f"{file}: {program.task.name}, no mistakes{counted}; tasks: {', '.join(paths)}")
     if program.needs:

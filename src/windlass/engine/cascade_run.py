@@ -11,6 +11,7 @@ from windlass.engine.state import Generation, Run
 from windlass.messages import Part
 from windlass.providers.budget import Allowance
 from windlass.settings import Settings
+from windlass.wire.thinking import takes_choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +64,13 @@ class CascadeRun(Run):
         limits = self.settings.with_cascade(
             {"max_output_tokens": written.max_output_tokens}, self.cascade.cascade_id
         )
+        choice = written.tool_choice or "auto"
+        wanted = "" if takes_choice(model, choice) else choice
         return Generation(
             model=model,
             max_output_tokens=limits.max_output_tokens or info.max_output_tokens,
-            tool_choice=written.tool_choice or "auto",
+            tool_choice="auto" if wanted else choice,
+            wanted=wanted,
             temperature=written.temperature,
             reasoning_effort=written.reasoning_effort,
             output_schema=written.output_schema,

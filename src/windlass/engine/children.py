@@ -43,6 +43,8 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
         child.progress.state.update(copy.deepcopy(run.progress.state))
     child.progress.previous = run.progress.previous
     child.progress.assumed = run.progress.assumed
+    child.progress.told = run.progress.told
+    child.progress.no_schemas = run.progress.no_schemas
     return replace(child, caches=run.caches)
 
 

@@ -21,6 +21,7 @@ from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.searching import SEARCH, search_session
 from windlass.engine.conversation import open_driver
 from windlass.engine.events import LimitHit, PhaseEnded, Validated
+from windlass.engine.in_words import call_wanted, schema_refused, tell_wanted, with_asks
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.context import moments_of
@@ -34,6 +35,7 @@ from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, Stat
 from windlass.engine.turn import take_turn
 from windlass.engine.windows import lasting_edits
 from windlass.errors import (
+    BadRequest,
     ContextError,
     OutputInvalid,
     PersonNeeded,
@@ -247,7 +249,7 @@ async def begin(
         phase,
         rule,
         blocks,
-        user(instructions, *of_run, *behind),
+        with_asks(run, phase, user(instructions, *of_run, *behind)),
         injection=injection,
         injected=gathered.input + gathered.sources,
         before=chooses if rule.mode == "auto" else None,
@@ -346,6 +348,7 @@ async def open_phase(
         describe=describe_callback(run, phase.name),
         search_session=partial(search_session, run, phase_run),
     )
+    tell_wanted(run, phase_run)
     if rule.switched_off:
         _tell_switched_off(run, phase.name, rule.switched_off, "its windows are not shortened")
     if rule.not_choosing:
@@ -395,7 +398,10 @@ async def _attempts(
         progress.state = StateCopy(run.progress.state)
         progress.context = replace(progress.context, state=progress.state)
         progress.forced_done = progress.repaired = False
-        _say(run, phase_run, retry_text(verdict.reason, progress.attempt))
+        text = retry_text(verdict.reason, progress.attempt)
+        if phase_run.generation.wanted:
+            text += f"\n\n{call_wanted(phase_run.generation)}"
+        _say(run, phase_run, text)
 
 
 def _record_verdict(
@@ -430,7 +436,7 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
     repairs = phase_run.progress.repaired
     for _ in range(1 if repairs else most):
         _say_message(run, phase_run)
-        reply = await take_turn(run, phase_run)
+        reply = await _take_turn(run, phase_run)
         if not reply.message.tool_calls:
             return _cut_short(run, phase_run, reply)
     if not repairs:
@@ -440,11 +446,23 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         run.tell(name, text, kind="limit", max_turns=most)
         run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.progress.closing = True
-        reply = await take_turn(run, phase_run)
+        reply = await _take_turn(run, phase_run)
         phase_run.progress.closing = False
         if not reply.message.tool_calls:
             return _cut_short(run, phase_run, reply) or "turns"
     return "turns"
+
+
+async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+    """A turn, and another one where the provider took no schema."""
+    try:
+        return await take_turn(run, phase_run)
+    except BadRequest as refused:
+        text = schema_refused(run, phase_run, refused)
+        if text is None:
+            raise
+    _say(run, phase_run, text)
+    return await take_turn(run, phase_run)
 
 
 def _say_message(run: Run, phase_run: PhaseRun) -> None:

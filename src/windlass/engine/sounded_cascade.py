@@ -117,4 +117,6 @@ def open_attempt(
     own.progress.state.update(copy.deepcopy(run.progress.state))
     own.progress.previous = list(run.progress.previous)
     own.progress.assumed = run.progress.assumed
+    own.progress.told = run.progress.told
+    own.progress.no_schemas = run.progress.no_schemas
     return replace(own, caches=own_caches(run))

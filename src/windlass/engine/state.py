@@ -116,6 +116,8 @@ class Generation:
     model: str
     max_output_tokens: int
     tool_choice: str
+    wanted: str = ""
+    """The tool that is asked for in words (`required`: any), where the model cannot be forced."""
     temperature: float | None = None
     reasoning_effort: str | None = None
     output_schema: Mapping[str, Any] | None = None
@@ -139,6 +141,10 @@ class RunProgress:
     """The last request as (identity, tokens), tools first: what a provider's cache may hold."""
     assumed: set[str] = field(default_factory=set[str])
     """Models of whose cache something is assumed, and the user was told."""
+    told: set[str] = field(default_factory=set[str])
+    """What was told once and is not told again."""
+    no_schemas: set[str] = field(default_factory=set[str])
+    """Models whose provider took no `output_schema`."""
     choosing: object | None = None
     """What choosing keeps of the session; `choosing/session.py` makes it and knows its type."""
     remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
@@ -219,6 +225,12 @@ class Run:
         """Record a decision, and tell it to who watches."""
         self.record.decide(phase, text, **metadata)
         self.emit(Noted(phase, text))
+
+    def tell_once(self, phase: str, text: str, **metadata: Any) -> None:
+        """The same, but for what was told before in this run."""
+        if text not in self.progress.told:
+            self.progress.told.add(text)
+            self.tell(phase, text, **metadata)
 
     def check_time(self) -> None:
         """Raise RunLimitReached where no step may begin any more."""

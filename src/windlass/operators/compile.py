@@ -16,6 +16,7 @@ from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
+from windlass.cascade.untaken import untaken
 from windlass.errors import Mistake, TaskFileError
 from windlass.needs import needs_of
 from windlass.operators.model import OF_INNER, Task, TaskFile
@@ -41,6 +42,10 @@ class Program:
     def task(self) -> Task:
         """The root."""
         return self.source.task
+
+    def untaken(self, settings: Settings) -> Iterator[Mistake]:
+        """What tasks ask of their models that these do not take; a run does without it."""
+        return (_in_xml(each.mistake) for each in untaken(self.cascade, settings.model_for))
 
     def with_windows(self) -> Program:
         """The same with calls that are shortened as they grow."""

@@ -42,6 +42,7 @@ from windlass.wire.calls import (
 )
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
+from windlass.wire.thinking import claude_version, takes_choice, thinking_rules
 
 _PROVIDER: Final = "anthropic"
 _WITH: Final = "with"
@@ -52,8 +53,6 @@ _OF_CALL: Final = "with:call:"
 """Opaque kind: further keys of a tool_use; its number follows."""
 _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
-_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d)(?:[-.](\d{1,2}))?(?!\d)")
-_NEWEST: Final = (99, 0)
 _ADAPTIVE: Final = (4, 6)
 """From here on: adaptive thinking with `output_config.effort`, and no prefill."""
 _NO_TEMPERATURE: Final = (4, 7)
@@ -67,12 +66,6 @@ _SMALLEST_BUDGET: Final = 1_024
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
     """The path behind `https://api.anthropic.com/v1`."""
     return "/messages"
-
-
-def _version(model: str) -> tuple[int, int]:
-    """The model's version; an unknown name counts as the newest, which refuses most."""
-    version = _VERSION.search(model)
-    return (int(version[1]), int(version[2] or 0)) if version else _NEWEST
 
 
 # ---- out ----------------------------------------------------------------------------
@@ -102,11 +95,11 @@ def body(
             }
             for spec in request.tools
         ]
-        payload["tool_choice"] = _choice(request.tool_choice, names)
+        payload["tool_choice"] = _choice(_chosen(request), names)
     payload |= _thinking(request, turns)
     # With thinking on, the API takes no temperature but 1.
     thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
-    takes = _version(request.model) < _NO_TEMPERATURE and not thinks
+    takes = claude_version(request.model) < _NO_TEMPERATURE and not thinks
     if request.temperature is not None and takes:
         payload["temperature"] = min(request.temperature, 1.0)
     if request.output_schema is not None:
@@ -115,6 +108,11 @@ def body(
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
+
+
+def _chosen(request: Request) -> str:
+    """The tool choice as the model takes it: some leave it to themselves whether to call."""
+    return request.tool_choice if takes_choice(request.model, request.tool_choice) else "auto"
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
@@ -133,10 +131,12 @@ def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
     if effort is None:
         return {}
     if effort == "none":
-        return {"thinking": {"type": "disabled"}}
+        if thinking_rules(request.model).disables:
+            return {"thinking": {"type": "disabled"}}
+        return {"output_config": {"effort": "low"}}  # the least there is
     # `Thinking may not be enabled when tool_choice forces tool use.`
-    forced = bool(request.tools) and request.tool_choice not in ("auto", "none")
-    if _version(request.model) >= _ADAPTIVE:
+    forced = bool(request.tools) and _chosen(request) not in ("auto", "none")
+    if claude_version(request.model) >= _ADAPTIVE:
         keys = {"output_config": {"effort": "low" if effort == "minimal" else effort}}
         return keys if forced else {"thinking": {"type": "adaptive"}, **keys}
     tokens = _BUDGETS.get(effort, _LARGE_BUDGET)
@@ -187,7 +187,7 @@ def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
     """The turns with an end the model takes: since 4.6 the last word is the user's."""
-    if turns and turns[-1]["role"] == "assistant" and _version(request.model) < _ADAPTIVE:
+    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < _ADAPTIVE:
         last = turns[-1]["content"][-1]
         if last["type"] == "text":
             last["text"] = last["text"].rstrip()

@@ -25,6 +25,7 @@ from windlass.messages import (
     clean_text,
 )
 from windlass.wire.base import Refused, Request
+from windlass.wire.thinking import is_note
 
 GO_ON: Final = "Continue."
 """Said for the user where a provider wants the last word to be the user's."""
@@ -351,14 +352,18 @@ _OUTPUTS: Final = ("inlineData", "image", "audio")
 
 
 def is_output(part: Part) -> bool:
-    """Whether a part of a reply is something for people: text, a picture, sound; no thinking."""
+    """Whether a part of a reply is something for people: text, a picture, sound; no thinking.
+
+    But for models that say as thinking what others say as text.
+    """
     match part:
         case Text(text):
             return bool(text.strip())
         case Picture():
             return True
         case Opaque(_, kind, data):
-            return any(name in kind for name in _OUTPUTS) or '"inlineData"' in data
+            made = any(name in kind for name in _OUTPUTS) or '"inlineData"' in data
+            return made or is_note(part)
     return False
 
 

@@ -34,6 +34,11 @@ from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
 
 _PROVIDER: Final = "openai"
+_THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
+"""Models that want the reasoning of turns with calls back in all later requests: `The
+reasoning_content in the thinking mode must be passed back to the API.` An empty one will do where
+there is none, because another model spoke or an edit took it (openclaw/openclaw#73417)."""
+_REASONING: Final = "reasoning_content"
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """The API's own pattern for `name` of a message."""
 
@@ -55,7 +60,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
     payload: dict[str, Any] = {
         "model": request.model,
         "messages": [
-            to_openai(message, request.load)
+            _with_reasoning(to_openai(message, request.load), request.model)
             for message in _fitted(request, names, system_anywhere=system_anywhere)
         ],
         "max_completion_tokens": request.max_output_tokens,
@@ -75,6 +80,13 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
     if stream:
         payload |= {"stream": True, "stream_options": {"include_usage": True}}
     return payload
+
+
+def _with_reasoning(chat: dict[str, Any], model: str) -> dict[str, Any]:
+    """The message with the reasoning that its model wants back, if only an empty one."""
+    if chat["role"] == "assistant" and _REASONING not in chat and _THINKS_ALOUD.search(model):
+        return {**chat, _REASONING: ""}
+    return chat
 
 
 def _choice(choice: str, names: Mapping[str, str]) -> Any:

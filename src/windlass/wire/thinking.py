@@ -8,6 +8,7 @@ date as if nothing had happened.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class ThinkingRules:
     `bound`: signed thinking is checked against all that stood before it. `read`: earlier thinking
     is read whatever became of what stood before it. `open_round`: the thinking of a tool round
     that is not ended yet must come back. `forces`: a tool can be forced by `tool_choice`.
-    `disables`: thinking can be switched off. `source` says where the facts are from.
+    `disables`: thinking can be switched off. `notes`: what it says between calls of tools comes
+    as thinking. `source` says where the facts are from.
     """
 
     bound: bool = False
@@ -36,6 +38,7 @@ class ThinkingRules:
     open_round: bool = False
     forces: bool = True
     disables: bool = True
+    notes: bool = False
     source: str = ""
 
 
@@ -56,6 +59,10 @@ _FORCES_UNTIL: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _DISABLES_UNTIL: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     # The same pages: `thinking: disabled` answers 400 from here on.
     {"fable": (0, 0), "mythos": (0, 0), "opus": (5, 5), "sonnet": (5, 5), "haiku": (99, 0)}
+)
+_NOTES_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    # The what's-new pages of Opus 5.5 and Sonnet 5.5; nothing of the kind on the others'.
+    {"fable": (99, 0), "mythos": (99, 0), "opus": (5, 5), "sonnet": (5, 5), "haiku": (99, 0)}
 )
 _READ_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     # build-with-claude/context-editing: earlier thinking is kept as input from here on; older
@@ -99,8 +106,18 @@ def thinking_rules(model: str) -> ThinkingRules:
         open_round=not bound,
         forces=version < _FORCES_UNTIL[known],
         disables=version < _DISABLES_UNTIL[known],
+        notes=version >= _NOTES_FROM[known],
         source=f"{_PAGES}, {AS_OF}",
     )
+
+
+def takes_choice(model: str, choice: str) -> bool:
+    """Whether a model takes a `tool_choice`: some leave it to themselves whether to call.
+
+    >>> takes_choice("anthropic/claude-opus-5-5", "required"), takes_choice("openai/x", "look")
+    (False, True)
+    """
+    return choice in ("auto", "none") or thinking_rules(model).forces
 
 
 _BLOCKS: Final = ("thinking", "redacted_thinking")
@@ -113,6 +130,14 @@ def is_thinking(part: object) -> bool:
     if not isinstance(part, Opaque):
         return False
     return part.kind.removeprefix("part:") in _BLOCKS or part.kind in _IN_CHAT
+
+
+def is_note(part: Opaque) -> bool:
+    """Whether a part is thinking in which its model says something: what it does, and why."""
+    if part.kind != "thinking" or not thinking_rules(part.model).notes:
+        return False
+    block = json.loads(part.data)
+    return bool(str(block.get("thinking") or "").strip())
 
 
 def thinks(message: Message) -> bool:

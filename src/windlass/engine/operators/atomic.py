@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from windlass.cascade.model import Phase
 from windlass.engine.check import input_room
+from windlass.engine.in_words import with_asks
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.operators.frame import (
@@ -117,7 +118,7 @@ async def _begin(
     tell_fresh(job, phase.name, fresh)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
-    opening = user(*parts)
+    opening = with_asks(run, phase, user(*parts))
     if run.record.recorded is not None and run.record.recorded.differs(phase.name, opening):
         run_anew(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
