@@ -407,7 +407,7 @@ class TestAddressesOfOtherClients:
         self, here: Path, address: str
     ) -> None:
         with pytest.raises(
-            UsageError, match="ANTHROPIC_BASE_URL: .* an address such as"
+            UsageError, match=r"ANTHROPIC_BASE_URL: .* an address such as"
         ) as refused:
             read(here, {}, {"ANTHROPIC_BASE_URL": address})
         assert "secret" not in str(refused.value)

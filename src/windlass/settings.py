@@ -1,9 +1,10 @@
 """Settings: what the user chose, and where.
 
-Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`, the addresses
-that variables give the vendors' own clients (`ADDRESSES`), defaults. `windlass.toml` stands in the current folder or in the user's folder of
-settings; the nearer one wins, key by key. The fields of `SettingFields` are the names,
-types and defaults; this module does not know what they are used for.
+Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`, the
+addresses that variables give the vendors' own clients (`ADDRESSES`), defaults.
+`windlass.toml` stands in the current folder or in the user's folder of settings; the
+nearer one wins, key by key. The fields of `SettingFields` are the names, types and
+defaults; this module does not know what they are used for.
 """
 
 from __future__ import annotations
@@ -418,7 +419,7 @@ class Settings(SettingFields):
 
         None is not set. `origin` names the file, `folder` what its paths are relative to.
         """
-        layer = _read(values, folder or self.folder, lambda _: (origin, None))
+        layer = _read(values, folder or self.folder, _everywhere(origin))
         return self._with("cascade", layer, tripped=self.tripped)
 
     def after_losses(self) -> Settings:
@@ -591,6 +592,11 @@ def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
     return {**values, "cards": cards} if cards else values
 
 
+def _everywhere(source: str) -> Callable[[_Keys], tuple[str, int | None]]:
+    """The place of every key where all come from one source without lines."""
+    return lambda _: (source, None)
+
+
 def _with_addresses(
     layer: _Layer, environ: Mapping[str, str], folder: Path
 ) -> dict[str, SettingValue]:
@@ -607,9 +613,8 @@ def _with_addresses(
             continue
         if version and not re.search(r"/v\d\w*$", address):
             address += version
-        read = _read(
-            {"providers": {name: {"base_url": address}}}, folder, lambda _, v=variable: (v, None)
-        )["providers"]
+        table = {"providers": {name: {"base_url": address}}}
+        read = _read(table, folder, _everywhere(variable))["providers"]
         if given is not None:
             read.value[name] = given.model_copy(update={"base_url": read.value[name].base_url})
         filled.update(_merged(filled, {"providers": read}))

@@ -113,10 +113,10 @@ def test_a_model_that_alibaba_alone_serves_costs_what_the_router_lists() -> None
 
 @pytest.mark.parametrize(("days", "old"), [(0, False), (90, False), (91, True), (-5, False)])
 def test_old_prices_and_rules_are_told(days: int, old: bool) -> None:
-    told = age_note(AS_OF + timedelta(days=days))
+    told = age_note(date.fromisoformat(AS_OF) + timedelta(days=days))
     assert bool(told) is old
     if old:
-        assert f"as of {AS_OF.isoformat()}, 91 days ago" in told
+        assert f"as of {AS_OF}, 91 days ago" in told
 
 
 def test_more_written_for_an_hour_than_written_is_never_billed() -> None:

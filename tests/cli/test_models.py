@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
-
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
@@ -130,9 +129,9 @@ def test_what_a_model_does_with_its_cache_and_its_thinking(
     said = " ".join(windlass("models", f"anthropic/{model}").out.split())
     assert [text for text in says if text not in said] == []
     assert [text for text in never if text in said] == []
-    assert f"as of {AS_OF.isoformat()}" in said
+    assert f"as of {AS_OF}" in said
     told = windlass("models", f"anthropic/{model}", "--json").json
-    assert told["cache_as_of"] == AS_OF.isoformat()
+    assert told["cache_as_of"] == AS_OF
     assert told["cache"]["source"] in said
     assert told["thinking"]["bound"] is model.endswith("-5-5")
 
@@ -145,7 +144,7 @@ def test_a_model_that_signs_nothing_says_nothing_of_it(windlass: CommandLine) ->
 def test_a_table_that_is_old_says_so(
     windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rates, "_today", lambda: AS_OF + timedelta(days=91))
+    monkeypatch.setattr(rates, "_today", lambda: date.fromisoformat(AS_OF) + timedelta(days=91))
     said = windlass("models", "anthropic/claude-sonnet-5-5").out
     assert "note: prices and cache rules are as of" in said
     assert "91 days ago" in said

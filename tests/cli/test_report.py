@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -55,7 +55,7 @@ def test_the_report_tells_growth_and_contents(snowball: CommandLine) -> None:
 def test_prices_that_are_old_are_told(
     snowball: CommandLine, monkeypatch: pytest.MonkeyPatch, days: int, told: bool
 ) -> None:
-    monkeypatch.setattr(rates, "_today", lambda: AS_OF + timedelta(days=days))
+    monkeypatch.setattr(rates, "_today", lambda: date.fromisoformat(AS_OF) + timedelta(days=days))
     for arguments in (("report", "s1"), ("report",)):
         said = words(snowball(*arguments).out)
         assert ("prices and cache rules are as of" in said) is told

@@ -196,12 +196,12 @@ class TestSums:
         (above, factor) = prices.tiers[0]
         said = _said(3_000, above - 4_000, 50)  # just above the step, until the first is cut
         total = 2_000 + 3 * 100 + 3_000 + above - 4_000 + 50
-        shorten, options = Shorten({4: [(2, 100)]}), {"over": 9, "least_calls": 40}
-        one = _decided(_windows(said, shorten, prices, **options)[3])
+        shorten = Shorten({4: [(2, 100)]})
+        one = _decided(_windows(said, shorten, prices, over=9, least_calls=40)[3])
         assert one.verdict == "commit"
         assert one.removed == pytest.approx(2_900 + (factor - 1) * total)
         flat = replace(prices, tiers=())
-        assert _decided(_windows(said, shorten, flat, **options)[3]).verdict == "defer"
+        assert _decided(_windows(said, shorten, flat, over=9, least_calls=40)[3]).verdict == "defer"
 
     @given(
         st.lists(

@@ -37,11 +37,11 @@ _IN_TABLE: Final = {
 """Providers as the table calls them, where that is another name."""
 
 _ALIBABAS_OWN: Final = re.compile(r"qwen(\d+(\.\d+)?)?-(max|plus|flash)")
-"""Models of Qwen that nobody but Alibaba serves. The table has no prices of Alibaba's; those of
-OpenRouter, which passes on what the only host of a model asks (openrouter.ai, FAQ), are the same."""
+"""Models of Qwen that nobody but Alibaba serves. The table has no prices of Alibaba's; OpenRouter
+passes on what the only host of a model asks (openrouter.ai, FAQ), so its prices are taken."""
 
 _OLD_AFTER: Final = timedelta(days=90)
-"""When prices and cache rules are old: a vendor's were seen to change within a quarter of a year."""
+"""When prices and cache rules are old: vendors were seen to change theirs within a quarter."""
 
 _USUAL_MINIMUM: Final = 1_024
 _USUAL_STEP: Final = 128
@@ -252,12 +252,12 @@ def age_note(today: date | None = None) -> str:
 
     `today` is the day it is asked on (None: the clock's).
     """
-    days = (today or _today()) - AS_OF
+    days = (today or _today()) - date.fromisoformat(AS_OF)
     if days <= _OLD_AFTER:
         return ""
     return (
-        f"prices and cache rules are as of {AS_OF.isoformat()}, {days.days} days ago: vendors may"
-        " have changed theirs since; a newer Windlass knows, and [prices] in windlass.toml overrides"
+        f"prices and cache rules are as of {AS_OF}, {days.days} days ago: vendors may have changed"
+        " theirs since; a newer Windlass knows, and [prices] in windlass.toml overrides"
     )
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 Mark: TypeAlias = Literal["cache_control", "prompt_cache_breakpoint"]
 
-AS_OF: Final = date(2026, 11, 24)
+AS_OF: Final = "2026-11-24"
 """The day on which the facts of this module were last held against their sources."""
 
 
@@ -174,9 +173,10 @@ GROK: Final = CacheRules(
     source="openrouter.ai, prompt-caching; docs.apiyi.com",
 )
 KIMI: Final = CacheRules(
-    # forum.moonshot.ai: automatic, read at a tenth, written at the price of input for 5 minutes; for
-    # an hour (`prompt_cache_options`) at twice that, which the price table has for the models that
-    # can. Leechael/pi-provider-kimi-code, docs/caching.md, measured: steps of 256 from the first.
+    # forum.moonshot.ai: automatic, read at a tenth, written at the price of input for 5 minutes;
+    # for an hour (`prompt_cache_options`) at twice that, which the price table has for the models
+    # that can. Leechael/pi-provider-kimi-code, docs/caching.md, measured: steps of 256 from the
+    # first.
     read=0.1,
     write=1.0,
     minimum=(("", 256),),

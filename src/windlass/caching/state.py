@@ -77,7 +77,7 @@ class CacheState:
         return self._rules is not None
 
     def lapsed(self, gap: float | None) -> bool:
-        """Whether what was cached is forgotten `gap` seconds after the last call began (None: no)."""
+        """Whether a cache forgot by now; the last call began `gap` seconds ago (None: it did not)."""
         ttl = self.prices.ttl_s
         return gap is not None and ttl is not None and gap > ttl
 

@@ -106,7 +106,7 @@ def show_model(name: str) -> None:
         "in_fresh_tokens": units,
         "cache_minimum": minimum,
         "cache": None if cache == NO_CACHE else cache,
-        "cache_as_of": AS_OF.isoformat(),
+        "cache_as_of": AS_OF,
         "thinking": None if thinking == NO_THINKING else thinking,
         "sequence": sequence,
         "base_url": redacted_url(entry.base_url),
@@ -138,7 +138,7 @@ def show_model(name: str) -> None:
     out.print(f"  window         {info.window:,} tokens")
     out.print(f"  cache          {_cache_text(cache, minimum)}")
     if cache.source:
-        out.print(f"                 source: {cache.source}; as of {AS_OF.isoformat()}")
+        out.print(f"                 source: {cache.source}; as of {AS_OF}")
     if units.caches:
         long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
         out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
