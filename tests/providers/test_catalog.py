@@ -234,16 +234,20 @@ class TestRuns:
         ],
     )
     async def test_content_goes_where_the_vendors_own_clients_would_send_it(
-        self, request: pytest.FixtureRequest, model: str, variable: str, path: str
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        model: str,
+        variable: str,
+        path: str,
     ) -> None:
-        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.chdir(tmp_path)
         wire, (name, _, behind) = model.partition("/")[0], variable.partition("=")
         monkeypatch.setenv(f"{wire.upper()}_API_KEY", SECRET)
         async with serving(EXCHANGES[wire].streamed) as server:
             monkeypatch.setenv(name, server.url.removesuffix("/v1") + behind)
-            result = await windlass.run(
-                self.CASCADE, model=model, store=request.getfixturevalue("tmp_path") / "s"
-            )
+            result = await windlass.run(self.CASCADE, model=model, store=tmp_path / "s")
         assert result.error is None
         assert [asked.path for asked in server.asked] == [path]
 

@@ -77,7 +77,7 @@ class CacheState:
         return self._rules is not None
 
     def lapsed(self, gap: float | None) -> bool:
-        """Whether a cache forgot by now; the last call began `gap` seconds ago (None: it did not)."""
+        """Whether a cache forgot what it held when a call began `gap` seconds ago (None: no)."""
         ttl = self.prices.ttl_s
         return gap is not None and ttl is not None and gap > ttl
 
