@@ -63,7 +63,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for name in os.environ:
             # WINDLASS_DATA says where the recordings are that some tests read.
             is_setting = name.startswith("WINDLASS_") and name != "WINDLASS_DATA"
-            if is_setting or name.endswith("_API_KEY"):
+            if is_setting or name.endswith(("_API_KEY", "_BASE_URL")):
                 patch.delenv(name)
         patch.setenv("HOME", str(home))
         for name in ("CONFIG", "CACHE", "DATA", "STATE"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -118,7 +118,7 @@ class TestDefaults:
         assert settings.store == here / ".windlass"
         assert settings.root == here
         assert settings.model == "local/smollm2"
-        assert settings.price_as == "anthropic/claude-sonnet-4-5"
+        assert settings.price_as == "anthropic/claude-sonnet-5-5"
         assert settings.tools == ()
         assert settings.search_folder is None
         assert settings.max_output_tokens is None
@@ -361,6 +361,56 @@ input = 1
             read(here).with_cascade({"max_output_tokens": []}, "chart.json")
         with pytest.raises(UsageError, match=r"^chart.json: unknown setting 'pirce_as'"):
             read(here).with_cascade({"pirce_as": "x"}, "chart.json")
+
+
+class TestAddressesOfOtherClients:
+    """The variables that tell the vendors' own clients where to send."""
+
+    ENVIRON: ClassVar = {
+        "ANTHROPIC_BASE_URL": "http://proxy.test/",
+        "OPENAI_BASE_URL": "http://proxy.test/v1",
+        "GOOGLE_GEMINI_BASE_URL": "http://proxy.test",
+    }
+
+    def test_hold_where_no_file_says_another(self, here: Path) -> None:
+        settings = read(here, {}, self.ENVIRON)
+        assert settings.addresses() == {
+            "openai": "http://proxy.test/v1",
+            "anthropic": "http://proxy.test/v1",
+            "gemini": "http://proxy.test/v1beta",
+        }
+        assert "ANTHROPIC_BASE_URL" in settings["providers"].origin
+        assert read(here, {}, {"OPENAI_BASE_URL": "  "}).addresses() == {}
+
+    def test_a_file_goes_before_them_and_keeps_its_other_keys(self, here: Path) -> None:
+        write(
+            here,
+            """
+            [providers.openai]
+            requests_per_minute = 9
+            [providers.anthropic]
+            base_url = "http://mine.test/v1"
+            """,
+        )
+        settings = read(here, {}, self.ENVIRON)
+        assert settings.providers["openai"] == ProviderSettings(
+            base_url="http://proxy.test/v1", requests_per_minute=9
+        )
+        assert settings.addresses()["anthropic"] == "http://mine.test/v1"
+        origin = settings["providers"].origin
+        assert "windlass.toml" in origin
+        assert "OPENAI_BASE_URL" in origin
+        assert "ANTHROPIC_BASE_URL" not in origin
+
+    @pytest.mark.parametrize("address", ["http://me:secret@proxy.test", "proxy.test/secret"])
+    def test_what_is_no_address_is_refused_without_being_shown(
+        self, here: Path, address: str
+    ) -> None:
+        with pytest.raises(
+            UsageError, match=r"ANTHROPIC_BASE_URL: .* an address such as"
+        ) as refused:
+            read(here, {}, {"ANTHROPIC_BASE_URL": address})
+        assert "secret" not in str(refused.value)
 
 
 class TestProvidersAndPrices:

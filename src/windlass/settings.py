@@ -1,9 +1,10 @@
 """Settings: what the user chose, and where.
 
-Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`,
-defaults. `windlass.toml` stands in the current folder or in the user's folder of
-settings; the nearer one wins, key by key. The fields of `SettingFields` are the names,
-types and defaults; this module does not know what they are used for.
+Priority: flags, environment (`WINDLASS_*`), the cascade file, `windlass.toml`, the
+addresses that variables give the vendors' own clients (`ADDRESSES`), defaults.
+`windlass.toml` stands in the current folder or in the user's folder of settings; the
+nearer one wins, key by key. The fields of `SettingFields` are the names, types and
+defaults; this module does not know what they are used for.
 """
 
 from __future__ import annotations
@@ -56,6 +57,14 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "litellm": (),  # litellm knows the variables of what is behind it
 }
 """The providers that have keys without a definition, and the variables that hold them."""
+
+ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
+    "openai": ("OPENAI_BASE_URL", ""),
+    "anthropic": ("ANTHROPIC_BASE_URL", "/v1"),
+    "gemini": ("GOOGLE_GEMINI_BASE_URL", "/v1beta"),
+}
+"""The variables by which the vendors' own clients are told another address, and the version that
+those clients put behind it."""
 
 STORE_SCHEMES: Final = ("clickhouse", "chdb")
 
@@ -237,7 +246,7 @@ class SettingFields(Part):
     model: Line = "local/smollm2"
     """Model where none is named, as provider/name."""
 
-    price_as: Line = "anthropic/claude-sonnet-4-5"
+    price_as: Line = "anthropic/claude-sonnet-5-5"
     """Hosted model at whose prices tokens of the local one are valued."""
 
     root: _Folder = Field(Path(), validate_default=True)
@@ -371,7 +380,9 @@ class Settings(SettingFields):
                 if part is not None:
                     untrusted[name] = replace(setting, value=part)
         layers: dict[str, _Layer] = {
-            "file": _merged(_read_file(user_folder / SETTINGS), here),
+            "file": _with_addresses(
+                _merged(_read_file(user_folder / SETTINGS), here), environ, folder
+            ),
             "cascade": {},
             "environment": _read(
                 _variables(environ), folder, lambda keys: (f"WINDLASS_{keys[0].upper()}", None)
@@ -408,7 +419,7 @@ class Settings(SettingFields):
 
         None is not set. `origin` names the file, `folder` what its paths are relative to.
         """
-        layer = _read(values, folder or self.folder, lambda _: (origin, None))
+        layer = _read(values, folder or self.folder, _everywhere(origin))
         return self._with("cascade", layer, tripped=self.tripped)
 
     def after_losses(self) -> Settings:
@@ -478,7 +489,7 @@ class Settings(SettingFields):
         return str(flag.value) if flag else written or self.model
 
     def addresses(self) -> dict[str, str]:
-        """The addresses that a file gives providers, by name: not always the vendors' own."""
+        """The addresses that a file or a variable gives providers: not always the vendors' own."""
         given = ((name, provider.base_url) for name, provider in self.providers.items())
         return {name: redacted_url(url) for name, url in given if url is not None}
 
@@ -579,6 +590,35 @@ def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
     cards = given(CardOptions.model_fields, "WINDLASS_CARDS_")
     values = given(SettingFields.model_fields.keys() - {"cards"}, "WINDLASS_")
     return {**values, "cards": cards} if cards else values
+
+
+def _everywhere(source: str) -> Callable[[_Keys], tuple[str, int | None]]:
+    """The place of every key where all come from one source without lines."""
+    return lambda _: (source, None)
+
+
+def _with_addresses(
+    layer: _Layer, environ: Mapping[str, str], folder: Path
+) -> dict[str, SettingValue]:
+    """The layer with the addresses of the vendors' own clients, where it says no other.
+
+    Whoever set such a variable means that content goes there. Raises FileError.
+    """
+    filled = dict(layer)
+    for name, (variable, version) in ADDRESSES.items():
+        address = environ.get(variable, "").strip().rstrip("/")
+        held = filled.get("providers")
+        given = held.value.get(name) if held else None
+        if not address or (given is not None and given.base_url is not None):
+            continue
+        if version and not re.search(r"/v\d\w*$", address):
+            address += version
+        table = {"providers": {name: {"base_url": address}}}
+        read = _read(table, folder, _everywhere(variable))["providers"]
+        if given is not None:
+            read.value[name] = given.model_copy(update={"base_url": read.value[name].base_url})
+        filled.update(_merged(filled, {"providers": read}))
+    return filled
 
 
 def _needing_trust(name: str, value: Any, folder: Path) -> Any:

@@ -70,19 +70,42 @@ class TestLifetime:
                 assert gap > 300
 
 
-def test_the_gap_is_between_the_answer_and_what_was_said_last() -> None:
+def test_the_gap_is_between_the_starts_of_two_calls() -> None:
     pauses = Pauses()
     assert pauses.gap is None
     pauses.note(5.0, answer=False)
     assert pauses.gap is None
     pauses.note(10.0, answer=True)
-    assert pauses.assumed == "the request is 5 s older than the answer before it: taken as no pause"
+    assert pauses.gap is None  # nothing was said since
     pauses.note(400.0, answer=False)
     pauses.note(None, answer=False)
-    assert pauses.gap == 390.0
+    assert pauses.gap == 395.0
     assert not pauses.assumed
     pauses.note(None, answer=True)
     assert pauses.gap is None
+    pauses.note(450.0, answer=False)
+    assert pauses.gap == 50.0  # the start is known, whatever is known of the answer
+
+
+def test_where_no_start_is_known_the_gap_is_from_the_answer() -> None:
+    pauses = Pauses()
+    pauses.note(None, answer=False)
+    pauses.note(10.0, answer=True)
+    pauses.note(400.0, answer=False)
+    assert pauses.gap == 390.0
+    pauses.note(None, answer=True)
+    pauses.answered_at(420.0)  # told later; the start is known
+    pauses.note(500.0, answer=False)
+    assert pauses.gap == 100.0
+
+
+def test_a_request_that_is_older_than_the_answer_before_it_is_no_pause() -> None:
+    pauses = Pauses()
+    pauses.note(5.0, answer=False)
+    pauses.note(10.0, answer=True)
+    pauses.note(7.0, answer=False)
+    assert pauses.assumed == "the request is 3 s older than the answer before it: taken as no pause"
+    assert pauses.gap == -3.0
 
 
 @pytest.mark.req("CE-25")
@@ -109,6 +132,17 @@ class TestWindow:
         body = window.wire("anthropic")
         assert body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
         assert rules.problems({**body, "model": "claude-sonnet-4-5", "max_tokens": 9}) == []
+
+    def test_what_an_answer_takes_is_counted(self) -> None:
+        """An entry lives from the start of the request that used it, not from its answer."""
+        for answer, wait, lives in ((5.0, 200.0, True), (200.0, 150.0, False), (350.0, 1.0, False)):
+            context = windlass.Context("anthropic/claude-sonnet-5-5")
+            context.append({"role": "system", "content": "Be careful. " * 900})
+            context.append({"role": "user", "content": "Compare.", "at": 0.0})
+            call, result = lookup(0, "short")
+            context.append({**call, "at": answer})
+            context.append({**result, "at": answer + wait})
+            assert bool(context.window().planned.expected) is lives, (answer, wait)
 
     @pytest.mark.parametrize("pause", [5.0, 200.0, 5_000.0])
     def test_else_for_minutes(self, pause: float) -> None:

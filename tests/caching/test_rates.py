@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -12,6 +12,7 @@ from windlass.caching import rates
 from windlass.caching.prices import Prices
 from windlass.caching.rates import (
     Rate,
+    age_note,
     cache_of,
     cost,
     override,
@@ -22,7 +23,7 @@ from windlass.caching.rates import (
     split_model,
     table_date,
 )
-from windlass.caching.rules import ANTHROPIC, NO_CACHE
+from windlass.caching.rules import ANTHROPIC, AS_OF, NO_CACHE
 from windlass.errors import UsageError
 from windlass.settings import PriceSettings
 
@@ -84,6 +85,38 @@ def test_what_was_written_for_an_hour_costs_twice_the_input() -> None:
     by_hand = (100_000 * 6 + 150_000 * 12 + 10 * 22.5) / 1e6
     told = cost(LONG, 250_000, 10, 0, 150_000, tokens_written_long=150_000)
     assert told == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(("version", "read"), [("5", 1.0), ("5-1", 0.25)])
+def test_what_a_vendor_tells_and_the_table_does_not(version: str, read: float) -> None:
+    name = f"anthropic/claude-mythos-{version}"
+    found = rate(name)
+    assert found == Rate(name, 10.0, 50.0, read, 12.5, None, 20.0)
+    # 300 fresh, 400 read, 300 written of which 100 for an hour, 10 out
+    by_hand = (300 * 10 + 400 * read + 200 * 12.5 + 100 * 20 + 10 * 50) / 1e6
+    told = cost(name, 1_000, 10, 400, 300, tokens_written_long=100)
+    assert told == pytest.approx(by_hand)
+    assert cost(f"{name}-20260930", 1_000, 0) == pytest.approx(0.01)
+    assert rate("elsewhere/claude-mythos-5") is None
+
+
+def test_a_model_that_alibaba_alone_serves_costs_what_the_router_lists() -> None:
+    listed, own = rate("openrouter/qwen/qwen3.7-max"), rate("qwen/qwen3.7-max")
+    assert listed is not None
+    assert own is not None
+    assert (own.input, own.output) == (listed.input, listed.output)
+    assert cost("qwen/qwen3.7-max", 1_000, 10, 200) == cost(listed.model, 1_000, 10, 200)
+    # Others serve the open ones, each at a price of its own.
+    assert rate("openrouter/qwen/qwen3-32b") is not None
+    assert rate("qwen/qwen3-32b") is None
+
+
+@pytest.mark.parametrize(("days", "old"), [(0, False), (90, False), (91, True), (-5, False)])
+def test_old_prices_and_rules_are_told(days: int, old: bool) -> None:
+    told = age_note(date.fromisoformat(AS_OF) + timedelta(days=days))
+    assert bool(told) is old
+    if old:
+        assert f"as of {AS_OF}, 91 days ago" in told
 
 
 def test_more_written_for_an_hour_than_written_is_never_billed() -> None:
@@ -242,7 +275,32 @@ def test_the_table_says_its_date() -> None:
         ("openai/gpt-4.1", Prices(0.25, 1.0, 1_024, 128, 300)),
         ("openai/gpt-5.6", Prices(0.1, 1.25, 1_024, 1, 1_800, tiers=((272_000, 2.0),))),
         ("gemini/gemini-2.5-flash", Prices(0.1, 1.0, 2_048, 1, 180)),
-        ("gemini/gemini-2.5-pro", Prices(0.1, 1.0, 4_096, 1, 180, tiers=((200_000, 2.0),))),
+        ("gemini/gemini-2.5-pro", Prices(0.1, 1.0, 2_048, 1, 180, tiers=((200_000, 2.0),))),
+        ("gemini/gemini-4-argon", Prices(0.05, 1.0, 4_096, 1, 180)),
+        ("anthropic/claude-sonnet-5-5", Prices(0.05, 1.25, 512, 1, 300, write_long=2.0)),
+        ("anthropic/claude-opus-5-5", Prices(0.05, 1.25, 512, 1, 300, write_long=2.0)),
+        ("anthropic/claude-sonnet-5", Prices(0.1, 1.25, 1_024, 1, 300, write_long=2.0)),
+        ("anthropic/claude-fable-5-1", Prices(0.025, 1.25, 512, 1, 300, write_long=2.0)),
+        ("anthropic/claude-fable-5-2", Prices(0.025, 1.25, 1_024, 1, 300, write_long=2.0)),
+        ("anthropic/claude-mythos-5", Prices(0.1, 1.25, 512, 1, 300, write_long=2.0)),
+        ("anthropic/claude-mythos-5-1", Prices(0.025, 1.25, 512, 1, 300, write_long=2.0)),
+        (
+            "anthropic/claude-haiku-5-5",
+            Prices(0.1, 1.25, 512, 1, 300, write_long=2.0, tiers=((100_000, 5.0),)),
+        ),
+        ("openai/gpt-6.1-sol", Prices(0.05, 1.25, 1_024, 1, 1_800, tiers=((272_000, 2.0),))),
+        ("openai/gpt-6.1-terra", Prices(0.05, 1.25, 1_024, 1, 1_800, tiers=((272_000, 2.0),))),
+        ("x-ai/grok-4.7", Prices(0.25, 1.0, 1_024, 128, 300, tiers=((199_999, 2.0),))),
+        (
+            "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            Prices(0.1, 1.25, 4_096, 1, 300, write_long=2.0),
+        ),
+        ("vertex/claude-sonnet-5-5", Prices(0.05, 1.25, 512, 1, 300, write_long=2.0)),
+        ("azure/gpt-6.1-sol", Prices(0.05, 1.25, 1_024, 1, 1_800, tiers=((272_000, 2.0),))),
+        ("zai/glm-5", Prices(0.2, 1.0, 1_024, 128, 300)),
+        ("minimax/MiniMax-M2", Prices(0.1, 1.0, 512, 1, 300)),
+        ("kimi/kimi-k3", Prices(0.1, 1.0, 256, 256, 300, write_long=2.0)),
+        ("kimi/kimi-k2-thinking", Prices(0.25, 1.0, 256, 256, 300)),
         ("local/smollm2", Prices(0.0, 1.0, 0, 1, None)),
         # The table has no price for reading: what its rules say of others like it is not billed.
         ("openai/gpt-4", Prices(1.0, 1.0, 0, 1, None)),

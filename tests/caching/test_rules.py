@@ -5,15 +5,22 @@ from __future__ import annotations
 import pytest
 
 from windlass.caching.rules import (
+    _CACHES,
     ANTHROPIC,
+    BEDROCK,
     DEEPSEEK,
     GEMINI,
     GROK,
+    KIMI,
+    LOCAL,
+    MINIMAX,
     NO_CACHE,
     OPENAI,
+    OPENAI_AT_AZURE,
     OPENAI_MARKED,
     OPENAI_OLDER,
     QWEN,
+    ZAI,
     CacheRules,
     cache_rules,
 )
@@ -44,15 +51,54 @@ def test_cache_rules_by_model() -> None:
         ("google/gemma-3-27b-it", NO_CACHE),
         ("deepseek/deepseek-v4-pro", DEEPSEEK),
         ("x-ai/grok-4.5", GROK),
-        ("moonshotai/kimi-k2", GROK),
+        ("moonshotai/kimi-k2", KIMI),
         ("qwen/qwen3-max", QWEN),
-        ("z-ai/glm-5", NO_CACHE),
+        ("z-ai/glm-5", ZAI),
+        ("minimax/minimax-m3", MINIMAX),
         ("local/anything", NO_CACHE),
         ("claude-sonnet-4.5", NO_CACHE),
     ],
 )
 def test_behind_the_router_the_vendors_rules_hold(model: str, rules: CacheRules) -> None:
     assert cache_rules("openrouter", model) is rules
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "rules"),
+    [
+        ("bedrock", "us.anthropic.claude-sonnet-5-5", BEDROCK),
+        ("aws", "global.anthropic.claude-opus-5-5", BEDROCK),
+        ("vertex", "claude-sonnet-5-5", ANTHROPIC),
+        ("vertex_ai", "gemini-3.1-pro-preview", GEMINI),
+        ("azure", "claude-sonnet-5-5", ANTHROPIC),
+        ("azure", "gpt-6.1-sol", OPENAI_AT_AZURE),
+        ("azure_ai", "gpt-5", OPENAI),
+        ("azure", "gpt-oss-120b", NO_CACHE),
+        ("zai", "GLM-5.2", ZAI),
+        ("z-ai", "glm-5.2", ZAI),
+        ("minimax", "MiniMax-M2.7", MINIMAX),
+        ("qwen", "qwen3.7-max", QWEN),
+        ("kimi", "kimi-k3", KIMI),
+        ("moonshot", "kimi-k3", KIMI),
+        ("xai", "grok-4.7", GROK),
+        ("litellm", "bedrock/anthropic.claude-sonnet-5-5", BEDROCK),
+        ("litellm", "vertex_ai/claude-sonnet-5-5", ANTHROPIC),
+        ("litellm", "azure/gpt-6.1-sol", OPENAI_AT_AZURE),
+        ("litellm", "moonshot/kimi-k3", KIMI),
+        ("litellm", "openrouter/z-ai/glm-5", ZAI),
+        ("openrouter", "bedrock/claude", NO_CACHE),
+    ],
+)
+def test_clouds_and_vendors_by_the_names_they_go_by(
+    provider: str, model: str, rules: CacheRules
+) -> None:
+    assert cache_rules(provider, model) is rules
+
+
+def test_every_rule_that_was_looked_up_says_where() -> None:
+    for listed in _CACHES.values():
+        for _, rules in listed:
+            assert bool(rules.source) is (rules is not LOCAL)
 
 
 def test_minimum_prefix_of_a_name_as_the_router_writes_it() -> None:
@@ -66,15 +112,27 @@ def test_minimum_prefix_of_a_name_as_the_router_writes_it() -> None:
     ("model", "least"),
     [
         ("claude-opus-4-5-20251101", 4_096),
-        ("claude-opus-4-8", 4_096),
+        ("claude-opus-4-6", 4_096),
+        ("claude-opus-4-7", 2_048),
+        ("claude-opus-4-8", 1_024),
         ("claude-haiku-4-5", 4_096),
         ("claude-sonnet-4-6", 2_048),
-        ("claude-fable-5", 2_048),
+        ("claude-fable-5", 512),
+        ("claude-fable-5-1", 512),
+        ("claude-fable-5-2", 1_024),
+        ("claude-mythos-5-1-20260930", 512),
+        ("claude-mythos-5-2", 1_024),
+        ("claude-sonnet-5", 1_024),
+        ("claude-sonnet-5-20260601", 1_024),
+        ("claude-sonnet-5-5", 512),
+        ("claude-haiku-5-5", 512),
+        ("claude-opus-5", 512),
         ("claude-sonnet-4-5", 1_024),
         ("claude-sonnet-4-20250514", 1_024),
         ("claude-opus-4-1", 1_024),
         ("claude-opus-4-20250514", 1_024),
-        ("claude-opus-5-5", 4_096),
+        ("claude-opus-5-5", 512),
+        ("claude-opus-5.5", 512),
         ("claude-unheard-of", 4_096),
         ("claude-3-haiku-20240307", 2_048),
         ("claude-3-5-haiku-latest", 2_048),
@@ -88,5 +146,10 @@ def test_minimum_prefix_of_anthropic(model: str, least: int) -> None:
 
 def test_minimum_prefix_of_the_others() -> None:
     assert GEMINI.minimum_for("gemini-2.5-flash") == 2_048
-    assert GEMINI.minimum_for("gemini-2.5-pro") == 4_096
+    assert GEMINI.minimum_for("gemini-2.5-pro") == 2_048
+    assert GEMINI.minimum_for("gemini-3.8-flash") == GEMINI.minimum_for("gemini-4-argon") == 4_096
+    assert BEDROCK.minimum_for("us.anthropic.claude-sonnet-4-5-20250929-v1:0") == 4_096
+    assert BEDROCK.minimum_for("global.anthropic.claude-opus-5-5") == 512
+    assert KIMI.minimum_for("kimi-k3") == KIMI.step == 256
+    assert MINIMAX.minimum_for("MiniMax-M2.7") == 512
     assert OPENAI_MARKED.minimum_for("gpt-5.6") == 1_024

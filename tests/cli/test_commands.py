@@ -85,6 +85,24 @@ class TestRun:
         first = said.out.splitlines()[0]
         assert first.endswith("content: openai/gpt-4o (at http://elsewhere.test/v1)")
 
+    def test_an_address_of_a_variable_is_told_like_one_of_a_file(
+        self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        windlass.write("c.json", cascade(phase("a"), model="anthropic/claude-sonnet-5-5"))
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://elsewhere.test")
+        said = windlass("run", "c.json", "--dry-run")
+        assert said.code == 0, said.err
+        first = said.out.splitlines()[0]
+        assert first.endswith("anthropic/claude-sonnet-5-5 (at http://elsewhere.test/v1)")
+        rows = {row["name"]: row for row in windlass("config", "--json").json}
+        assert rows["providers"]["origin"] == "ANTHROPIC_BASE_URL"
+        known = windlass("models", "anthropic/claude-sonnet-5-5").out
+        assert "address        http://elsewhere.test/v1" in known
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", "elsewhere")
+        wrong = windlass("run", "c.json", "--dry-run")
+        assert wrong.code == 2
+        assert "ANTHROPIC_BASE_URL: providers.anthropic.base_url must be" in wrong.complaint
+
     def test_input_is_json_files_and_pairs_merged_in_order(self, windlass: CommandLine) -> None:
         asked = {"name": "a", "instructions": "{{ input | tojson }}"}
         windlass.write("c.json", cascade(asked))

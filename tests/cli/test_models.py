@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from datetime import date, timedelta
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
+from windlass.caching import rates
 from windlass.caching.rates import table_date
+from windlass.caching.rules import AS_OF
 from windlass.cli.output import Screen
 from windlass.cli.progress import Progress
 from windlass.engine.events import Waiting
@@ -84,12 +87,67 @@ def test_one_model(windlass: CommandLine) -> None:
     said = windlass("models", "anthropic/claude-sonnet-4-5").out
     assert "3.75" in said
     assert "200,000 tokens" in said
-    assert "prefixes of 1,024 tokens and more, for 5 minutes; up to 4 marks" in said
+    assert "tokens and more, for 5 minutes from the start of a request; up to 4 marks" in said
     assert table_date() in said
     assert "missing: ANTHROPIC_API_KEY" in said
     assert "fresh 1, read 0.1, written 1.25, written for an hour 2" in said
     assert "input above 200,000 tokens: 2 times as much" in said
     assert "the first message is the user's; roles alternate" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "says", "never"),
+    [
+        (
+            "claude-sonnet-5-5",
+            [
+                "prefixes of 512 tokens and more, for 5 minutes from the start of a request",
+                "source: platform.claude.com, docs, build-with-claude/prompt-caching",
+                "fresh 1, read 0.05, written 1.25",
+                "thinking bound to all before it: refused where that was changed since",
+                "cannot be switched off; no tool can be forced",
+                "address https://api.anthropic.com/v1",
+            ],
+            ["must come back"],
+        ),
+        (
+            "claude-haiku-5-5",
+            ["input above 100,000 tokens: 5 times as much", "bound to all before it"],
+            ["switched off", "can be forced"],
+        ),
+        (
+            "claude-sonnet-5",
+            ["of earlier turns is read, and paid for", "is not ended must come back"],
+            ["bound to", "switched off", "can be forced"],
+        ),
+        ("claude-haiku-4-5", ["of earlier turns is left out"], ["bound to", "is read, and"]),
+    ],
+)
+def test_what_a_model_does_with_its_cache_and_its_thinking(
+    windlass: CommandLine, model: str, says: list[str], never: list[str]
+) -> None:
+    said = " ".join(windlass("models", f"anthropic/{model}").out.split())
+    assert [text for text in says if text not in said] == []
+    assert [text for text in never if text in said] == []
+    assert f"as of {AS_OF}" in said
+    told = windlass("models", f"anthropic/{model}", "--json").json
+    assert told["cache_as_of"] == AS_OF
+    assert told["cache"]["source"] in said
+    assert told["thinking"]["bound"] is model.endswith("-5-5")
+
+
+def test_a_model_that_signs_nothing_says_nothing_of_it(windlass: CommandLine) -> None:
+    assert windlass("models", "openai/gpt-6.1-sol", "--json").json["thinking"] is None
+    assert "thinking" not in windlass("models", "openai/gpt-6.1-sol").out
+
+
+def test_a_table_that_is_old_says_so(
+    windlass: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rates, "_today", lambda: date.fromisoformat(AS_OF) + timedelta(days=91))
+    said = windlass("models", "anthropic/claude-sonnet-5-5").out
+    assert "note: prices and cache rules are as of" in said
+    assert "91 days ago" in said
 
 
 def test_a_vendors_model_behind_the_router(windlass: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, result, text, used, write_lines
 from tests.importing.making import call as made_call
+from windlass.caching import rates
+from windlass.caching.rules import AS_OF
 from windlass.history.sqlite import SqliteStore
 from windlass.report.session import SessionReport, session_report
 from windlass.wire.base import Request
@@ -46,6 +49,16 @@ def test_the_report_tells_growth_and_contents(snowball: CommandLine) -> None:
     assert "fresh read written" in words(report)
     assert "the result of read_file" in report
     assert len(report.splitlines()) < 45
+
+
+@pytest.mark.parametrize(("days", "told"), [(90, False), (91, True)])
+def test_prices_that_are_old_are_told(
+    snowball: CommandLine, monkeypatch: pytest.MonkeyPatch, days: int, told: bool
+) -> None:
+    monkeypatch.setattr(rates, "_today", lambda: date.fromisoformat(AS_OF) + timedelta(days=days))
+    for arguments in (("report", "s1"), ("report",)):
+        said = words(snowball(*arguments).out)
+        assert ("prices and cache rules are as of" in said) is told
 
 
 @pytest.mark.req("CA-27")

@@ -289,6 +289,28 @@ class TestHead:
             assert all("ttl" not in one for one in marked)
             assert rules.problems(body) == []
 
+    @pytest.mark.parametrize(("answer", "long"), [(1.0, False), (200.0, True)])
+    async def test_a_pause_begins_with_the_request_and_not_with_its_answer(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch, answer: float, *, long: bool
+    ) -> None:
+        now = [1_000.0]
+        monkeypatch.setattr("windlass.engine.setup.time.time", lambda: now[0])
+        read = logs()
+
+        def build_log(build: str) -> str:
+            """Read a log, which takes its time."""
+            now[0] += 150.0 if build == "2" else 1.0
+            return read(build)
+
+        def slowly(call: int, usage: Usage) -> Usage:
+            now[0] += answer if call == 3 else 1.0
+            return usage
+
+        made = cascade(lookup(), system="Be careful. " * 600, auto_context={})
+        ran = await runs(slowly, made=made, name="anthropic/claude-sonnet-5-5", tool=build_log)
+        kept = [bool(call.details["marks"]["long"]) for call in ran.calls()]
+        assert kept == [False] * 3 + [long] * (len(kept) - 3)
+
     @pytest.mark.parametrize(
         "pauses",
         [{}, {2: 200.0}, {2: 4_000.0}],

@@ -76,6 +76,22 @@ class TestNames:
         assert made.resolve("google/anything")[1].window == 9_000
         await made.close()
 
+    @pytest.mark.parametrize(
+        ("name", "routed"),
+        [
+            ("bedrock/us.anthropic.claude-sonnet-5-5", "litellm/bedrock/us.anthropic.claude-"),
+            ("vertex/claude-sonnet-5-5", "litellm/vertex_ai/claude-sonnet-5-5"),
+            ("azure/gpt-6.1-sol", "litellm/azure/gpt-6.1-sol"),
+            ("kimi/kimi-k3", "openrouter/moonshotai/kimi-k3"),
+            ("zai/glm-5.2", "openrouter/z-ai/glm-5.2"),
+            ("minimax/minimax-m3", "openrouter/minimax/minimax-m3"),
+        ],
+    )
+    def test_a_name_of_recordings_is_told_the_way(self, name: str, routed: str) -> None:
+        assert rate(name) is not None
+        with pytest.raises(UsageError, match=f"no provider here; write '{routed}"):
+            find(name, catalog({}))
+
 
 class TestKeys:
     @pytest.mark.parametrize(
@@ -203,6 +219,37 @@ class TestRuns:
                 self.CASCADE, model="mine/m", store=tmp_path / "s", on_event=events.append
             )
         assert sum("is taken to be 128,000" in str(event) for event in events) == 1
+
+    @pytest.mark.parametrize(
+        ("model", "variable", "path"),
+        [
+            ("openai/gpt-6.1-sol", "OPENAI_BASE_URL=/v1", "/v1/chat/completions"),
+            ("anthropic/claude-sonnet-5-5", "ANTHROPIC_BASE_URL=", "/v1/messages"),
+            ("anthropic/claude-sonnet-5-5", "ANTHROPIC_BASE_URL=/v1/", "/v1/messages"),
+            (
+                "gemini/gemini-4-argon",
+                "GOOGLE_GEMINI_BASE_URL=/",
+                "/v1beta/models/gemini-4-argon:streamGenerateContent?alt=sse",
+            ),
+        ],
+    )
+    async def test_content_goes_where_the_vendors_own_clients_would_send_it(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        model: str,
+        variable: str,
+        path: str,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        wire, (name, _, behind) = model.partition("/")[0], variable.partition("=")
+        monkeypatch.setenv(f"{wire.upper()}_API_KEY", SECRET)
+        async with serving(EXCHANGES[wire].streamed) as server:
+            monkeypatch.setenv(name, server.url.removesuffix("/v1") + behind)
+            result = await windlass.run(self.CASCADE, model=model, store=tmp_path / "s")
+        assert result.error is None
+        assert [asked.path for asked in server.asked] == [path]
 
     def test_without_a_watcher_it_is_a_python_warning(self) -> None:
         with pytest.warns(UserWarning, match="'openai/gpt-99' was looked up"):

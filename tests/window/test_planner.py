@@ -22,6 +22,7 @@ import windlass
 from tests.window.conversations import chats
 from windlass.caching.meter import bill_stream
 from windlass.caching.prices import Prices
+from windlass.caching.rates import prices_of
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window
 from windlass.window.decision import Decision, Offer
@@ -178,6 +179,29 @@ class TestSums:
         total = 2_000 + 3 * 100 + 3_000 + 3_000 + 50
         assert one.removed == 2_900 + (2 - 1) * total
         assert one.verdict == "commit"
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            "anthropic/claude-haiku-5-5",
+            "openai/gpt-6.1-sol",
+            "x-ai/grok-4.7",
+            "gemini/gemini-3.1-pro-preview",
+            "minimax/minimax-m3",
+            "bedrock/us.anthropic.claude-haiku-5-5",
+        ],
+    )
+    def test_getting_below_the_step_of_a_models_price_pays(self, model: str) -> None:
+        prices = prices_of(model)
+        (above, factor) = prices.tiers[0]
+        said = _said(3_000, above - 4_000, 50)  # just above the step, until the first is cut
+        total = 2_000 + 3 * 100 + 3_000 + above - 4_000 + 50
+        shorten = Shorten({4: [(2, 100)]})
+        one = _decided(_windows(said, shorten, prices, over=9, least_calls=40)[3])
+        assert one.verdict == "commit"
+        assert one.removed == pytest.approx(2_900 + (factor - 1) * total)
+        flat = replace(prices, tiers=())
+        assert _decided(_windows(said, shorten, flat, over=9, least_calls=40)[3]).verdict == "defer"
 
     @given(
         st.lists(

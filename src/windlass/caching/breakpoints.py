@@ -57,7 +57,7 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
 
     >>> mark_rules("openai", "gpt-4.1") is None
     True
-    >>> mark_rules("anthropic", "claude-sonnet-4-5").lookback
+    >>> mark_rules("anthropic", "claude-sonnet-5-5").lookback
     20
     """
     rules = cache_rules(provider, model)

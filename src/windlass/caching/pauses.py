@@ -1,6 +1,8 @@
 """The pauses between calls, and how long the head of the requests is to be cached because of them.
 
-A cache forgets what no request used for its lifetime t. Some keep an entry for a longer time T
+A cache forgets what no request used for its lifetime t, which begins with the start of the
+request that wrote or read it, and not with its answer (platform.claude.com, prompt caching): an
+answer that takes four minutes leaves one of five. Some keep an entry for a longer time T
 at a dearer write: Anthropic for an hour in place of five minutes. For the head of the requests
 (tools, system prompt), which every call sends, that pays where pauses longer than t are to be
 expected: with r, w and l the prices of a read, a write and a long write of a token, each
@@ -48,7 +50,7 @@ class Lifetime:
     ) -> Lifetime:
         """The same at the next call.
 
-        `gap` are the seconds since the last call was answered (None: not known), `calls_made` the
+        `gap` are the seconds since the last call was begun (None: not known), `calls_made` the
         calls made, `calls` N; the lifetimes are in seconds (None: there is no such kind).
         """
         if prices.write_long is None or ttl_s is None or ttl_long_s is None or not calls_made:
@@ -65,36 +67,49 @@ class Lifetime:
 
 @dataclass(slots=True)
 class Pauses:
-    """When the last call was answered, and when the latest of what was said since was said.
+    """When the last call was begun and answered, and when what was said since was said.
 
-    Seconds from any moment; None: it is not known.
+    A call begins when the last of the messages that it answers was said. Seconds from any moment;
+    None: it is not known.
     """
 
+    begun: float | None = None
     answered: float | None = None
     called: float | None = None
 
     def note(self, at: float | None, *, answer: bool) -> None:
         """Take the time of the next message (None: it has none)."""
         if answer:
-            self.answered = at
+            # Where one of the two is not known, the other is the nearest that is.
+            known = [time for time in (self.called, at) if time is not None]
+            self.begun = min(known, default=None)
+            self.answered, self.called = at, None
         elif at is not None:
             self.called = at
 
+    def answered_at(self, at: float | None) -> None:
+        """Take the time of the last answer, which did not say it."""
+        self.answered = at
+        self.begun = at if self.begun is None else self.begun
+
     def gap_at(self, at: float) -> float | None:
-        """Seconds from the last answer to `at` (None: not known)."""
-        return None if self.answered is None else at - self.answered
+        """Seconds from the start of the last call to `at` (None: not known).
+
+        Where `at` is before its answer, which makes no sense, those from the answer: none.
+        """
+        if self.answered is not None and at < self.answered:
+            return at - self.answered
+        return None if self.begun is None else at - self.begun
 
     @property
     def gap(self) -> float | None:
-        """Seconds between the last answer and the next call (None: not known)."""
-        if self.answered is None or self.called is None:
-            return None
-        return self.called - self.answered
+        """Seconds between the starts of the last call and the next one (None: not known)."""
+        return None if self.called is None else self.gap_at(self.called)
 
     @property
     def assumed(self) -> str:
         """What is assumed where the times make no sense; empty: they do, or are not known."""
-        gap = self.gap
-        if gap is None or gap >= 0:
+        if self.answered is None or self.called is None or self.called >= self.answered:
             return ""
-        return f"the request is {-gap:g} s older than the answer before it: taken as no pause"
+        early = self.answered - self.called
+        return f"the request is {early:g} s older than the answer before it: taken as no pause"

@@ -19,7 +19,8 @@ class Prices:
         write: A token written to it for the usual time.
         minimum: The fewest tokens of a prefix that is kept.
         step: A hit's length is a multiple of it, in tokens.
-        ttl_s: Seconds that a prefix is kept after its last use (None: no time is known).
+        ttl_s: Seconds that a prefix is kept from the start of the last request that wrote or read
+            it (None: no time is known).
         write_long: A token written for the longer time (None: there is no such kind).
         tiers: Pairs (tokens, factor), ascending: a request with more input tokens than
             that costs this many times as much, on all its tokens.

@@ -17,28 +17,31 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import Final, Protocol
 
 from windlass.caching.prices import UNCACHED, Prices, tier_factor
-from windlass.caching.rules import NO_CACHE, CacheRules, cache_rules
+from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules, cache_rules, provider_of
 from windlass.errors import UsageError
 
-_PROVIDERS: Final = {"gemini": "google"}
-
-_BEHIND_LITELLM: Final = {
-    "azure_ai": "azure",
+_IN_TABLE: Final = {
     "bedrock": "aws",
     "fireworks_ai": "fireworks",
     "gemini": "google",
     "together_ai": "together",
     "vertex_ai": "google",
-    "xai": "x-ai",
 }
-"""Providers as litellm calls them, where the table has another name."""
+"""Providers as the table calls them, where that is another name."""
+
+_ALIBABAS_OWN: Final = re.compile(r"qwen(\d+(\.\d+)?)?-(max|plus|flash)")
+"""Models of Qwen that nobody but Alibaba serves. The table has no prices of Alibaba's; OpenRouter
+passes on what the only host of a model asks (openrouter.ai, FAQ), so its prices are taken."""
+
+_OLD_AFTER: Final = timedelta(days=90)
+"""When prices and cache rules are old: vendors were seen to change theirs within a quarter."""
 
 _USUAL_MINIMUM: Final = 1_024
 _USUAL_STEP: Final = 128
@@ -76,6 +79,15 @@ class Rate:
     output_tiers: tuple[tuple[int, float], ...] = ()
 
 
+_DOCUMENTED: Final = (
+    # platform.claude.com, pricing: input 10, output 50; writes at 1.25 and 2; read at a tenth, from
+    # 5.1 on at a fortieth. The table has Mythos 5.2 alone.
+    (re.compile(r"claude-mythos-5[-.]1(?!\d)"), Rate("", 10.0, 50.0, 0.25, 12.5, None, 20.0)),
+    (re.compile(r"claude-mythos-5(?![-.]\d(?!\d))"), Rate("", 10.0, 50.0, 1.0, 12.5, None, 20.0)),
+)
+"""Prices of Anthropic's that the table does not hold."""
+
+
 class Override(Protocol):
     """A user's own price of a model, in US dollars a million tokens, without tiers.
 
@@ -111,7 +123,7 @@ def split_model(name: str) -> tuple[str, str]:
     if not slash or not provider or not model:
         raise UsageError(
             f"model {name!r} names no provider; write it as provider/model,"
-            " for example 'anthropic/claude-sonnet-4-5' or 'local/smollm2'"
+            " for example 'anthropic/claude-sonnet-5-5' or 'local/smollm2'"
         )
     return provider, model
 
@@ -121,8 +133,18 @@ def _reference(name: str) -> tuple[str, str]:
     provider, model = split_model(name)
     if provider == "litellm" and "/" in model:
         provider, _, model = model.partition("/")
-        return _BEHIND_LITELLM.get(provider, provider), model
-    return _PROVIDERS.get(provider, provider), model
+    provider = provider_of(provider)
+    if provider == "qwen" and _ALIBABAS_OWN.match(model):
+        return "openrouter", f"qwen/{model}"
+    return _IN_TABLE.get(provider, provider), model
+
+
+def _documented(name: str) -> Rate | None:
+    """The rate of a model that its vendor tells and the table does not."""
+    provider, model = split_model(name)
+    if provider != "anthropic":
+        return None
+    return next((replace(r, model=name) for known, r in _DOCUMENTED if known.match(model)), None)
 
 
 def is_own(name: str) -> bool:
@@ -132,7 +154,7 @@ def is_own(name: str) -> bool:
 
 def rate(name: str) -> Rate | None:
     """The rate of `provider/model`: the user's own, else the listed one; None: neither is."""
-    listed = _listed(name)
+    listed = _listed(name) or _documented(name)
     own = _OVERRIDES.get({}).get(name)
     if own is None:
         return listed
@@ -225,6 +247,20 @@ def table_date() -> str:
     return f"genai-prices {version('genai-prices')}, newest price of {newest.isoformat()}"
 
 
+def age_note(today: date | None = None) -> str:
+    """A sentence where prices and cache rules are older than 90 days; empty: they are not.
+
+    `today` is the day it is asked on (None: the clock's).
+    """
+    days = (today or _today()) - date.fromisoformat(AS_OF)
+    if days <= _OLD_AFTER:
+        return ""
+    return (
+        f"prices and cache rules are as of {AS_OF}, {days.days} days ago: vendors may have changed"
+        " theirs since; a newer Windlass knows, and [prices] in windlass.toml overrides"
+    )
+
+
 def cost(
     name: str,
     tokens_in: int,
@@ -250,7 +286,7 @@ def cost(
     long_price = price.cache_write if price.cache_write_long is None else price.cache_write_long
     # What writing costs beyond input, in dollars a million times tokens.
     beyond = written * (price.cache_write - price.input) + long * (long_price - price.cache_write)
-    if is_own(name):
+    if is_own(name) or _listed(name) is None:
         fresh = tokens_in - cached
         dollars = fresh * price.input + cached * price.cache_read + beyond
         return (dollars + tokens_out * price.output) / 1e6

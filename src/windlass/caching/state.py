@@ -1,6 +1,6 @@
 """What is known of the prompt cache of one model, call by call.
 
-What the call before was sent, when it was answered, and what the provider reported say how much of
+What the call before was sent, when it was begun, and what the provider reported say how much of
 the next request the cache should hold. Whoever makes calls keeps one `CacheState` a model.
 
 Pure: times are handed in; no clock is read.
@@ -53,7 +53,7 @@ class CacheState:
         assumed: What is assumed of the prices, in a sentence (empty: nothing).
         calls: How many were made.
         trust: What the reports so far say of it.
-        pauses: When the last call was answered, and the next asked for.
+        pauses: When the last call was begun and answered, and the next asked for.
         lifetime: How long the head of the requests is kept.
         sent: The last request (None: none was sent).
     """
@@ -77,7 +77,7 @@ class CacheState:
         return self._rules is not None
 
     def lapsed(self, gap: float | None) -> bool:
-        """Whether what was cached is forgotten `gap` seconds after the last answer (None: no)."""
+        """Whether a cache forgot what it held when a call began `gap` seconds ago (None: no)."""
         ttl = self.prices.ttl_s
         return gap is not None and ttl is not None and gap > ttl
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from os import environ
 from typing import Any
 
-from windlass.caching.rates import cache_of, override, prices_of, rate, table_date
-from windlass.caching.rules import NO_CACHE, CacheRules
+from windlass.caching.rates import age_note, cache_of, override, prices_of, rate, table_date
+from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
@@ -14,6 +14,7 @@ from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
 from windlass.redaction import redacted_url
 from windlass.settings import Settings
 from windlass.wire.base import SEQUENCES, SequenceRules
+from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 
 _LOCAL = "in process"
 
@@ -32,7 +33,7 @@ def show_providers() -> None:
         ],
     )
     out.print(f"\nprices: {table_date()}")
-    out.print("what is known of one model: windlass models anthropic/claude-sonnet-4-5")
+    out.print("what is known of one model: windlass models anthropic/claude-sonnet-5-5")
 
 
 def _provider(entry: ProviderEntry) -> dict[str, Any]:
@@ -83,6 +84,9 @@ def show_model(name: str) -> None:
         cache = cache_of(name) if units.caches else NO_CACHE
     minimum = None if cache == NO_CACHE else cache.minimum_for(name)
     sequence = SEQUENCES.get(entry.wire)
+    thinking = thinking_rules(name)
+    if old := age_note():
+        notes.append(old)
     key = _key_text(_provider(entry))
     facts = {
         "model": info.name,
@@ -102,7 +106,10 @@ def show_model(name: str) -> None:
         "in_fresh_tokens": units,
         "cache_minimum": minimum,
         "cache": None if cache == NO_CACHE else cache,
+        "cache_as_of": AS_OF,
+        "thinking": None if thinking == NO_THINKING else thinking,
         "sequence": sequence,
+        "base_url": redacted_url(entry.base_url),
         "key": key,
         "table": table_date(),
         "notes": notes,
@@ -130,12 +137,19 @@ def show_model(name: str) -> None:
             out.print(f"    input above {above:,} tokens: {factor:g} times as much")
     out.print(f"  window         {info.window:,} tokens")
     out.print(f"  cache          {_cache_text(cache, minimum)}")
+    if cache.source:
+        out.print(f"                 source: {cache.source}; as of {AS_OF}")
     if units.caches:
         long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
         out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
+    if thinking != NO_THINKING:
+        out.print(f"  thinking       {_thinking_text(thinking)}")
+        out.print(f"                 source: {thinking.source}")
     if sequence is not None:
         out.print(f"  sequence       {_sequence_text(sequence)}")
     out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
+    if entry.base_url:
+        out.print(f"  address        {redacted_url(entry.base_url)}")
     out.print(f"  key            {key}")
     for note in notes:
         out.print(f"note: {note}")
@@ -148,8 +162,25 @@ def _cache_text(cache: CacheRules, minimum: int | None) -> str:
     if cache.step > 1:
         text += f", in steps of {cache.step}"
     if cache.ttl_s is not None:
-        text += f", for {cache.ttl_s / 60:g} minutes"
+        text += f", for {cache.ttl_s / 60:g} minutes from the start of a request"
     return text if cache.automatic else f"{text}; up to {cache.breakpoints} marks say where"
+
+
+def _thinking_text(rules: ThinkingRules) -> str:
+    """What the model does with the signed thinking of its earlier replies."""
+    if rules.bound:
+        became = "bound to all before it: refused where that was changed since"
+    elif rules.read:
+        became = "of earlier turns is read, and paid for, whatever became of what stood before it"
+    else:
+        became = "of earlier turns is left out"
+    facts = (
+        (True, became),
+        (rules.open_round, "that of a tool round that is not ended must come back"),
+        (not rules.disables, "cannot be switched off"),
+        (not rules.forces, "no tool can be forced (tool_choice)"),
+    )
+    return "; ".join(text for holds, text in facts if holds)
 
 
 def _sequence_text(rules: SequenceRules) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import many, money, override, rate, table_date
+from windlass.caching.rates import age_note, many, money, override, rate, table_date
 from windlass.cli.output import escaped, out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
 from windlass.errors import UsageError
@@ -113,6 +113,8 @@ def _remarks(report: SessionReport) -> list[str]:
         remarks.append("the session still runs, or was killed: this is its bill so far")
     elif costs.status != "completed":
         remarks.append(f"the session: {in_words(costs.status, costs.reason)}")
+    if old := age_note():
+        remarks.append(old)
     return remarks
 
 
@@ -347,6 +349,8 @@ def show_store(
         _print(table, f"\n{title}")
     name = report.sessions[0].name
     out.print(f"\nmodels that cost nothing are told at the prices of {settings.price_as}")
+    if old := age_note():
+        out.print(old)
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
@@ -493,7 +497,7 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
 
 
 def price_text(names: Mapping[str, str]) -> str:
-    """Whose prices hold for each model: `local/smollm2 at the prices of openai/gpt-4o`."""
+    """Whose prices hold for each model: `local/smollm2 at the prices of openai/gpt-5`."""
     lines: list[str] = []
     for model, name in names.items():
         if rate(name) is None:

@@ -137,7 +137,7 @@ def web_search_of(cascade: Cascade, settings: Settings, resolve: Resolve) -> Web
     if not isinstance(provider, Searching) or split_model(name)[0] == LITELLM:
         raise UsageError(
             f"search_model {name!r} cannot search the web; name a model of anthropic, gemini,"
-            " openai or openrouter, such as 'anthropic/claude-sonnet-4-5'"
+            " openai or openrouter, such as 'anthropic/claude-sonnet-5-5'"
         )
     return WebSearch(name, partial(provider.search, split_model(name)[1]))
 

@@ -298,7 +298,7 @@ class Context:
         if not pending:
             self._plan_by_reports()
             if at is not None and sent.planned.call == self.conversation.calls:
-                self._cache.pauses.answered = self._reported_at
+                self._cache.pauses.answered_at(self._reported_at)
                 self.conversation.answered(self._reported_at)
             self._reported_at = None
 

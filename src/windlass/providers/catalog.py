@@ -32,6 +32,17 @@ _VENDORS: Final = frozenset(
 )
 """Vendors by the names they have at OpenRouter, who are no providers here."""
 
+_BEHIND: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("aws", "bedrock"), "litellm/bedrock"),
+    **dict.fromkeys(("vertex", "vertex_ai"), "litellm/vertex_ai"),
+    **dict.fromkeys(("azure", "azure_ai"), "litellm/azure"),
+    **dict.fromkeys(("kimi", "moonshot"), "openrouter/moonshotai"),
+    "dashscope": "openrouter/qwen",
+    "xai": "openrouter/x-ai",
+    "zai": "openrouter/z-ai",
+}
+"""Names that recordings have for clouds and vendors, and how to reach these here."""
+
 _SEEING: Final = re.compile(
     r"claude-(?!2|instant|v1)|gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o"
     r"|o1(?!-(?:mini|preview))|o3(?!-mini)|o4|gemini-(?!pro$|1\.0)|gemma-3-(?!1b)|gemma-4"
@@ -158,7 +169,7 @@ def find(
     provider, model = split_model(name)
     if provider in table:
         return table[provider]
-    if provider not in _VENDORS:
+    if provider not in _VENDORS and provider not in _BEHIND:
         names = {*table, *more}
         raise UsageError(
             f"model {name!r}: there is no provider {provider!r};"
@@ -166,9 +177,10 @@ def find(
             f" ([providers.{provider}] base_url = ...)"
         )
     direct = f" or {f'gemini/{model}'!r}" if provider == "google" else ""
+    routed = f"{_BEHIND[provider]}/{model}" if provider in _BEHIND else f"openrouter/{name}"
     raise UsageError(
         f"model {name!r}: {provider!r} is a vendor and no provider here; write"
-        f" {f'openrouter/{name}'!r}{direct}, or define it in windlass.toml"
+        f" {routed!r}{direct}, or define it in windlass.toml"
         f" ([providers.{provider}] base_url = ...)"
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from windlass.caching.pauses import Pauses
 from windlass.messages import Message
 from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger
@@ -88,8 +89,7 @@ class Conversation(Transcript):
         self._plan: Planning | None = None
         self._sizes: list[int] = []
         self._cooled = False
-        self._now: float | None = None
-        self._called: float | None = None
+        self._pauses = Pauses()
         self._resized = 0
         self._writes: int | None = None
         self._written: int | None = None
@@ -189,9 +189,7 @@ class Conversation(Transcript):
         message = entry.message
         if message.role == "assistant":
             self._call_made()
-            self._called = at
-        elif at is not None:
-            self._now = at
+        self._pauses.note(at, answer=message.role == "assistant")
         self.place(entry)
 
     def pin(self, ident: str, until: float = float("inf")) -> None:
@@ -243,7 +241,7 @@ class Conversation(Transcript):
 
     def answered(self, at: float | None) -> None:
         """Say when the last call was answered, in seconds, where its answer did not."""
-        self._called = at
+        self._pauses.answered_at(at)
         self._pending = None
 
     def supply(self, key: str, text: str) -> None:
@@ -302,9 +300,7 @@ class Conversation(Transcript):
                 entry = self.entries[at]
                 self._sizes[at] = self.count(entry.message) if entry else 0
         self._resized = len(self.changes)
-        gap = None if self._now is None or self._called is None else self._now - self._called
-        if self._cooled:
-            gap = float("inf")
+        gap = float("inf") if self._cooled else self._pauses.gap
         whole = self.came_tokens()
         return self.planner.plan(
             pending,

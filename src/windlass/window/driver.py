@@ -212,7 +212,7 @@ class Driver:
         Args:
             entries: What it shows without blocks; one at least.
             tools: What stands in front of them.
-            gap: Seconds since the last call was answered (None: not known).
+            gap: Seconds since the last call was begun (None: not known).
             size: Tokens of a text.
             fits: Whether messages are short enough; else all older blocks go.
             block: What is said at the end of its last message, for this call.

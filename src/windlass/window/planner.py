@@ -88,7 +88,7 @@ class Planner:
         """The planning of one call.
 
         `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
-        they came; `gap` the seconds since the last call was answered (None: not known;
+        they came; `gap` the seconds since the last call was begun (None: not known;
         infinite: what was cached is of no use any more); `block_tokens` the blocks of injectors in
         the last request; `written` the position up to which that was written to the cache (None:
         all of it was).

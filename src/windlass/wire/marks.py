@@ -107,8 +107,9 @@ def _block(
 
 def _mark(model: str) -> Mark | None:
     """The key of a mark for `model`; a router's models begin with their vendor."""
-    if "/" not in model:
-        return cache_rules("openai", model).mark
+    if "/" not in model:  # at a server whose vendor its provider's name alone tells
+        marks = (cache_rules(vendor, model).mark for vendor in ("openai", "vertex_ai", "qwen"))
+        return next(filter(None, marks), None)
     return cache_rules("openrouter", model).mark or cache_rules("litellm", model).mark
 
 
