@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
-from tests.providers.thinking_server import Say, ThinkingServer, thinking_server
+from tests.providers.thinking_server import (
+    ModelRules,
+    Refuse,
+    Say,
+    ThinkingServer,
+    thinking_server,
+)
+from windlass.errors import ThinkingRefused
 
 MODEL = "anthropic/claude-opus-5-5"
 
@@ -198,3 +205,52 @@ class TestOtherWaysToGoOn:
         ran = windlass.evaluate_sync("all.xml", model=MODEL, tools=[look, log], trust=True)
         assert str(ran.error) == "None"
         assert server.refused == []
+
+
+class TestThinkingThatIsRefusedAllTheSame:
+    """A model that binds, and was not known to."""
+
+    RULES = ModelRules(bound=True)
+    OPEN: ClassVar[dict[str, Any]] = {"context_ttl": {"tool_results": 1}}
+    """An edit within an open tool round, whose thinking such models want back."""
+
+    def run(self, server: ThinkingServer, **more: Any) -> Any:
+        made = cascade(phase("one", tackle=["look", "log"], **self.OPEN), phase("two"))
+        Path("c.json").write_text(json.dumps(made))
+        options = {"model": "anthropic/claude-opus-5", "tools": [look, log], "trust": True}
+        return windlass.run_sync("c.json", **options, **more)
+
+    def test_it_is_sent_once_more_without_any(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said, events = replies(), list[str]()
+        with thinking_server(lambda _: next(said), rules=self.RULES) as server:
+            server.settle(tmp_path, monkeypatch)
+            ran = self.run(server, on_event=lambda event: events.append(str(event)))
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert len(server.refused) == 1, "what is known of the model is remembered"
+        assert thinking_of(server.bodies[2])
+        assert not thinking_of(server.bodies[3]), "the refused request went without any"
+        assert sum("refused earlier thinking" in event for event in events) == 1
+
+    def test_a_resumed_run_remembers_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = replies()
+        with thinking_server(lambda _: next(said), rules=self.RULES) as server:
+            server.settle(tmp_path, monkeypatch)
+            ran = self.run(server, max_turns=3)
+            assert (ran.status, len(server.refused)) == ("incomplete", 1)
+            again = windlass.resume_sync(ran.session_id, "c.json", tools=[look, log], trust=True)
+        assert (again.status, str(again.error)) == ("completed", "None")
+        assert len(server.refused) == 1
+
+    def test_what_cannot_be_mended_so_is_a_failure(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = "messages.1.content.0: Invalid `signature` in `thinking` block."
+        with thinking_server(Refuse(words)) as server:
+            server.settle(tmp_path, monkeypatch)
+            ran = run(three())
+        assert isinstance(ran.error, ThinkingRefused)
+        assert len(server.refused) == 1

@@ -77,3 +77,24 @@ def test_no_call_is_refused_for_its_thinking(
     said, tools = in_anthropics_form(numbers)
     policy = {**options, "thinking": mode}
     walk(windlass.Context(MODEL, policy, prices=prices, tools=tools), said, kinds)
+
+
+def test_a_call_of_a_tool_that_nobody_declared_takes_thinking_away_and_is_not_refused() -> None:
+    said, tools = in_anthropics_form(range(12))
+    declared = tools[: len(tools) // 2]
+    assert declared
+    context = windlass.Context(MODEL, tools=declared)
+    _, calls = walk(context, said, [1, 5, 9])
+    assert calls > 4
+    assert any(entry.because == "strip" for entry in context.window().entries)
+
+
+def test_what_was_left_out_is_told_with_the_message_that_changed() -> None:
+    said, tools = in_anthropics_form(range(12))
+    context = windlass.Context(MODEL, {"commit": "at_once", "profile": "lean"}, tools=tools)
+    walk(context, said, [1])
+    stripped = [entry for entry in context.window().entries if entry.because == "strip"]
+    assert stripped
+    for entry in stripped:
+        assert entry.action == "replaced"
+        assert entry.reason.startswith("thinking is bound to all that stood before it, and message")

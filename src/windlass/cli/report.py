@@ -157,6 +157,8 @@ def _print_report(report: SessionReport) -> None:
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
         out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
+    for text in report.thinking:
+        out.print(f"\n{text}")
     if report.findings:
         out.print("\nit could be less:")
         for finding in report.findings:

@@ -62,7 +62,7 @@ class Journal:
         times: When they were recorded, in seconds since 1970, by place.
         sent: When what has an answer was sent, likewise.
         requests: The digests of what was asked for them, by place.
-        refused: What a provider refused, after which another request was answered.
+        refused: What a provider refused, and would again.
         results: The results of tools, by the place of the turn that asked for them.
         started: The tools that were started in a turn, by its place.
         verdicts: What validators answered, by the place of the turn and the output.
@@ -230,7 +230,10 @@ def read_journal(
         sent=sent,
         requests=requests,
         refused={
-            place: error for place, error in refused.items() if f"{place}, again 1" in replies
+            place: error
+            for place, error in refused.items()
+            # Thinking that was refused is refused again; what was too long need not be.
+            if isinstance(error, ThinkingRefused) or f"{place}, again 1" in replies
         },
         results=results,
         started=started,

@@ -21,6 +21,7 @@ from windlass.loop.reports import Reports, prices_for
 from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.tokens import FamilyCounter, request_tokens, size
+from windlass.window.assemble import tools_needed
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
@@ -216,6 +217,8 @@ class Context:
                 self._call_made(window)
                 window = None
                 at = self._reported_at if at is None else at
+                if self._specs:  # `wire` defines what was called, too
+                    self._specs = tools_needed(self._specs, [taken.item.message], {})
             self._cache.pauses.note(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:

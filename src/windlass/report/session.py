@@ -55,6 +55,7 @@ class SessionReport:
     `unbilled` is what the bill does not tell. `dearest` is the call that cost most (None: none was
     answered), `messages` those that were paid
     for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
+    `thinking` says in sentences whose thinking was left out, and why.
     `missing` are the tokens of a request that an imported session has no record of; the bills by
     our count are then between those of `costs` and `most_simulated` and `most_snowball`.
     """
@@ -67,6 +68,7 @@ class SessionReport:
     messages: tuple[MessageCost, ...]
     savings: tuple[Saving, ...]
     findings: tuple[Finding, ...]
+    thinking: tuple[str, ...] = ()
     missing: int = 0
     most_simulated: float | None = None
     most_snowball: float | None = None
@@ -97,11 +99,19 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
         messages=tuple(dearest_messages(accounts)),
         savings=_savings(accounts),
         findings=tuple(findings_of(accounts)),
+        thinking=tuple(_thinking(accounts)),
         missing=missing,
         most_simulated=most[0],
         most_snowball=most[1],
         calls=calls,
     )
+
+
+def _thinking(accounts: Iterable[tuple[str, Account]]) -> Iterator[str]:
+    for prefix, account in accounts:
+        for stored in account.record.rows:
+            if stored.row.metadata.get("kind") == "thinking":
+                yield f"{prefix}{stored.row.metadata['text']}"
 
 
 def _weight(call: CallCost) -> tuple[float, int]:

@@ -274,5 +274,5 @@ class Driver:
 
     def thinking_refused(self) -> None:
         """The provider refused thinking: all there is goes, and what comes is bound."""
-        self.thoughts.refused, self._rules = True, BOUND
-        self.thoughts.born.clear()
+        self._rules = BOUND
+        self.thoughts.forget()

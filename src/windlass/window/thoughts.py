@@ -59,6 +59,12 @@ class Thoughts:
         self._messages = tuple(messages)
         return gone
 
+    def forget(self) -> None:
+        """Take no thinking of the replies so far for valid: the provider refused some of it."""
+        self.refused = True
+        self.born.clear()
+        self._head = -1
+
     def came(
         self, ident: str, messages: tuple[Message, ...], model: str, tools: Sequence[ToolSpec]
     ) -> None:
