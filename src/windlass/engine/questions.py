@@ -156,12 +156,11 @@ def _approvals(given: Approvals) -> dict[str, str]:
             "approve must be 'all', a list of tools or calls, or map them to 'yes' or 'no', such as"
             f" {{'write_file': 'yes'}}, not {str(given)[:60]!r}"
         )
-    if not isinstance(given, Mapping):
-        given = dict.fromkeys(given, True)
-    for name in given:
+    pairs = given.items() if isinstance(given, Mapping) else [(name, True) for name in given]
+    for name, _ in pairs:
         if not isinstance(name, str) or not name.strip():
             raise UsageError(f"approve {name!r}: name a tool or a call, or say 'all'")
-    return {name: approval(said, f"approve {name!r}") for name, said in given.items()}
+    return {name: approval(said, f"approve {name!r}") for name, said in pairs}
 
 
 def _key(text: str) -> str:
