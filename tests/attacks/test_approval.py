@@ -19,7 +19,7 @@ import pytest
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
-from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, phase
 from tests.operators.making import atomic
 from tests.tools.mcp_running import COMMAND, ROOT
 from tests.validators import anthropic as anthropic_rules
@@ -30,6 +30,7 @@ from windlass.engine import send
 from windlass.engine.journal import AskingCall
 from windlass.errors import CascadeError, TaskFileError, UsageError
 from windlass.history.base import NodeType
+from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.providers import local
 from windlass.providers.scripted import Scripted
@@ -265,6 +266,58 @@ async def test_an_approval_of_an_older_record_counts_for_the_only_call_of_its_id
 
         ran = await resumed(house, script, session, on_question=ask)
         assert (ran.result.status, seen) == ("completed", asked)
+
+
+def test_an_imported_conversation_with_repeated_ids_has_calls_that_can_be_told_apart(
+    line: CommandLine,
+) -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "danger", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [called, called]}
+    results = [{"role": "tool", "tool_call_id": "c", "content": text} for text in ("one", "two")]
+    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    record = {
+        "request": {"model": "m", "messages": [{"role": "user", "content": "Go."}, said, *results]},
+        "response": {
+            "id": "r",
+            "model": "m",
+            "choices": [{"message": {"role": "assistant", "content": "ok"}}],
+            "usage": usage,
+        },
+    }
+    line.write("log.jsonl", json.dumps(record) + "\n")
+    assert line("import", "log.jsonl").code == 0
+    with SqliteStore.open_existing(Path(".windlass")) as store:
+        (info,) = store.sessions()
+        rows = [stored.row.message for stored in store.rows(info.session_id)]
+    messages = [message for message in rows if message is not None]
+    assert [(each.tool_call_id, each.text) for each in messages if each.role == "tool"] == [
+        ("c", "one"),
+        ("c_2", "two"),
+    ]
+    assert line("import", "log.jsonl", "--json").json["sessions"][0]["state"] == "unchanged"
+
+
+async def test_a_phase_that_is_told_in_words_keeps_each_result_with_its_own_call(
+    house: House,
+) -> None:
+    first = removes("/tmp", ids=["c"])
+    second = removes("/longer/than/that", "/etc", ids=["d", "c"])
+    phases = [
+        phase("a", tackle=["my:danger"]),
+        phase("b", context={"from": [{"phase": "a", "include": ["messages"]}]}),
+    ]
+    phases[1]["context"]["from"][0]["messages_filter"] = "assistant_only"
+    removing = turns(first, second)
+
+    def script(request: Request) -> Any:
+        return removing(request) if asked_by(request) == "a" else "ok"
+
+    ran = await house.run(cascade(*phases), script)
+    assert ran.result.status == "completed"
+    told = "\n".join(text for _, text in ran.seen("b"))
+    for path in ("/tmp", "/etc", "/longer/than/that"):
+        size = len(f"{path} is gone")
+        assert f'[Called danger(path="{path}") -> {size} characters]' in told
 
 
 # ---- what runs is what is approved ----------------------------------------------------------
