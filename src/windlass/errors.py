@@ -298,8 +298,9 @@ class PersonNeeded(WindlassError):
 class AnswerNeeded(PersonNeeded):
     """A phase asks a person something, and nobody answers.
 
-    `tool` is the tool that needs approval (None: the model asks); `options` are the answers to
-    choose from, if it has some. `why` says what is wrong with the answer that was given.
+    `tool` is the tool that needs approval (None: the model asks), and `call` names the one call
+    that does; `options` are the answers to choose from, if it has some. `why` says what is wrong
+    with the answer that was given.
     """
 
     def __init__(
@@ -309,13 +310,15 @@ class AnswerNeeded(PersonNeeded):
         question: str,
         options: Iterable[str] = (),
         tool: str | None = None,
+        call: str | None = None,
         why: str | None = None,
     ) -> None:
         options = list(options)
-        asked = {"phase": phase, "question": question, "tool": tool}
+        asked = {"phase": phase, "question": question, "tool": tool, "call": call}
         self.details = {**asked, "options": options, "why": why}
         self.notes = {"question": self.details}
         listed = f" ({', '.join(options)})" if options else ""
+        listed += f" [call {call}]" if call else ""
         super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -131,6 +131,14 @@ class ToolCall:
             raise ValueError(f"the arguments of {self.name!r} are not a JSON object")  # noqa: TRY004
         return cast("dict[str, Any]", value)
 
+    @property
+    def canonical_arguments(self) -> str:
+        """The arguments as canonical JSON; where they are no JSON object, as they are written."""
+        try:
+            return canonical_json(self.parsed())
+        except (ValueError, RecursionError):
+            return self.arguments
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:

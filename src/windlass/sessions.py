@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
-    from windlass.engine.questions import Asked
+    from windlass.engine.questions import Approvals, Asked
     from windlass.engine.result import Result
     from windlass.history.base import Store
     from windlass.providers.base import Provider, Resolve
@@ -44,6 +44,7 @@ async def resume(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
@@ -73,6 +74,7 @@ async def resume(
         max_turns: As `budget`.
         allowances: As in `run`.
         answers: As in `run`; what was answered before is not asked again.
+        approve: Likewise.
         on_question: As in `run`.
         trust: As in `run`.
 
@@ -88,6 +90,7 @@ async def resume(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
@@ -114,10 +117,11 @@ async def resume(
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
+        person = AnswerSource(answers, on_question, approve)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
+        person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
@@ -151,6 +155,7 @@ async def resume(
         "auto": auto,
         "trust": trust,
         "on_event": on_event,
+        "approve": approve,
         "on_question": on_question,
     }
     behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
@@ -187,6 +192,7 @@ async def fork(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
@@ -216,6 +222,7 @@ async def fork(
         max_turns: As `budget`.
         allowances: As in `run`.
         answers: As in `run`; what was answered before is not asked again.
+        approve: Likewise.
         on_question: As in `run`.
         trust: As in `run`.
 
@@ -229,6 +236,7 @@ async def fork(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
         from windlass.engine.record import Recorder
@@ -247,11 +255,12 @@ async def fork(
         settings = Settings.read(flags, trust=trust)
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
+        person = AnswerSource(answers, on_question, approve)
         cascade = changed_by(start.cascade, changes or {})
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
         )
+        person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
         run = prepare(
@@ -276,6 +285,7 @@ async def fork(
         "auto": auto,
         "trust": trust,
         "on_event": on_event,
+        "approve": approve,
         "on_question": on_question,
     }
     behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
@@ -320,6 +330,7 @@ class Session:
         tools: Tools = (),
         providers: Mapping[str, Provider] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve: Approvals = (),
         on_question: Asked | None = None,
         allowances: Sequence[Allowance] = (),
         auto: bool = False,
@@ -333,6 +344,7 @@ class Session:
         self._providers = providers
         self.on_event = on_event
         """Called with each event, from the next message on that is sent after it was closed."""
+        self._approve = approve
         self._on_question = on_question
         self._allowances = tuple(allowances)
         self._declared: Allowance | None = None
@@ -378,6 +390,7 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Open the store, the providers and the tools. Raises UsageError."""
+        from windlass.engine.approving import approvable
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import alone
@@ -422,8 +435,9 @@ class Session:
                 resumed=known is not None,
             )
             closing.enter_context(alone(store, run.record.session_id))
-            answers = AnswerSource((), self._on_question)
-            run = replace(run, answers=answers, allowances=self._allowances)
+            person = AnswerSource((), self._on_question, self._approve)
+            person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
+            run = replace(run, answers=person, allowances=self._allowances)
             if self.held is not None and not self._fresh:
                 run = goes_on(self.held, run)
             elif known is not None:

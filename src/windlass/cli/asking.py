@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,11 @@ def person_at(lines: TypedLines) -> Asked | None:
 
     async def answer(question: Question) -> str | None:
         async with turn:
-            for number, option in enumerate(question.options, start=1):
-                progress.print(f"  {number} {option}")
+            if question.tool is not None:  # a number that was meant for a choice says nothing
+                progress.print(f"  {question.tool}: yes, no, or why not")
+            else:
+                for number, option in enumerate(question.options, start=1):
+                    progress.print(f"  {number} {option}")
             while True:
                 typed = await lines.next("> ")
                 if typed is None:
@@ -80,6 +84,29 @@ def read_answers(path: Path | None, first: str | None) -> Any:
             return [*given, *({"question": key, "answer": of} for key, of in values.items())]
         case _:
             return [*given, *held]
+
+
+def read_approvals(approve: Sequence[str] | None, deny: Sequence[str] | None) -> dict[str, Any]:
+    """What a command line says of tools that need approval, as `windlass.run` takes it.
+
+    A denial may say why, behind a `=`. Raises UsageError for a name that has both.
+    """
+    said: dict[str, Any] = dict.fromkeys(approve or (), True)
+    for written in deny or ():
+        name, _, why = written.partition("=")
+        if said.get(name) is True:
+            raise UsageError(f"{name!r} is approved and denied; give one of --approve and --deny")
+        said[name] = why or False
+    return said
+
+
+def approval_words(said: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that `read_approvals` reads so."""
+    words: list[str] = []
+    for name, may in said.items():
+        why = f"={may}" if isinstance(may, str) else ""
+        words += ["--approve", name] if may is True else ["--deny", f"{name}{why}"]
+    return words
 
 
 def _filled(text: str) -> list[tuple[int, str]]:

@@ -45,6 +45,7 @@ def chat(
     flags: Mapping[str, Any],
     *,
     limits: Mapping[str, float | None],
+    approve: Mapping[str, bool | str],
     trust: bool,
 ) -> None:
     """Run the cascade, if one is given, then answer lines until there are no more."""
@@ -56,7 +57,8 @@ def chat(
         raise UsageError("--input is a cascade's; there is none")
     values = read_input(given or ())
     settings = settings_to_run(flags, trusted=trust)
-    options = {**flags, "allowances": [Allowance("the chat", **limits)], "trust": trust}
+    options = {**flags, "allowances": [Allowance("the chat", **limits)]}
+    options |= {"approve": approve, "trust": trust}
     finish(_Chat(settings, options).talk(cascade, session, values))
 
 
@@ -145,7 +147,7 @@ class _Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(str(unfinished(result, "windlass chat --session {}")))
+                progress.print(str(unfinished(result, "windlass chat --session {}", resumes=False)))
         except StoreError:
             raise
         except WindlassError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -179,20 +180,32 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def unfinished(result: Result, again: str) -> Unfinished:
-    """What is said at the end of a run that neither failed nor completed; `again` resumes it."""
+def unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinished:
+    """What is said at the end of a run that neither failed nor completed; `again` goes on with it.
+
+    `resumes`: it takes up what waits; else what is said next comes behind it.
+    """
     go_on = again.format(result.session_id)
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
     if amounts := result.notes.get("budget"):
         because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
     needed = person_needed(result.notes)
     if isinstance(needed, AnswerNeeded):
-        because = f": {needed}; answer it: {go_on} --answer TEXT"
+        because = f": {needed}; {_way_out(needed, go_on, resumes=resumes)}"
     elif isinstance(needed, Unsure):
         because = f": {needed}: {go_on} {needed.again}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended
+
+
+def _way_out(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
+    """How what a run waits for is given."""
+    tool, call = needed.details["tool"], needed.details["call"]
+    if tool is not None:
+        named = shlex.quote(call if resumes and call else tool)
+        return f"let it run: {go_on} --approve {named}, or refuse it: {go_on} --deny {named}"
+    return f"answer it: {go_on} --answer TEXT" if resumes else f"answer it at a terminal: {go_on}"
 
 
 # ---- input --------------------------------------------------------------------------

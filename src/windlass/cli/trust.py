@@ -108,6 +108,9 @@ def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) 
             over["tackle"] = tuple(name for name in phase.tackle if known(name))
             if over["tackle"] != tuple(phase.tackle):
                 over["tool_choice"] = None
+        approve = tuple(name for name in phase.rules.approve if known(name))
+        if approve != tuple(phase.rules.approve):
+            over["rules"] = phase.rules.model_copy(update={"approve": approve})
         if isinstance(phase.injectors, Mapping) or hasattr(phase.injectors, "own"):
             over["injectors"] = _without_own(phase.injectors)
         return phase.model_copy(update=over)

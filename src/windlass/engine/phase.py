@@ -14,6 +14,7 @@ from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import OutputExtraction, Phase
+from windlass.engine.approving import needing_approval
 from windlass.engine.callouts import call_out, refresh
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
@@ -353,6 +354,8 @@ async def open_phase(
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
     phase_run.progress.tools = await _tools(run, phase, phase_run, instructions.text)
+    tools = phase_run.progress.tools.values()
+    phase_run.progress.approve = needing_approval(run.registry, phase, tools)
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
