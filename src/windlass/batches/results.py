@@ -131,9 +131,11 @@ def open_results(
     Raises UsageError for one that is there already (without `resume`), that belongs to another
     batch, that another process writes, or that cannot be made.
     """
-    new = getattr(os, "O_BINARY", 0) | (0 if resume else os.O_EXCL)
     try:
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | new, 0o666)
+        check_output_place(path)
+        if not resume:
+            os.close(open_new(path, 0o666))
+        number = open_own(path, 0o666, append=True)
     except FileExistsError:
         raise UsageError(
             f"{path}: this file is there already; go on with it with --resume (in Python:"
