@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.errors import CascadeError, StepDiffers, UsageError
 from windlass.loading import Tools, checked_family
 from windlass.opening import Resources, limited, opened, shared_store
+from windlass.outputs import check_place
 
 if TYPE_CHECKING:
     from windlass.batches.inputs import BatchInput
@@ -124,6 +125,8 @@ class BegunBatch:
         from windlass.providers.budget import Allowance
 
         order, (settings, at_hand, closing) = self.order, self.resources
+        read = (given for given in (order.cascade, order.inputs) if isinstance(given, str | Path))
+        check_place(order.out, map(Path, read))
         for each in (one for cascade in cascades for one in cascade.walk()):
             each.registry.modules.protect(order.out)
             for dollars in (order.limits[0], order.budget):

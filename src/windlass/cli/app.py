@@ -110,6 +110,9 @@ RunBudget: TypeAlias = Annotated[
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Replace a file that Windlass did not write.")
+]
 Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
 Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
@@ -626,8 +629,8 @@ def report(
     if html is not None and (call is not None or prefix):
         raise UsageError("--html is for the whole report: leave out --call and --prefix")
     if session is None:
-        which = {"cascade": cascade, "since": since, "until": until, "limit": limit}
-        show_store(store, html, force=force, **which)
+        chosen: dict[str, Any] = {"since": since, "until": until, "limit": limit}
+        show_store(store, html, cascade=cascade, force=force, **chosen)
     elif call is not None:
         show_call_costs(session, call, store)
     elif prefix:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from windlass.caching.rates import money
 from windlass.cli.output import (
-    escaped,
-    escaped_json,
     note,
     out,
+    print_json,
     print_table,
     printed_as_json,
 )
 from windlass.cli.store import open_existing
+from windlass.escaping import escaped, escaped_json
 from windlass.importing.imported import ImportedSession
 from windlass.importing.recording import GRADES
 from windlass.outputs import check_output, write_output
@@ -63,13 +63,14 @@ def print_export(
         check_output(file, force=force)
     with open_existing(store) as history:
         pieces = export(history, history.find_session(session), form, redact=redact)
-        if out.as_json:
-            printed_as_json({"as": form, "text": "".join(pieces)})
-            return
         shown = map(escaped_json if form in JSON_FORMS else escaped, pieces)
         if file is not None:
             write_output(file, shown, force=force)
-            out.print(f"written: {file}")
+            if not printed_as_json({"as": form, "file": file}):
+                out.print(f"written: {file}")
+            return
+        if out.as_json:
+            print_json({"as": form, "text": "".join(pieces)})
             return
         for piece in shown:
             print(piece, end="", file=out.file)

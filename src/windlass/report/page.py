@@ -20,8 +20,8 @@ from windlass.outputs import MARK
 def page(template: str, **values: Any) -> Iterator[str]:
     """The pieces of a page, made by a template of `pages/` such as `export.html`.
 
-    Every value is escaped, as HTML and for eyes: no character acts on who looks at it. Those that are iterators are asked for one by one, so that a page may be
-    larger than memory.
+    Every value is escaped, as HTML and as on a terminal. Those that are iterators are asked for
+    one by one, so that a page may be larger than memory.
     """
     yield from map(escaped, _environment().get_template(template).generate(**values))
 
