@@ -1,1 +1,1 @@
-"""Attacks of the red team, one file a door: what someone else wrote must not do."""
+"""Attacks that were tried, and what holds against them."""

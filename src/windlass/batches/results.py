@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from windlass.batches.inputs import BatchInput
 from windlass.errors import StoreError, UsageError
+from windlass.files import open_own
 
 _BEGIN: Final = b'{"row": '
 """How each line begins: so what is cut from a file is certain to be ours."""
@@ -131,9 +132,8 @@ def open_results(
     Raises UsageError for one that is there already (without `resume`), that belongs to another
     batch, that another process writes, or that cannot be made.
     """
-    new = getattr(os, "O_BINARY", 0) | (0 if resume else os.O_EXCL)
     try:
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | new, 0o666)
+        number = open_own(path, 0o666, flags=os.O_APPEND | (0 if resume else os.O_EXCL))
     except FileExistsError:
         raise UsageError(
             f"{path}: this file is there already; go on with it with --resume (in Python:"
@@ -143,6 +143,8 @@ def open_results(
         raise UsageError(
             f"{path}: the results cannot be written there ({error.strerror})"
         ) from error
+    except StoreError as error:  # a link
+        raise UsageError(str(error)) from error
     try:
         _lock(number, path)
         try:

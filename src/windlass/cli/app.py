@@ -121,6 +121,9 @@ RunBudget: TypeAlias = Annotated[
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
 ]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Replace a file that Windlass did not write.")
+]
 Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
 Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
 
@@ -632,6 +635,7 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write all of it to this file, as a page.")
     ] = None,
+    force: Force = False,
     cascade: Annotated[str | None, typer.Option(help="Only sessions of this cascade.")] = None,
     since: Annotated[
         str | None, typer.Option(help="Only sessions begun since (as in sessions).")
@@ -656,13 +660,14 @@ def report(
     if html is not None and (call is not None or prefix):
         raise UsageError("--html is for the whole report: leave out --call and --prefix")
     if session is None:
-        show_store(store, html, cascade=cascade, since=since, until=until, limit=limit)
+        chosen: dict[str, Any] = {"since": since, "until": until, "limit": limit}
+        show_store(store, html, cascade=cascade, force=force, **chosen)
     elif call is not None:
         show_call_costs(session, call, store)
     elif prefix:
         show_prefixes(session, store)
     else:
-        show_report(session, store, calls=calls, html=html)
+        show_report(session, store, calls=calls, html=html, force=force)
 
 
 @_command
@@ -686,6 +691,7 @@ def replay(
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to look at to this file.")] = None,
+    force: Force = False,
     fail_over: Annotated[
         float | None,
         typer.Option(help="As a gate: exit with 1 where a policy costs more of everything."),
@@ -704,7 +710,7 @@ def replay(
     from windlass.replays.gate import Gate
 
     gate = Gate(fail_over, min_recall)
-    given: dict[str, Any] = {"html": html, "gate": gate, "workers": workers}
+    given: dict[str, Any] = {"html": html, "force": force, "gate": gate, "workers": workers}
     show_replay(recording, policy or [], prices or [], store, **given)
 
 
@@ -719,6 +725,7 @@ def tune(
     result: Annotated[
         Path | None, typer.Option("--out", help="Write the settings to this file, as YAML.")
     ] = None,
+    force: Force = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes (default: one a core).")
     ] = None,
@@ -726,7 +733,7 @@ def tune(
     """Find the window settings that serve your own recordings best. Nothing is sent."""
     from windlass.cli.replay import show_tuning
 
-    show_tuning(folder, prices, result, workers)
+    show_tuning(folder, prices, result, workers, force=force)
 
 
 @_command
@@ -864,12 +871,16 @@ def export(
     redact: Annotated[
         bool, typer.Option("--redact", help="Take out what looks like a credential.")
     ] = False,
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Write to this file, whole or not at all.")
+    ] = None,
+    force: Force = False,
     store: StoreOption = None,
 ) -> None:
     """Write out a session: for another program, or to read."""
     from windlass.cli.recordings import print_export
 
-    print_export(session, form, store, redact=redact)
+    print_export(session, form, store, redact=redact, file=file, force=force)
 
 
 @_command

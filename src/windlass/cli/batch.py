@@ -23,10 +23,11 @@ from windlass.batches.working import (
 from windlass.caching.rates import many, money
 from windlass.cli.asking import approval_words
 from windlass.cli.ending import finish
-from windlass.cli.output import escaped, out, print_table, printed_as_json, progress, shorten
+from windlass.cli.output import out, print_table, printed_as_json, progress, shorten
 from windlass.cli.progress import Progress, at_places, is_watched
 from windlass.cli.trust import settings_to_run
 from windlass.errors import Unfinished, WindlassError
+from windlass.escaping import escaped
 from windlass.history.base import in_words
 
 _Answer = TypeVar("_Answer")

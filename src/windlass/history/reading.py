@@ -285,7 +285,7 @@ class BaseStore(ABC):
         """Make the visible files of the pictures whose bytes there are."""
         for image in numbered.rows[ImageRow]:
             if image.sha256 not in numbered.prepared.batch.lost or self.blobs.has(image.sha256):
-                self.blobs.link(image.sha256, self.folder / image.name)
+                self.blobs.link(image.sha256, self.folder, image.name)
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a stored body.

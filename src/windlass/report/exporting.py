@@ -310,3 +310,5 @@ FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {
     "jsonl": _jsonl,
     "html": _html,
 }
+JSON_FORMS: Final = frozenset({"openai", "anthropic", "jsonl"})
+"""Those that programs read."""
