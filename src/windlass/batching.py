@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.errors import CascadeError, StepDiffers, UsageError
 from windlass.loading import Tools, checked_family
 from windlass.opening import Resources, limited, opened, shared_store
+from windlass.recorded import unedited
 
 if TYPE_CHECKING:
     from windlass.batches.inputs import BatchInput
@@ -178,6 +179,8 @@ class BegunBatch:
         own = cascade.apart()
         name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
         session = self._under_way.pop(name, None)
+        if session is not None:
+            unedited(self._store, session)
         resolve, within = limited(
             self.resources.providers, (self._allowance,), budget=self.order.budget
         )
