@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +46,9 @@ from windlass.parts import (
 )
 from windlass.redaction import redacted, redacted_url
 from windlass.selection.kept import NONE, CardOptions
+
+if TYPE_CHECKING:
+    from windlass.caching.rates import Rate
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -588,20 +591,21 @@ def _needing_trust(name: str, value: Any, folder: Path, users: _Layer) -> Any:
     """
     if name in ("tools", "mcp_servers"):
         return value or None
-    # A provider that Windlass or the user's file knows may have a key, has an address and costs.
-    known = {*KEYS, *(users["providers"].value if "providers" in users else ())}
-    if name == "providers":
+    mine = users[name].value if name in users else {}
+    if name == "providers":  # the table of the user's own file gives way as a whole
         return {
             key: provider
             for key, provider in value.items()
-            if provider.key is not None
-            or (key in known and (provider.base_url is not None or provider.wire is not None))
+            if _place_of(provider) != _place_of(mine.get(key) or ProviderSettings())
+            and (provider.key is not None or key in mine or key in KEYS)
         } or None
     if name == "prices":  # by them the money that a run may cost is counted
+        own = {*KEYS, *(users["providers"].value if "providers" in users else ())}
         return {
             key: price
             for key, price in value.items()
-            if key.partition("/")[0] in known and _may_be_too_low(key, price)
+            if (key in mine or key.partition("/")[0] in own)
+            and _may_be_too_low(key, price, mine.get(key))
         } or None
     if name == "http_allow":
         return value if name in users else None
@@ -610,19 +614,29 @@ def _needing_trust(name: str, value: Any, folder: Path, users: _Layer) -> Any:
     return value if isinstance(value, StoreAddress) else None
 
 
-def _may_be_too_low(model: str, price: PriceSettings) -> bool:
-    """Whether a limit of money would let more pass at this price than at the listed one."""
+def _place_of(provider: ProviderSettings) -> tuple[str | None, ...]:
+    """What says where requests go, in which format, and with which key."""
+    return provider.base_url, provider.wire, provider.key
+
+
+def _may_be_too_low(model: str, price: PriceSettings, before: PriceSettings | None) -> bool:
+    """Whether a limit of money would let more pass at this price than at the one `before`.
+
+    That is the user's own, or (None) the listed one.
+    """
     from windlass.caching.rates import override, rate
 
     with override({}):
-        listed = rate(model)
+        listed = before or rate(model)
     if listed is None or price.search is not None:
         return True
+    return any(one < other for one, other in zip(_dollars(price), _dollars(listed), strict=True))
+
+
+def _dollars(price: PriceSettings | Rate) -> tuple[float, ...]:
     read = price.input if price.cache_read is None else price.cache_read
     written = price.input if price.cache_write is None else price.cache_write
-    mine = (price.input, price.output, read, written)
-    table = (listed.input, listed.output, listed.cache_read, listed.cache_write)
-    return any(one < other for one, other in zip(mine, table, strict=True))
+    return price.input, price.output, read, written
 
 
 def _listed(value: Any) -> str:
