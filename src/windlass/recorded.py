@@ -7,11 +7,11 @@ are never taken from a record.
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from windlass.errors import StoreError, TrustNeeded
@@ -58,7 +58,16 @@ class RecordedWork:
     trust: bool = False
     way: str = ""
 
-    def load_cascade(self, cascade: Mapping[str, Any] | str | Path, **options: Any) -> ReadyCascade:
+    def named_by(self, file: object) -> RecordedWork:
+        """The same of a cascade that the user can name, by its file if that is there."""
+        name = "CASCADE"
+        if isinstance(file, str) and file.isprintable() and Path(file or ".").is_file():
+            name = quote(file)
+        return replace(self, way=f"windlass run {name} --resume {self.session_id}")
+
+    def load_cascade(
+        self, cascade: Cascade | Mapping[str, Any] | str | Path, **options: Any
+    ) -> ReadyCascade:
         """The cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
         ready = load_cascade(cascade, self.settings, self.tools, record=self._asked, **options)
         self._check(list(ready.walk()))
@@ -91,7 +100,7 @@ class RecordedWork:
             given = add_tools(_empty_registry(), self.tools).names()
             for each in family:
                 wanted += _reached(each.cascade, each.registry, self.settings, given)
-            wanted += [f"the folder {name}" for name in _outside(folders, self.settings.root)]
+            wanted += _outside(folders, self.settings.root)
         if not wanted:
             return
         named = f"name it yourself ({self.way}), or " if self.way else ""
@@ -109,9 +118,10 @@ def tell_root(
     """Say where the folder of tools is another one than that of the run: that of now counts."""
     now = str(settings.root.resolve())
     if isinstance(recorded, str) and recorded != now:
+        flag = f"; the folder of then: --root {quote(recorded)}" if recorded.isprintable() else ""
         text = (
-            f"session {session_id!r} worked in {recorded!r}; from now on its tools work in"
-            f" {now!r}. For the folder of then: --root {shlex.quote(recorded)}"
+            f"session {session_id!r} worked in {recorded!r}; from now on its tools work in {now!r}"
+            f"{flag}"
         )
         (warn or (lambda said: warnings.warn(said, stacklevel=2)))(text)
 
@@ -135,7 +145,7 @@ def _reached(
     for name in servers_named(cascade, tuple(settings.mcp_servers)):
         yield f"the MCP server {name}"
     if cascade.http_allow and has_tool(cascade, "http_get"):
-        yield f"http_get of {', '.join(cascade.http_allow)}"
+        yield f"http_get of {', '.join(map(repr, cascade.http_allow))}"
     named = tool_names(judges_of(cascade))
     for phase in cascade.phases:
         named += registry.names() if phase.tackle == "manifest" else tool_names(phase.tackle)
@@ -147,13 +157,14 @@ def _reached(
         injectors = injectors_of(cascade, phase)
         specs = injectors.specs.values() if injectors else ()
         folders = [spec.options["folder"] for spec in specs if "folder" in spec.options]
-        yield from (f"the folder {name}" for name in _outside(folders, settings.root))
+        yield from _outside(folders, settings.root)
 
 
 def _outside(folders: Sequence[str], root: Path) -> list[str]:
-    """Those of some folders that lie outside the root."""
+    """Those of some folders that lie outside the root, in words."""
     real = root.resolve()
-    return [name for name in folders if not (real / name).resolve().is_relative_to(real)]
+    outside = (name for name in folders if not (real / name).resolve().is_relative_to(real))
+    return [f"the folder {name!r}" for name in outside]
 
 
 def _places(folders: Sequence[Path]) -> list[str]:

@@ -113,8 +113,7 @@ async def resume(
         flags["model"] = model or begun["model"]
         settings = Settings.read(flags, trust=trust)
         tell_root(session, begun["root"], settings, noted(on_event))
-        way = f"windlass run CASCADE --resume {session}"
-        record = RecordedWork(session, history.folder, settings, tools, trust, way)
+        record = RecordedWork(session, history.folder, settings, tools, trust)
         options: dict[str, Any] = {
             "auto": auto,
             "input": start.input,
@@ -124,7 +123,7 @@ async def resume(
         if cascade is None:
             definition = {key: value for key, value in start.cascade.items() if key != RAN}
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
-            ready = record.load_cascade(cascade, **options)
+            ready = record.named_by(begun["file"]).load_cascade(cascade, **options)
         else:
             ready = load_cascade(cascade, settings, tools, **options)
         loaded, registry, children = ready

@@ -137,10 +137,10 @@ class TestWhatOnlyTheRecordNames:
             ({"tackle": ["os:system"]}, "the module os"),
             (
                 {"tackle": ["http_get"], "http_allow": ["evil.example"]},
-                "http_get of evil.example",
+                "http_get of 'evil.example'",
             ),
-            ({"injectors": {"knowledge": {"folder": "/etc"}}}, "the folder /etc"),
-            ({"injectors": {"skills": {"folder": "../.."}}}, "the folder ../.."),
+            ({"injectors": {"knowledge": {"folder": "/etc"}}}, "the folder '/etc'"),
+            ({"injectors": {"skills": {"folder": "../.."}}}, "the folder '../..'"),
         ],
     )
     @pytest.mark.parametrize("door", DOORS)
@@ -230,7 +230,10 @@ class TestWhatOnlyTheRecordNames:
     def test_a_cascade_that_the_user_names_is_his_word(self, begun: CommandLine) -> None:
         marker = code(begun, "evil_named")
         forged_phase(begun.folder / STORE, tackle=["evil_named:look"])
+        assert "(windlass run CASCADE --resume s1)" in through(begun, "resume").complaint
         begun.write("c.json", cascade(phase("a"), phase("b", tackle=["evil_named:look"])))
+        assert "(windlass run c.json --resume s1)" in through(begun, "resume").complaint
+        assert not marker.exists()
         said = begun("run", "c.json", "--resume", "s1")
         assert said.code == 0, said.err
         assert marker.exists()
@@ -295,13 +298,13 @@ async def test_in_python_tools_that_are_handed_in_are_the_users_word(begun: Comm
     assert (await library.fork("s1", 1, tools=[own], **given)).status == "completed"
     forged_phase(begun.folder / STORE, tackle=["own", "evil_api:look"])
     for going_on in (
-        lambda **more: library.resume("s1", tools=[own], **given, **more),
-        lambda **more: library.fork("s1", 1, tools=[own], **given, **more),
-        lambda **more: Session(resume="s1", tools=[own], **given, **more).send("Well?"),
+        lambda: library.resume("s1", tools=[own], **given),
+        lambda: library.fork("s1", 1, tools=[own], **given),
+        lambda: Session(resume="s1", tools=[own], **given).send("Well?"),
     ):
         with pytest.raises(TrustNeeded, match="wants the module evil_api; only its record"):
             await going_on()
-        # What the user names by a module is his word for that module, and no other.
+    # What the user names by a module is his word for that module, and no other.
     named: dict[str, Any] = {**given, "tools": [own, "evil_api:look"]}
     assert (await library.resume("s1", **named)).status == "completed"
 
@@ -372,7 +375,7 @@ class TestTheRoot:
             phases=[phase("a"), phase("b", tackle=["read_file", "write_file"])],
         )
         path = str(other / "key.txt")
-        begun.script = reading_and_writing(path)  # type: ignore[assignment]
+        begun.script = reading_and_writing(path)
         said = through(begun, door)
         assert said.code == 0, said.err
         told = said.err.replace("\n", " ")
@@ -389,7 +392,7 @@ class TestTheRoot:
         other = tmp_path_factory.mktemp("mine")
         (other / "key.txt").write_text("what is mine")
         forged_phase(begun.folder / STORE, tackle=["read_file"])
-        begun.script = reading_and_writing("key.txt")  # type: ignore[assignment]
+        begun.script = reading_and_writing("key.txt")
         said = through(begun, "resume", "--root", str(other))
         assert said.code == 0, said.err
         shown = [message.text for message in begun.requests[-1].messages]
@@ -494,6 +497,19 @@ class TestAnEditedRecord:
         )
         assert begun("run", "--resume", "s1").code == 0
         assert begun("run", "--resume", "s2").code == 1
+
+    def test_nor_is_a_row_of_a_batch(self, windlass: CommandLine) -> None:
+        windlass.write("c.json", cascade(phase("a"), phase("b")))
+        windlass.write("rows.jsonl", '{"n": 1}\n')
+        again = ("batch", "c.json", "rows.jsonl", "--out", "out.jsonl", *MODEL, "--resume")
+        assert windlass(*again).code == 0
+        # As if it had been killed before the row was answered.
+        (windlass.folder / "out.jsonl").unlink()
+        edited(windlass.folder / STORE, "DELETE FROM outcomes")
+        asked = len(windlass.requests)
+        said = windlass(*again)
+        assert (said.code, "record that was edited" in said.complaint) == (1, True), said.err
+        assert len(windlass.requests) == asked
 
     async def test_in_python_it_is_a_store_error(self, begun: CommandLine) -> None:
         edited(begun.folder / STORE, "UPDATE sessions SET input_json = '{\"x\": 1}'")
