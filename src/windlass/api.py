@@ -25,6 +25,7 @@ from windlass.opening import (
     opened,
     shared_store,
 )
+from windlass.recorded import RecordedWork, tell_root, unedited
 from windlass.sessions import Session
 from windlass.settings import Settings
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from windlass.engine.operators.job import Done
     from windlass.engine.questions import Approvals, Asked
     from windlass.engine.result import Result
-    from windlass.operators.model import TaskFile
     from windlass.providers.base import Provider
     from windlass.providers.budget import Allowance
 
@@ -209,8 +209,8 @@ async def evaluate(
         context: The context of the root's parent, which it inherits as its file says.
         resume: A session to take up again (its id, the beginning of it, or `latest`): what it
             had finished is not repeated, and what was answered is not sent again. The task, its
-            input and its context are those of the session, and so are root and model where none is
-            given.
+            input and its context are those of the session, and so is the model where none is
+            given. Modules, servers and the like that the task names need trust then.
         again: With `resume`: tools that may run again though they may have run.
         accept: With `resume`: whether a task that would ask something else now is run anew.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
@@ -271,22 +271,22 @@ async def evaluate(
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question, approve)
         finished: dict[str, Done] = {}
-        source: str | Path | TaskFile
         if resume is not None:
             history = closing.enter_context(open_store(settings, existing=True, writing=True))
-            resume = history.find_session(resume)
+            resume = unedited(history, resume)
             start, finished = what_was_begun(history, resume)
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
-            source = read_task(raw, file, name=Path(file).stem)
             input, context = start.input, str(begun["context"])  # noqa: A001
-            flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
+            flags["model"] = model or begun["model"]
             settings = Settings.read(flags, trust=trust)
+            tell_root(resume, begun["root"], settings, noted(on_event))
+            source = read_task(raw, file, name=Path(file).stem)
+            record = RecordedWork(resume, history.folder, settings, tools, trust)
+            program, registry = record.load_program(source, auto=auto)
         else:
             assert task is not None
-            source = task
-        given = None if resume is not None else input or {}
-        program, registry = load_program(source, settings, tools, auto=auto, input=given)
+            program, registry = load_program(task, settings, tools, auto=auto, input=input or {})
         person.check(approvable(program.cascade, registry))
         check_models(program.cascade, settings, resolve)
         spread = None

@@ -13,6 +13,7 @@ from windlass.errors import CascadeError, StepDiffers, UsageError
 from windlass.loading import Tools, checked_family
 from windlass.opening import Resources, limited, opened, shared_store
 from windlass.outputs import check_place
+from windlass.recorded import unedited
 
 if TYPE_CHECKING:
     from windlass.batches.inputs import BatchInput
@@ -130,16 +131,12 @@ class BegunBatch:
         from windlass.providers.budget import Allowance
 
         order, (settings, at_hand, closing) = self.order, self.resources
-<<<<<<< HEAD
+        read = (given for given in (order.cascade, order.inputs) if isinstance(given, str | Path))
+        check_place(order.out, map(Path, read))
         self._person = AnswerSource(approve=order.approve)
         family = [one for cascade in cascades for one in cascade.walk()]
         self._person.check(*(approvable(each.cascade, each.registry) for each in family))
         for each in family:
-=======
-        read = (given for given in (order.cascade, order.inputs) if isinstance(given, str | Path))
-        check_place(order.out, map(Path, read))
-        for each in (one for cascade in cascades for one in cascade.walk()):
->>>>>>> h-c
             each.registry.modules.protect(order.out)
             for dollars in (order.limits[0], order.budget):
                 check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
@@ -193,6 +190,8 @@ class BegunBatch:
         own = cascade.apart()
         name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
         session = self._under_way.pop(name, None)
+        if session is not None:
+            unedited(self._store, session)
         resolve, within = limited(
             self.resources.providers, (self._allowance,), budget=self.order.budget
         )

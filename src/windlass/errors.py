@@ -3,6 +3,7 @@
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   ├── StepDiffers                         a resumed session would ask something else
+    │   ├── TrustNeeded                         what nobody named counts only with trust
     │   └── FileError                           one or many mistakes in a file of settings
     │       └── CascadeError                    the same in a cascade file
     │           └── TaskFileError               the same in a task file
@@ -37,6 +38,7 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -72,6 +74,21 @@ class StepDiffers(UsageError):
             f"{place}: another request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"
         )
+
+
+class TrustNeeded(UsageError):
+    """What the user did not name is to be imported, started or asked; `folders` are to be trusted.
+
+    They are paths. `text` says what is wanted and by whom; how to allow it follows.
+    """
+
+    def __init__(self, text: str, folders: Sequence[str]) -> None:
+        self.text, self.folders = text, tuple(folders)
+        marks = " && ".join(f"windlass trust {shlex.quote(folder)}" for folder in self.folders)
+        super().__init__(f"{text} once: {marks} (or give --trust, in Python trust=True)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text, self.folders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,12 +172,14 @@ def test_a_tool_that_may_have_run_makes_a_resumed_run_wait(windlass: CommandLine
             "c.json", model="scripted/m", providers={"scripted": Scripted(notes)}, session_id="s1"
         )
     Path("on").touch()
-    said = windlass("run", "--resume", "s1", "-m", "local/m")
+    said = windlass("run", "c.json", "--resume", "s1", "-m", "local/m")
     assert said.code == 3
     assert "the run is waiting: " in said.complaint
     assert "note_down may have run when the session was broken off" in said.complaint
     assert "windlass run --resume s1 --again note_down" in said.complaint
     assert Path("noted").read_text() == "x"
-    said = windlass("run", "--resume", "s1", "-m", "local/m", "--again", "note_down", "--json")
+    said = windlass(
+        "run", "c.json", "--resume", "s1", "-m", "local/m", "--again", "note_down", "--json"
+    )
     assert (said.code, said.json["output"]) == (0, "done")
     assert Path("noted").read_text() == "xx"

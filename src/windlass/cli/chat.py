@@ -19,7 +19,7 @@ from windlass.cli.report import print_costs
 from windlass.cli.run import read_input, unfinished
 from windlass.cli.show import show_session
 from windlass.cli.store import open_marked
-from windlass.cli.trust import settings_to_run
+from windlass.cli.trust import asking_for_trust, settings_to_run
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -59,7 +59,7 @@ def chat(
     settings = settings_to_run(flags, trusted=trust)
     options = {**flags, "allowances": [Allowance("the chat", **limits)]}
     options |= {"approve": approve, "trust": trust}
-    finish(_Chat(settings, options).talk(cascade, session, values))
+    asking_for_trust(lambda: finish(_Chat(settings, options).talk(cascade, session, values)))
 
 
 class _Replies(Progress):

@@ -27,7 +27,13 @@ from windlass.cli.output import (
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.report import price_text, print_costs
 from windlass.cli.store import open_marked
-from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_to_run, unchecked
+from windlass.cli.trust import (
+    all_without_untrusted,
+    asking_for_trust,
+    print_unchecked,
+    settings_to_run,
+    unchecked,
+)
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
@@ -143,7 +149,9 @@ def _finish(
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
     try:
-        result = finish(work(on_event=watcher, on_question=person_at(TypedLines())))
+        result = asking_for_trust(
+            lambda: finish(work(on_event=watcher, on_question=person_at(TypedLines())))
+        )
     except WindlassError as error:
         error.session_id = watcher.session_id
         if isinstance(error, Interrupted) and error.session_id:
