@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from windlass.errors import (
     did_you_mean,
     run_limit_in,
 )
+from windlass.foreign import parse_json
 from windlass.messages import Message, system, user
 from windlass.modules import Modules
 from windlass.prompts import JUDGE_SYSTEM, cut_text, judged_text
@@ -133,9 +133,9 @@ class _ByModel:
             return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
         cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
         try:
-            answer = json.loads(reply.message.text)
+            answer = parse_json(reply.message.text)
             score, why = score_of(answer["score"]), str(answer["why"])
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             score, why = None, ""
         if score is None or not 0 <= score <= 1:
             said = " ".join(reply.message.text.split())[:60]

@@ -20,6 +20,7 @@ from windlass.engine.phase import Tried, arguments_of, judge
 from windlass.engine.record import usage_columns
 from windlass.engine.send import take_step
 from windlass.errors import StoreError, WindlassError
+from windlass.foreign import parse_json
 from windlass.history.base import EVALUATION, NodeType
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.prompts import (
@@ -156,8 +157,8 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
     'answered 7, which is none of 0, 1'
     """
     try:
-        value = json.loads(answer) if answer.strip() else None
-    except (ValueError, RecursionError):
+        value = parse_json(answer) if answer.strip() else None
+    except ValueError:
         value = answer
     if isinstance(value, Mapping):
         value = value.get("winner", answer)
