@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
+from windlass.batches.lines import ResultLine
 from windlass.cascade.check import InputNeed
 from windlass.errors import FileError, Mistake, UsageError, did_you_mean
 from windlass.foreign import TOO_DEEP, is_too_deep, parse_json
@@ -44,6 +45,8 @@ class BatchInput:
     values: Mapping[str, Any]
     parts: ClassVar[str] = "inputs"
     """What a file of results belongs to beside the cascade."""
+    line: ClassVar[type[ResultLine]] = ResultLine
+    """What its line in the file of results is checked against."""
 
     @property
     def hash(self) -> str:
