@@ -132,9 +132,7 @@ def test_a_row_of_input_that_cannot_be_is_named_with_its_line(
 
 @pytest.mark.parametrize("value", ["nan", "-1", "0", "inf", "-inf"])
 @pytest.mark.parametrize("flag", ["--max-cost", "--max-seconds", "--budget"])
-def test_a_limit_that_is_no_amount_is_refused(
-    windlass: CommandLine, flag: str, value: str
-) -> None:
+def test_a_limit_that_is_no_amount_is_refused(windlass: CommandLine, flag: str, value: str) -> None:
     windlass.write("ask.json", cascade(phase("a", instructions="Say {{ input.n }}.")))
     windlass.write("in.csv", "n\n1\n")
     said = batch(windlass, flag, value)

@@ -23,7 +23,14 @@ from windlass.errors import (
 from windlass.foreign import parse_json
 from windlass.messages import Message, system, user
 from windlass.modules import Modules
-from windlass.prompts import JUDGE_SYSTEM, cut_text, judged_text
+from windlass.prompts import (
+    JUDGE_SYSTEM,
+    cut_text,
+    fence_of,
+    input_text,
+    judged_text,
+    told_of_fence,
+)
 from windlass.providers.base import Resolve
 from windlass.providers.budget import usage_cost
 from windlass.tokens import request_tokens
@@ -147,9 +154,11 @@ class _ByModel:
         _, info = self.resolve(self.name)
         task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
         room, longest = input_room(info, _ANSWER_TOKENS), max(len(task), len(answer))
+        fence = fence_of(task, input_text(given), answer)
+        role = system(told_of_fence(JUDGE_SYSTEM, fence))
         while True:
-            text = judged_text(cut_text(task, longest), given, cut_text(answer, longest))
-            question = (system(JUDGE_SYSTEM), user(text))
+            text = judged_text(cut_text(task, longest), given, cut_text(answer, longest), fence)
+            question = (role, user(text))
             if longest <= _LEAST or request_tokens(info.counter, question) <= room:
                 return question
             longest //= 2
