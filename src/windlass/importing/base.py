@@ -182,12 +182,14 @@ def time_of(given: object) -> float | None:
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:
-        is_iso = isinstance(given, str) and not given.isdigit()
-        value = datetime.fromisoformat(given).timestamp() if is_iso else float(given)
+        if isinstance(given, str) and not given.isdigit():
+            value = datetime.fromisoformat(given).timestamp()
+            return value if 0 < value <= _LATEST else None
+        value = float(given)
     except (ValueError, OverflowError):
         return None
     for _ in ("milli", "micro", "nano"):
-        value = value / 1e3 if value > _LATEST and not is_iso else value
+        value = value / 1e3 if value > _LATEST else value
     return value if 0 < value <= _LATEST else None
 
 
