@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from windlass.cascade.source import TOO_DEEP
 from windlass.cli.output import progress
 from windlass.engine.questions import Asked, Question
 from windlass.errors import UsageError
 from windlass.fair import in_thread
+from windlass.foreign import parse_json
 
 
 class TypedLines:
@@ -72,9 +71,7 @@ def read_answers(path: Path | None, first: str | None) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--answers {str(path)!r} cannot be read as text: {error}") from error
     try:
-        held = [json.loads(text)]
-    except RecursionError as error:
-        raise UsageError(f"--answers {str(path)!r}: {TOO_DEEP}") from error
+        held = [parse_json(text)]
     except ValueError:
         held = [_line(line, f"{path}:{at}") for at, line in _filled(text)]
     match held:
@@ -115,8 +112,8 @@ def _filled(text: str) -> list[tuple[int, str]]:
 
 def _line(line: str, where: str) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
+        return parse_json(line)
+    except ValueError as error:
         raise UsageError(
             f'{where}: each line of --answers must be JSON, such as "yes": {error}'
         ) from error

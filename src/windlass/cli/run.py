@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from windlass.api import evaluate, run
 from windlass.caching.rates import many, money, override
-from windlass.cascade.source import TOO_DEEP, read_yaml
+from windlass.cascade.source import read_yaml
 from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import (
@@ -47,6 +47,7 @@ from windlass.errors import (
     WindlassError,
     person_needed,
 )
+from windlass.foreign import parse_json
 from windlass.history.base import Reason, in_words
 from windlass.loading import load_cascade
 from windlass.opening import open_store
@@ -249,8 +250,8 @@ def _value(text: str) -> Any:
     if text.startswith("@"):
         return _file(text[1:])
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return text
 
 
@@ -272,11 +273,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
         value = read_yaml(text, where).data
     else:
         try:
-            value = json.loads(text)
+            value = parse_json(text)
         except ValueError as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
-        except RecursionError as error:
-            raise UsageError(f"{where}: {TOO_DEEP}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{where}: the input must be an object, not {type(value).__name__}")
     return value

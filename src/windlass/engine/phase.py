@@ -45,6 +45,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.fair import fair
+from windlass.foreign import parse_json
 from windlass.history.base import (
     COMPLETED,
     Ending,
@@ -564,8 +565,8 @@ def extract(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
             return (fenced[1] if fenced else value.strip("\n")), None
         case "json":
             try:
-                return json.loads(value), None
-            except (ValueError, RecursionError) as error:
+                return parse_json(value), None
+            except ValueError as error:
                 return None, f"what {pattern!r} found is not JSON: {error}"
 
 
@@ -691,12 +692,12 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     Raises TimeoutError with a sentence where a pattern of the schema takes too long.
     """
     try:
-        value = json.loads(output)
+        value = parse_json(output)
+        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
-    except RecursionError:
+    except RecursionError:  # a schema that names itself takes many frames for a level
         return _refused("The output must be JSON that is not nested so deeply.")
-    problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     if not problems:
         return Verdict(valid=True)
     listed = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
@@ -710,8 +711,8 @@ def _refused(reason: str) -> Verdict:
 def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
     """A validator's answer, `{valid, reason}` or a bare true or false, as a verdict."""
     try:
-        value = json.loads(answer)
-    except (ValueError, RecursionError):
+        value = parse_json(answer)
+    except ValueError:
         value = None
     match value:
         case bool():

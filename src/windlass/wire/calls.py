@@ -13,8 +13,9 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
+from windlass.foreign import parse_json
 from windlass.messages import (
     Message,
     Opaque,
@@ -34,6 +35,8 @@ CALL: Final = "call"
 NO_RESULT: Final = "[No result of this call was recorded.]"
 ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
 """What stands for a result that is missing, and before one whose call is."""
+MOST_TOKENS: Final = 10**12
+"""Of one call: a report of more is not believed."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ID: Final = 40
 """OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
@@ -163,15 +166,11 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     one key, so that the model can see its mistake.
     """
     try:
-        value = json.loads(call.arguments or "{}", parse_constant=_refuse)
+        value = parse_json(call.arguments or "{}")
         json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
+    except ValueError:
         value = None
     return value if isinstance(value, dict) else {"unreadable_arguments": call.arguments}
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def arguments_text(value: Any) -> str:
@@ -353,12 +352,12 @@ def closed_schema(schema: Any) -> Any:
 def count(usage: Mapping[str, Any], key: str) -> int:
     """A number of tokens in a usage report; null and a missing key are none.
 
-    Raises ValueError where it is no number.
+    Raises ValueError where it is no number, or one that no call can have.
     """
     value = usage.get(key)
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
         raise ValueError(f"usage.{key} {value!r} is no number of tokens")
     return value
 
