@@ -25,7 +25,7 @@ from windlass.opening import (
     opened,
     shared_store,
 )
-from windlass.recorded import RecordedWork, tell_root, unedited
+from windlass.recorded import RecordedWork, check_same_task, tell_root, unedited
 from windlass.sessions import Session
 from windlass.settings import Settings
 
@@ -203,14 +203,14 @@ async def evaluate(
     """Run a task file and answer how it ended. What the file names as code is trusted.
 
     Args:
-        task: The path of an XML file; with `resume` none.
+        task: The path of an XML file; with `resume` none, or that which the session ran.
         input: What templates and expressions see as `input`. Where the file names it nowhere,
             it is part of the context that the root inherits.
         context: The context of the root's parent, which it inherits as its file says.
         resume: A session to take up again (its id, the beginning of it, or `latest`): what it
             had finished is not repeated, and what was answered is not sent again. The task, its
             input and its context are those of the session, and so is the model where none is
-            given. Modules, servers and the like that the task names need trust then.
+            given. Modules, servers and the like need trust then, unless `task` names the file.
         again: With `resume`: tools that may run again though they may have run.
         accept: With `resume`: whether a task that would ask something else now is run anew.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
@@ -244,8 +244,8 @@ async def evaluate(
     fails. Failures of tasks, providers and limits are in the result's `error`, and what was
     finished by then in its `notes`.
     """
-    if (task is None) == (resume is None):
-        raise UsageError("give a task file to run, or a session to resume, and not both")
+    if task is None and resume is None:
+        raise UsageError("give a task file to run, or a session to resume")
     if resume is not None and (input or context or session_id):
         raise UsageError("a resumed session has its own input, context and name; leave them out")
     if resume is None and (again or accept):
@@ -282,8 +282,12 @@ async def evaluate(
             settings = Settings.read(flags, trust=trust)
             tell_root(resume, begun["root"], settings, noted(on_event))
             source = read_task(raw, file, name=Path(file).stem)
-            record = RecordedWork(resume, history.folder, settings, tools, trust)
-            program, registry = record.load_program(source, auto=auto)
+            if task is None:
+                record = RecordedWork(resume, history.folder, settings, tools, trust)
+                program, registry = record.load_program(source, auto=auto)
+            else:
+                check_same_task(task, resume, raw)
+                program, registry = load_program(source, settings, tools, auto=auto)
         else:
             assert task is not None
             program, registry = load_program(task, settings, tools, auto=auto, input=input or {})

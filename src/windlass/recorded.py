@@ -14,7 +14,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from windlass.errors import StoreError, TrustNeeded
+from windlass.errors import StoreError, TrustNeeded, UsageError
 from windlass.loading import Tools, add_tools, load_cascade, load_program, modules_of
 from windlass.settings import Settings
 from windlass.trust import is_trusted
@@ -109,6 +109,19 @@ class RecordedWork:
             f" says so, and a record may be somebody else's: {named}look at it, then mark the"
             f" folder{'s' if len(places := _places(untrusted)) > 1 else ''}",
             places,
+        )
+
+
+def check_same_task(task: str | Path, session_id: str, recorded: bytes) -> None:
+    """Raise UsageError where a task file is not, byte for byte, what a session ran."""
+    try:
+        same = Path(task).read_bytes() == recorded
+    except OSError as error:
+        raise UsageError(f"{str(task)!r} cannot be read: {error.strerror}") from error
+    if not same:
+        raise UsageError(
+            f"{str(task)!r} is not the task that session {session_id!r} ran; leave out --resume to"
+            " run it anew, or the file to go on with what the record holds"
         )
 
 

@@ -35,6 +35,7 @@ from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.providers import local
 from windlass.providers.scripted import Scripted
 from windlass.sessions import Session
+from windlass.trust import trust
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 
@@ -81,6 +82,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """A folder with a module of tools; what they removed stands in the file `gone`."""
     monkeypatch.chdir(tmp_path)
     Path("my.py").write_text(DANGER, encoding="utf-8")
+    trust(tmp_path)  # what only a record names is another door's affair
     made = House(tmp_path)
     yield made
     made.close()
@@ -567,8 +569,8 @@ def test_the_printed_command_lets_the_one_call_run(line: CommandLine) -> None:
     said = line("run", "c.json", "-m", "local/m", "--session", "s1")
     assert said.code == 3
     first = printed(said.complaint, "--approve")
-    assert first[:4] == ["run", "--resume", "s1", "--approve"]
-    assert first[4] in line("show", "s1").out
+    assert first[:5] == ["run", "c.json", "--resume", "s1", "--approve"]
+    assert first[5] in line("show", "s1").out
     said = line(*first, "-m", "local/m")
     assert (said.code, gone()) == (3, ["/tmp"])
     said = line(*first, "-m", "local/m")  # said again, it is said of no other call

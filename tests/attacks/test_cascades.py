@@ -79,7 +79,7 @@ def family(windlass: CommandLine) -> CommandLine:
 
 def parents(line: CommandLine, **parent_of: str) -> None:
     """Write other parents into the store."""
-    (path,) = [each for each in (line.folder / ".windlass").rglob("*.db")]
+    (path,) = list((line.folder / ".windlass").rglob("*.db"))
     with sqlite3.connect(path) as db:
         for session, parent in parent_of.items():
             done = db.execute(
@@ -122,7 +122,7 @@ def test_a_circle_can_be_pruned(family: CommandLine) -> None:
 
 
 def test_sessions_nested_without_end_are_told(family: CommandLine) -> None:
-    (path,) = [each for each in (family.folder / ".windlass").rglob("*.db")]
+    (path,) = list((family.folder / ".windlass").rglob("*.db"))
     db = sqlite3.connect(path)
     columns = [name for _, name, *_ in db.execute("PRAGMA table_info(sessions)")]
     row = dict(

@@ -89,7 +89,7 @@ def test_odd_numbers_end_quickly_and_in_a_sentence(
         try:
             use()
         except UsageError as error:
-            assert "\n" not in str(error)
+            assert "\n" not in str(error)  # noqa: PT017 - it need not fail
     with SqliteStore(store) as history:
         for info in history.sessions():
             assert info.cost is None or 0 <= info.cost < 1e15

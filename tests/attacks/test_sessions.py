@@ -298,12 +298,12 @@ async def test_in_python_tools_that_are_handed_in_are_the_users_word(begun: Comm
     assert (await library.fork("s1", 1, tools=[own], **given)).status == "completed"
     forged_phase(begun.folder / STORE, tackle=["own", "evil_api:look"])
     for going_on in (
-        lambda: library.resume("s1", tools=[own], **given),
-        lambda: library.fork("s1", 1, tools=[own], **given),
-        lambda: Session(resume="s1", tools=[own], **given).send("Well?"),
+        library.resume("s1", tools=[own], **given),
+        library.fork("s1", 1, tools=[own], **given),
+        Session(resume="s1", tools=[own], **given).send("Well?"),
     ):
         with pytest.raises(TrustNeeded, match="wants the module evil_api; only its record"):
-            await going_on()
+            await going_on
     # What the user names by a module is his word for that module, and no other.
     named: dict[str, Any] = {**given, "tools": [own, "evil_api:look"]}
     assert (await library.resume("s1", **named)).status == "completed"

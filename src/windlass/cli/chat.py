@@ -16,7 +16,7 @@ from windlass.cli.ending import finish
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
 from windlass.cli.report import print_costs
-from windlass.cli.run import read_input, unfinished
+from windlass.cli.run import command_again, read_input, unfinished
 from windlass.cli.show import show_session
 from windlass.cli.store import open_marked
 from windlass.cli.trust import asking_for_trust, settings_to_run
@@ -128,7 +128,7 @@ class _Chat:
         if result.output:
             out.print(result.output)
         if result.status != "completed":
-            progress.print(str(unfinished(result, "windlass run --resume {}")))
+            progress.print(str(unfinished(result, command_again("run", cascade))))
         assert isinstance(result.session, Session)
         result.session.on_event = watcher
         return result.session

@@ -57,7 +57,6 @@ from windlass.sessions import fork, resume
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 
-_AGAIN: Final = "windlass run --resume {}"
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
 
@@ -78,7 +77,8 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", cascade)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def resume_cascade(
@@ -93,7 +93,8 @@ def resume_cascade(
     """Go on with a session, print the output and the table, and raise what stopped the run."""
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(resume, session, cascade, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", cascade)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def fork_session(
@@ -113,7 +114,8 @@ def fork_session(
     pairs = (written.partition("=") for written in changes)
     values = {key.strip(): _value(text) for key, _, text in pairs}
     work = partial(fork, session, changes=values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", None)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def run_task(
@@ -130,14 +132,23 @@ def run_task(
     settings = settings_to_run(flags, trusted=options["trust"])
     text = "" if context is None else _context(context)
     work = partial(evaluate, task, values, context=text, **flags, **options)
-    again = "windlass evaluate --resume {}"
+    again = command_again("evaluate", task)
     _finish(work, settings, _print_task, output_only=output_only, again=again)
+
+
+def command_again(command: str, file: Path | None) -> str:
+    """The command that goes on with a session, which stands in place of `{}`.
+
+    A file that the user named is named again: a record alone may name no modules.
+    """
+    named = f"{shlex.quote(str(file))} " if file is not None else ""
+    return f"windlass {command} {named.replace('{', '{{').replace('}', '}}')}--resume {{}}"
 
 
 def _finish(
     work: Callable[..., Coroutine[Any, Any, Result]],
     settings: Settings,
-    show: Callable[[Result, Settings], None],
+    show: Callable[[Result, Settings, str], None],
     *,
     output_only: bool,
     again: str,
@@ -167,7 +178,7 @@ def _finish(
                 out.print(result.output)
         else:
             with override(settings.prices):
-                show(result, settings)
+                show(result, settings, again.format(result.session_id))
     except BrokenPipeError:
         if result.error is None:
             raise
@@ -291,7 +302,7 @@ def _context(path: Path) -> str:
 # ---- results ------------------------------------------------------------------------
 
 
-def _print_run(result: Result, settings: Settings) -> None:
+def _print_run(result: Result, settings: Settings, again: str) -> None:
     with open_marked(settings) as store:
         costs = session_cost(store, result.session_id, settings.price_as)
     if printed_as_json({**plain(result), "phases": costs}):
@@ -300,11 +311,11 @@ def _print_run(result: Result, settings: Settings) -> None:
     out.print()
     print_costs(costs)
     if result.status != "completed":
-        out.print(f"\ngo on from there: windlass run --resume {result.session_id}")
+        out.print(f"\ngo on from there: {again}")
     out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
 
 
-def _print_task(result: Result, settings: Settings) -> None:
+def _print_task(result: Result, settings: Settings, again: str) -> None:
     with open_marked(settings) as store:
         lines, total = task_costs(store, result.session_id, settings.price_as)
     if printed_as_json({**plain(result), "tasks": lines}):
@@ -330,7 +341,7 @@ def _print_task(result: Result, settings: Settings) -> None:
     )
     out.print(f"calls of a free model are priced as {settings.price_as}")
     if result.status != "completed":
-        out.print(f"\ngo on from there: windlass evaluate --resume {result.session_id}")
+        out.print(f"\ngo on from there: {again}")
     out.print(f"\nwhy each call saw what it saw: windlass explain {result.session_id} 1")
 
 
