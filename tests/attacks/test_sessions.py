@@ -515,3 +515,20 @@ class TestAnEditedRecord:
         edited(begun.folder / STORE, "UPDATE sessions SET input_json = '{\"x\": 1}'")
         with pytest.raises(StoreError, match="record that was edited"):
             await library.resume("s1", store=begun.folder / STORE)
+
+
+def test_a_task_that_the_user_names_again_needs_no_trust_and_is_the_same(
+    windlass: CommandLine,
+) -> None:
+    windlass.write("api.py", "def look() -> str:\n    '''Look.'''\n    return 'seen'\n")
+    inside = "<tools>api:look</tools>"
+    windlass.write("t.xml", atomic("a", inside, "Do a."))
+    said = windlass("evaluate", "t.xml", "-m", "local/m", "--session", "t1", "--max-tokens", "3")
+    assert said.code == 3
+    assert "windlass evaluate t.xml --resume t1" in said.complaint
+    said = windlass("evaluate", "--resume", "t1")
+    assert (said.code, "only its record says so" in said.complaint) == (2, True)
+    Path("other.xml").write_bytes(Path("t.xml").read_bytes() + b"<!-- -->")
+    said = windlass("evaluate", "other.xml", "--resume", "t1")
+    assert (said.code, "is not the task that session 't1' ran" in said.complaint) == (2, True)
+    assert windlass("evaluate", "t.xml", "--resume", "t1").code == 0
