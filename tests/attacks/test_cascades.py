@@ -77,10 +77,14 @@ def family(windlass: CommandLine) -> CommandLine:
     return windlass
 
 
+def database(line: CommandLine) -> Path:
+    (path,) = (line.folder / ".windlass").glob("*.sqlite")
+    return path
+
+
 def parents(line: CommandLine, **parent_of: str) -> None:
     """Write other parents into the store."""
-    (path,) = list((line.folder / ".windlass").rglob("*.db"))
-    with sqlite3.connect(path) as db:
+    with sqlite3.connect(database(line)) as db:
         for session, parent in parent_of.items():
             done = db.execute(
                 "UPDATE sessions SET parent_id = ?, parent_phase = 'p'"
@@ -117,13 +121,12 @@ def test_sessions_that_run_each_other_are_met_once(
 
 def test_a_circle_can_be_pruned(family: CommandLine) -> None:
     parents(family, s1="s2", s2="s1")
-    said = family("prune", "--session", "s1", "--yes")
+    said = family("prune", "--session", "s1")
     assert "Traceback" not in said.err
 
 
 def test_sessions_nested_without_end_are_told(family: CommandLine) -> None:
-    (path,) = list((family.folder / ".windlass").rglob("*.db"))
-    db = sqlite3.connect(path)
+    db = sqlite3.connect(database(family))
     columns = [name for _, name, *_ in db.execute("PRAGMA table_info(sessions)")]
     row = dict(
         zip(
@@ -132,10 +135,10 @@ def test_sessions_nested_without_end_are_told(family: CommandLine) -> None:
             strict=True,
         )
     )
-    first = db.execute("SELECT max(number) FROM sessions").fetchone()[0]
+    first = db.execute("SELECT max(session_no) FROM sessions").fetchone()[0]
     for level in range(300):
         above = "s1" if level == 0 else f"d{level - 1}"
-        row |= {"session_id": f"d{level}", "parent_id": above, "number": first + 1 + level}
+        row |= {"session_id": f"d{level}", "parent_id": above, "session_no": first + 1 + level}
         marks = ", ".join("?" * len(columns))
         db.execute(f"INSERT INTO sessions VALUES ({marks})", [row[each] for each in columns])
     db.commit()
@@ -144,4 +147,3 @@ def test_sessions_nested_without_end_are_told(family: CommandLine) -> None:
         said = family(*words)
         assert said.code not in (0, None)
         assert "nested more than 100 levels deep" in said.complaint
-    assert Path(path).exists()

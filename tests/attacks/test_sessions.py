@@ -521,7 +521,7 @@ def test_a_task_that_the_user_names_again_needs_no_trust_and_is_the_same(
     windlass: CommandLine,
 ) -> None:
     windlass.write("api.py", "def look() -> str:\n    '''Look.'''\n    return 'seen'\n")
-    inside = "<tools>api:look</tools>"
+    inside = "<tools><tool>api:look</tool></tools>"
     windlass.write("t.xml", atomic("a", inside, "Do a."))
     said = windlass("evaluate", "t.xml", "-m", "local/m", "--session", "t1", "--max-tokens", "3")
     assert said.code == 3

@@ -60,7 +60,8 @@ def test_a_run_without_an_answer_waits_and_says_how_to_give_one(asking: CommandL
     assert (said.code, said.json["outputs"]) == (0, {"a": "It is Bern.", "b": "ok"})
     assert len(asking.requests) == 3
     said = asking("evaluate", "t.xml", "-m", "local/m", "--session", "t1")
-    assert (said.code, "windlass evaluate t.xml --resume t1 --answer TEXT" in said.complaint) == (3, True)
+    assert said.code == 3
+    assert "windlass evaluate t.xml --resume t1 --answer TEXT" in said.complaint
     said = asking("evaluate", "--resume", "t1", "-m", "local/m", "--answer", "Bern", "--json")
     assert (said.code, said.json["output"]) == (0, "It is Bern.")
 
