@@ -25,6 +25,7 @@ from windlass.opening import (
     opened,
     shared_store,
 )
+from windlass.recorded import RecordedWork, check_same_task, tell_root, unedited
 from windlass.sessions import Session
 from windlass.settings import Settings
 
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from windlass.comparing.judging import JudgeFunction
     from windlass.engine.events import Event
     from windlass.engine.operators.job import Done
-    from windlass.engine.questions import Asked
+    from windlass.engine.questions import Approvals, Asked
     from windlass.engine.result import Result
-    from windlass.operators.model import TaskFile
     from windlass.providers.base import Provider
     from windlass.providers.budget import Allowance
 
@@ -67,6 +67,7 @@ async def run(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
@@ -93,8 +94,11 @@ async def run(
         max_seconds: Seconds after which no call and no tool begins (`time`).
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
-        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
-        on_question: Asked where `answers` has none, with a `Question` of
+        answers: Answers to what `ask_human` asks: by question, or in order.
+        approve: The tools that need approval and may run: `all`, names of tools, or of single calls
+            as a waiting run tells them. A mapping says of each whether it may: True or `yes`, else
+            `no` or why not.
+        on_question: Asked where these have no answer, with a `Question` of
             `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
             `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
@@ -112,6 +116,7 @@ async def run(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
@@ -121,10 +126,11 @@ async def run(
         # The user's mistakes are reported before anything is written.
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
+        person = AnswerSource(answers, on_question, approve)
         loaded, registry, children = ready = load_cascade(
             cascade, settings, tools, auto=auto, input=input or {}, warn=noted(on_event)
         )
+        person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
@@ -146,6 +152,7 @@ async def run(
         "auto": auto,
         "trust": trust,
         "on_event": on_event,
+        "approve": approve,
         "on_question": on_question,
     }
     session = Session(cascade, **flags, tools=tools, providers=providers, **own)
@@ -189,20 +196,21 @@ async def evaluate(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
     """Run a task file and answer how it ended. What the file names as code is trusted.
 
     Args:
-        task: The path of an XML file; with `resume` none.
+        task: The path of an XML file; with `resume` none, or that which the session ran.
         input: What templates and expressions see as `input`. Where the file names it nowhere,
             it is part of the context that the root inherits.
         context: The context of the root's parent, which it inherits as its file says.
         resume: A session to take up again (its id, the beginning of it, or `latest`): what it
             had finished is not repeated, and what was answered is not sent again. The task, its
-            input and its context are those of the session, and so are root and model where none is
-            given.
+            input and its context are those of the session, and so is the model where none is
+            given. Modules, servers and the like need trust then, unless `task` names the file.
         again: With `resume`: tools that may run again though they may have run.
         accept: With `resume`: whether a task that would ask something else now is run anew.
         engine: `local`, or `ray`: inner tasks of a reduce run on a Ray cluster.
@@ -222,8 +230,11 @@ async def evaluate(
         max_seconds: Seconds after which no call and no tool begins (`time`).
         max_turns: Calls of models that it may make, those of helpers included (`turns`).
         allowances: Limits that it shares with other runs (`windlass.providers.budget.Allowance`).
-        answers: Answers to what `ask_human` asks and to approvals: by question, or in order.
-        on_question: Asked where `answers` has none, with a `Question` of
+        answers: Answers to what `ask_human` asks: by question, or in order.
+        approve: The tools that need approval and may run: `all`, names of tools, or of single calls
+            as a waiting run tells them. A mapping says of each whether it may: True or `yes`, else
+            `no` or why not.
+        on_question: Asked where these have no answer, with a `Question` of
             `windlass.engine.questions`; may be async. Without an answer (None) the run ends as
             `waiting`.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
@@ -233,8 +244,8 @@ async def evaluate(
     fails. Failures of tasks, providers and limits are in the result's `error`, and what was
     finished by then in its `notes`.
     """
-    if (task is None) == (resume is None):
-        raise UsageError("give a task file to run, or a session to resume, and not both")
+    if task is None and resume is None:
+        raise UsageError("give a task file to run, or a session to resume")
     if resume is not None and (input or context or session_id):
         raise UsageError("a resumed session has its own input, context and name; leave them out")
     if resume is None and (again or accept):
@@ -248,6 +259,7 @@ async def evaluate(
     on_event = listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import rules_of, run_program, what_was_begun
         from windlass.engine.questions import AnswerSource
@@ -257,24 +269,29 @@ async def evaluate(
 
         settings = chosen
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
+        person = AnswerSource(answers, on_question, approve)
         finished: dict[str, Done] = {}
-        source: str | Path | TaskFile
         if resume is not None:
             history = closing.enter_context(open_store(settings, existing=True, writing=True))
-            resume = history.find_session(resume)
+            resume = unedited(history, resume)
             start, finished = what_was_begun(history, resume)
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
-            source = read_task(raw, file, name=Path(file).stem)
             input, context = start.input, str(begun["context"])  # noqa: A001
-            flags["root"], flags["model"] = root or begun["root"], model or begun["model"]
+            flags["model"] = model or begun["model"]
             settings = Settings.read(flags, trust=trust)
+            tell_root(resume, begun["root"], settings, noted(on_event))
+            source = read_task(raw, file, name=Path(file).stem)
+            if task is None:
+                record = RecordedWork(resume, history.folder, settings, tools, trust)
+                program, registry = record.load_program(source, auto=auto)
+            else:
+                check_same_task(task, resume, raw)
+                program, registry = load_program(source, settings, tools, auto=auto)
         else:
             assert task is not None
-            source = task
-        given = None if resume is not None else input or {}
-        program, registry = load_program(source, settings, tools, auto=auto, input=given)
+            program, registry = load_program(task, settings, tools, auto=auto, input=input or {})
+        person.check(approvable(program.cascade, registry))
         check_models(program.cascade, settings, resolve)
         spread = None
         if engine == "ray":
@@ -322,6 +339,7 @@ async def batch(
     tools: Tools = (),
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[BatchEvent], None] | None = None,
+    approve: Approvals = (),
     auto: bool = False,
     budget: float | None = None,
     trust: bool = False,
@@ -355,6 +373,8 @@ async def batch(
         providers: Providers by name, beside the builtin ones.
         on_event: Called with `BatchStarted`, `RowEnded` (`windlass.batches.working`), notes and
             waits. What it raises ends the batch.
+        approve: As in `run`: the tools that need approval and may run. Without it, a row that
+            asks for one ends as `waiting`; nobody is asked.
         auto: Whether a cascade that says nothing of `auto_context` gets it with its defaults.
         budget: US dollars that each run may cost.
         trust: Whether `windlass.toml` of the current folder may name modules, commands and where
@@ -377,6 +397,7 @@ async def batch(
         tools=tools,
         providers=providers,
         on_event=on_event,
+        approve=approve,
         auto=auto,
         budget=budget,
         trust=trust,
@@ -425,6 +446,7 @@ async def compare(
     tools: Tools = (),
     providers: Mapping[str, Provider] | None = None,
     on_event: Callable[[BatchEvent], None] | None = None,
+    approve: Approvals = (),
     budget: float | None = None,
     trust: bool = False,
 ) -> Comparison:
@@ -462,6 +484,7 @@ async def compare(
         tools: Functions, modules or dotted paths to register beside the builtins.
         providers: Providers by name, beside the builtin ones.
         on_event: Called with events, as in `batch`.
+        approve: As in `batch`.
         budget: US dollars that each run may cost.
         trust: As in `batch`.
 
@@ -490,6 +513,7 @@ async def compare(
         tools=tools,
         providers=providers,
         on_event=on_event,
+        approve=approve,
         auto=False,
         budget=budget,
         trust=trust,

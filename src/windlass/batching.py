@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from windlass.errors import CascadeError, StepDiffers, UsageError
 from windlass.loading import Tools, checked_family
 from windlass.opening import Resources, limited, opened, shared_store
+from windlass.outputs import check_place
+from windlass.recorded import unedited
 
 if TYPE_CHECKING:
     from windlass.batches.inputs import BatchInput
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
+    from windlass.engine.questions import AnswerSource, Approvals
     from windlass.engine.result import Result
     from windlass.errors import Mistake
     from windlass.history.base import Store
@@ -45,6 +48,7 @@ class BatchOrder:
     auto: bool
     budget: float | None
     trust: bool
+    approve: Approvals = ()
 
 
 @asynccontextmanager
@@ -107,6 +111,7 @@ class BegunBatch:
     _results: ResultsFile = field(init=False)
     _allowance: Allowance = field(init=False)
     _store: Store = field(init=False)
+    _person: AnswerSource = field(init=False)
     _key: str = field(init=False, default="")
     _under_way: dict[str, str] = field(init=False, default_factory=dict[str, str])
 
@@ -119,12 +124,19 @@ class BegunBatch:
         """
         from windlass.batches.inputs import hash_of
         from windlass.batches.results import open_results
+        from windlass.engine.approving import approvable
         from windlass.engine.card_indexer.indexer import check_cards
+        from windlass.engine.questions import AnswerSource
         from windlass.engine.setup import check_models
         from windlass.providers.budget import Allowance
 
         order, (settings, at_hand, closing) = self.order, self.resources
-        for each in (one for cascade in cascades for one in cascade.walk()):
+        read = (given for given in (order.cascade, order.inputs) if isinstance(given, str | Path))
+        check_place(order.out, map(Path, read))
+        self._person = AnswerSource(approve=order.approve)
+        family = [one for cascade in cascades for one in cascade.walk()]
+        self._person.check(*(approvable(each.cascade, each.registry) for each in family))
+        for each in family:
             each.registry.modules.protect(order.out)
             for dollars in (order.limits[0], order.budget):
                 check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
@@ -178,6 +190,8 @@ class BegunBatch:
         own = cascade.apart()
         name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
         session = self._under_way.pop(name, None)
+        if session is not None:
+            unedited(self._store, session)
         resolve, within = limited(
             self.resources.providers, (self._allowance,), budget=self.order.budget
         )
@@ -195,7 +209,7 @@ class BegunBatch:
         )
         if session is not None:
             run = taken_up(run, definition_of(own.cascade), ())
-        return replace(run, allowances=within)
+        return replace(run, allowances=within, answers=self._person)
 
     async def finish(self, run_row: RunRow) -> BatchResult:
         """Run the rows that are not answered, each by `run_row`, and tell what they came to."""

@@ -3,6 +3,7 @@
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   ├── StepDiffers                         a resumed session would ask something else
+    │   ├── TrustNeeded                         what nobody named counts only with trust
     │   └── FileError                           one or many mistakes in a file of settings
     │       └── CascadeError                    the same in a cascade file
     │           └── TaskFileError               the same in a task file
@@ -37,6 +38,7 @@ exceptions are translated at the border where they appear and keep their cause.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -72,6 +74,21 @@ class StepDiffers(UsageError):
             f"{place}: another request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"
         )
+
+
+class TrustNeeded(UsageError):
+    """What the user did not name is to be imported, started or asked; `folders` are to be trusted.
+
+    They are paths. `text` says what is wanted and by whom; how to allow it follows.
+    """
+
+    def __init__(self, text: str, folders: Sequence[str]) -> None:
+        self.text, self.folders = text, tuple(folders)
+        marks = " && ".join(f"windlass trust {shlex.quote(folder)}" for folder in self.folders)
+        super().__init__(f"{text} once: {marks} (or give --trust, in Python trust=True)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text, self.folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +319,9 @@ class PersonNeeded(WindlassError):
 class AnswerNeeded(PersonNeeded):
     """A phase asks a person something, and nobody answers.
 
-    `tool` is the tool that needs approval (None: the model asks); `options` are the answers to
-    choose from, if it has some. `why` says what is wrong with the answer that was given.
+    `tool` is the tool that needs approval (None: the model asks), and `call` names the one call
+    that does; `options` are the answers to choose from, if it has some. `why` says what is wrong
+    with the answer that was given.
     """
 
     def __init__(
@@ -313,13 +331,15 @@ class AnswerNeeded(PersonNeeded):
         question: str,
         options: Iterable[str] = (),
         tool: str | None = None,
+        call: str | None = None,
         why: str | None = None,
     ) -> None:
         options = list(options)
-        asked = {"phase": phase, "question": question, "tool": tool}
+        asked = {"phase": phase, "question": question, "tool": tool, "call": call}
         self.details = {**asked, "options": options, "why": why}
         self.notes = {"question": self.details}
         listed = f" ({', '.join(options)})" if options else ""
+        listed += f" [call {call}]" if call else ""
         super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:

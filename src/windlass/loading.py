@@ -54,7 +54,14 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
         registry.register(replace(make_tool(own), effects="none"))
     registry.register(replace(make_tool(remember), effects="idempotent"))
     registry.load_entry_points()
-    for item in (*(() if registry.partial else settings.tools), *tools):
+    return add_tools(registry, (*(() if registry.partial else settings.tools), *tools))
+
+
+def add_tools(registry: Registry, tools: Tools) -> Registry:
+    """The registry with a user's tools."""
+    from windlass.tools.registry import make_tool
+
+    for item in tools:
         if not isinstance(item, str):
             registry.register(make_tool(item))
         elif ":" in item:
@@ -71,21 +78,23 @@ def load_cascade(
     *,
     auto: bool = False,
     trust: bool | None = None,
+    record: Path | None = None,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
     warn: Callable[[str], None] | None = None,
 ) -> ReadyCascade:
     """The cascade, checked, the registry of the tools it may use, and its sub-cascades likewise.
 
     `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
-    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`. `input` are
-    the names of what its templates are given (None: it is not to be run, so they are not asked for
-    what they need). `warn` is told of each key that other runners read in another sense.
+    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
+    `registry.modules.unchecked`. `input` are the names of what its templates are given (None: it
+    is not to be run, so they are not asked for what they need). `warn` is told of each key that
+    other runners read in another sense.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.check import not_given
     from windlass.cascade.children import family_needs, ready, without_parent
 
-    family, warnings = checked_family(cascade, settings, tools, trust)
+    family, warnings = checked_family(cascade, settings, tools, trust, record)
     checked = ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
@@ -102,12 +111,13 @@ def checked_family(
     settings: Settings,
     tools: Tools,
     trust: bool | None = None,
+    record: Path | None = None,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
     from windlass.cascade.check import warnings_of
     from windlass.cascade.children import family_mistakes
 
-    family = read_cascade(cascade, settings, tools, trust=trust)
+    family = read_cascade(cascade, settings, tools, trust=trust, record=record)
     warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
     if mistakes := family_mistakes(family, settings.mcp_servers):
         raise CascadeError(mistakes, warnings)
@@ -120,10 +130,12 @@ def read_cascade(
     tools: Tools = (),
     *,
     trust: bool | None = None,
+    record: Path | None = None,
 ) -> CascadeFamily:
     """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
 
     `trust` as `modules_of` takes it: what holds for a cascade holds for those that it names.
+    `record` is the folder of the store whose record alone names it (None: its user does).
     Raises UsageError for a file that cannot be read.
     """
     from windlass.cascade.children import read_family
@@ -131,13 +143,21 @@ def read_cascade(
     from windlass.cascade.model import Cascade
 
     def registry_of(file: object) -> Registry:
-        return make_registry(settings, tools, modules_of(file, trust=trust))
+        registry = make_registry(settings, tools, modules_of(file, trust=trust))
+        return registry if record is None else _asking(registry, record)
 
     registry = registry_of(cascade)
     if isinstance(cascade, str | Path):
         return read_family(load(cascade), registry, Path(cascade), registry_of)
     file = cascade.file if isinstance(cascade, Cascade) else ""
     return read_family(of(cascade), registry, Path(file) if file else None, registry_of)
+
+
+def _asking(registry: Registry, record: Path) -> Registry:
+    """The registry, which from now on loads only code that is trusted, by a record that is."""
+    by_record = is_trusted(record)
+    registry.modules.ask(lambda folder: by_record and is_trusted(folder))
+    return registry
 
 
 def load_program(
@@ -148,13 +168,15 @@ def load_program(
     auto: bool = False,
     strict: bool = False,
     trust: bool | None = None,
+    record: Path | None = None,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
 ) -> tuple[Program, Registry]:
     """The task, checked, and the registry of the tools it may use.
 
     `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
-    `modules_of` takes it; what was not loaded is in `registry.modules.unchecked`.
-    `input` are the names of what its templates are given (None: they are not asked).
+    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
+    `registry.modules.unchecked`. `input` are the names of what its templates are given (None: they
+    are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
     from windlass.cascade.check import not_given
@@ -164,6 +186,8 @@ def load_program(
 
     source = load_task(task) if isinstance(task, str | Path) else task
     registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
+    if record is not None:
+        _asking(registry, record)
     servers = settings.mcp_servers
     program = compile_task(source, tools=registry, servers=servers, strict=strict)
     load_own(program.cascade, registry.modules)

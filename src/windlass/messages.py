@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from windlass.foreign import parse_json
+
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")
 
@@ -125,11 +127,22 @@ class ToolCall:
 
     def parsed(self) -> dict[str, Any]:
         """The arguments as a dict. Raises ValueError when they are not a JSON object."""
-        value = json.loads(self.arguments or "{}")
+        try:
+            value = parse_json(self.arguments or "{}")
+        except ValueError as error:
+            raise ValueError(f"the arguments of {self.name!r} are no JSON ({error})") from error
         if not isinstance(value, dict):
             # ValueError, so that callers have one error for all that is no JSON object.
             raise ValueError(f"the arguments of {self.name!r} are not a JSON object")  # noqa: TRY004
         return cast("dict[str, Any]", value)
+
+    @property
+    def canonical_arguments(self) -> str:
+        """The arguments as canonical JSON; where they are no JSON object, as they are written."""
+        try:
+            return canonical_json(self.parsed())
+        except (ValueError, RecursionError):
+            return self.arguments
 
 
 @dataclass(frozen=True, slots=True)

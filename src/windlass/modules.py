@@ -59,6 +59,13 @@ class Modules:
         self._names: set[str] = set()
         self.unchecked: list[str] = []
         """What was not loaded for want of trust, as it was named."""
+        self.untrusted: list[Path] = []
+        """The folders that would have to be trusted for it."""
+        self._given: frozenset[str] = frozenset()
+
+    def ask(self, trusts: Callable[[Path], bool]) -> None:
+        """From now on load only what `trusts` allows, and what was named by now."""
+        self._trusts, self._given = trusts, frozenset(self._names)
 
     def protect(self, *files: Path) -> None:
         """Count other files among those in use, which tools must not write."""
@@ -106,6 +113,10 @@ class Modules:
         naming = folder or next(iter(self._folders), None)
         if self._trusts is None or (naming is not None and self._trusts(naming)):
             return
+        if _folded(dotted.partition(".")[0]) in self._given:
+            return
+        if naming is not None:
+            self.untrusted.append(naming)
         if dotted not in self.unchecked:
             self.unchecked.append(dotted)
         raise UntrustedError(f"module {dotted!r} was not loaded: its folder is not trusted")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 from windlass.errors import StepDiffers, UsageError
 from windlass.loading import Tools, load_cascade
 from windlass.opening import in_a_loop, limited, listening, noted, open_store, opened, shared_store
+from windlass.recorded import RecordedWork, tell_root, unedited
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
     from windlass.engine.cascade_run import CascadeRun
     from windlass.engine.events import Event
-    from windlass.engine.questions import Asked
+    from windlass.engine.questions import Approvals, Asked
     from windlass.engine.result import Result
     from windlass.history.base import Store
     from windlass.providers.base import Provider, Resolve
@@ -44,6 +45,7 @@ async def resume(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
@@ -55,13 +57,15 @@ async def resume(
 
     Args:
         session: Its id, the beginning of it, or `latest`.
-        cascade: Its cascade, where that is not where it was: as `run` takes it.
+        cascade: Its cascade, as `run` takes it; default the one that its record names. Modules,
+            servers, tools that change something outside, hosts and folders that only the record
+            names need trust.
         again: The tools that may run again, though they may have run when it was broken off and
             their effects cannot be taken back. Without their names it ends as `waiting` there.
         accept: Whether to go on in a new session from the first step that is another one now.
         model: As in `run`; default what the run was given.
         store: As in `run`.
-        root: As in `run`; default that of the run.
+        root: As in `run`.
         search_folder: As in `run`.
         tools: As in `run`.
         providers: As in `run`.
@@ -73,6 +77,7 @@ async def resume(
         max_turns: As `budget`.
         allowances: As in `run`.
         answers: As in `run`; what was answered before is not asked again.
+        approve: Likewise.
         on_question: As in `run`.
         trust: As in `run`.
 
@@ -88,6 +93,7 @@ async def resume(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
@@ -103,21 +109,31 @@ async def resume(
         from windlass.history.base import RAN
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
-        session = history.find_session(session)
+        session = unedited(history, session)
         start = what_ran(history, session)
         closing.enter_context(alone(history, session))
         begun = start.cascade[RAN]
-        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
+        flags["model"] = model or begun["model"]
         settings = Settings.read(flags, trust=trust)
+        tell_root(session, begun["root"], settings, noted(on_event))
+        record = RecordedWork(session, history.folder, settings, tools, trust)
+        options: dict[str, Any] = {
+            "auto": auto,
+            "input": start.input,
+            "warn": noted(on_event),
+        }
+        named = cascade is not None
         if cascade is None:
             definition = {key: value for key, value in start.cascade.items() if key != RAN}
             cascade = begun["file"] if Path(begun["file"] or ".").is_file() else definition
+            ready = record.named_by(begun["file"]).load_cascade(cascade, **options)
+        else:
+            ready = load_cascade(cascade, settings, tools, **options)
+        loaded, registry, children = ready
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
-        loaded, registry, children = ready = load_cascade(
-            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
-        )
+        person = AnswerSource(answers, on_question, approve)
+        person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
@@ -151,9 +167,11 @@ async def resume(
         "auto": auto,
         "trust": trust,
         "on_event": on_event,
+        "approve": approve,
         "on_question": on_question,
     }
     behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
+    behind.recorded = not named
     return behind.behind(result, run, within)
 
 
@@ -187,6 +205,7 @@ async def fork(
     max_turns: int | None = None,
     allowances: Sequence[Allowance] = (),
     answers: Mapping[str, Any] | Sequence[Any] = (),
+    approve: Approvals = (),
     on_question: Asked | None = None,
     trust: bool = False,
 ) -> Result:
@@ -203,7 +222,7 @@ async def fork(
         message: What the user says before that call.
         model: As in `run`; default what the run was given.
         store: As in `run`.
-        root: As in `run`; default that of the run.
+        root: As in `run`.
         search_folder: As in `run`.
         tools: As in `run`.
         providers: As in `run`.
@@ -216,6 +235,7 @@ async def fork(
         max_turns: As `budget`.
         allowances: As in `run`.
         answers: As in `run`; what was answered before is not asked again.
+        approve: Likewise.
         on_question: As in `run`.
         trust: As in `run`.
 
@@ -229,6 +249,7 @@ async def fork(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.engine.approving import approvable
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
         from windlass.engine.record import Recorder
@@ -237,21 +258,24 @@ async def fork(
         from windlass.history.base import RAN
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
-        session = history.find_session(session)
+        session = unedited(history, session)
         start = what_ran(history, session, ended=True)
         moment = moment_of(history, session, at)
         begun = start.cascade[RAN]
-        flags |= {"root": root or begun["root"], "model": model or begun["model"]}
+        flags["model"] = model or begun["model"]
         if "model" in (changes or {}) and model is None:
             flags["model"] = None  # the cascade's own is meant
         settings = Settings.read(flags, trust=trust)
+        tell_root(session, begun["root"], settings, noted(on_event))
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
-        person = AnswerSource(answers, on_question)
+        person = AnswerSource(answers, on_question, approve)
         cascade = changed_by(start.cascade, changes or {})
-        loaded, registry, children = ready = load_cascade(
-            cascade, settings, tools, auto=auto, input=start.input, warn=noted(on_event)
+        record = RecordedWork(session, history.folder, settings, tools, trust)
+        loaded, registry, children = ready = record.load_cascade(
+            cascade, auto=auto, input=start.input, warn=noted(on_event)
         )
+        person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
         run = prepare(
@@ -276,9 +300,11 @@ async def fork(
         "auto": auto,
         "trust": trust,
         "on_event": on_event,
+        "approve": approve,
         "on_question": on_question,
     }
     behind = Session(cascade, **flags, tools=tools, providers=providers, **own)
+    behind.recorded = True
     return behind.behind(result, run, within)
 
 
@@ -308,6 +334,9 @@ class Session:
     held: CascadeRun | None = None
     """What is known of the session so far (None: nothing was said here)."""
 
+    recorded: bool = False
+    """Whether only a record names the cascade, and not the user."""
+
     def __init__(
         self,
         cascade: Cascade | Mapping[str, Any] | str | Path | None = None,
@@ -320,6 +349,7 @@ class Session:
         tools: Tools = (),
         providers: Mapping[str, Provider] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        approve: Approvals = (),
         on_question: Asked | None = None,
         allowances: Sequence[Allowance] = (),
         auto: bool = False,
@@ -333,6 +363,7 @@ class Session:
         self._providers = providers
         self.on_event = on_event
         """Called with each event, from the next message on that is sent after it was closed."""
+        self._approve = approve
         self._on_question = on_question
         self._allowances = tuple(allowances)
         self._declared: Allowance | None = None
@@ -378,11 +409,13 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Open the store, the providers and the tools. Raises UsageError."""
+        from windlass.engine.approving import approvable
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.questions import AnswerSource
         from windlass.engine.resuming import alone
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.talking import cascade_of, goes_on, only_chat, take_up, with_chat
+        from windlass.history.base import RAN
         from windlass.providers.budget import Allowance
 
         async with AsyncExitStack() as closing:
@@ -393,13 +426,20 @@ class Session:
             store: Store | None = None
             if self._resume is not None and known is None:
                 store = closing.enter_context(open_store(settings, existing=True, writing=True))
-                known = store.find_session(self._resume)
+                known = unedited(store, self._resume)
                 start = store.start(known)
                 given = dict(start.input)
-                source = cascade_of(start.cascade, known) if source is None else source
+                tell_root(known, start.cascade.get(RAN, {}).get("root"), settings, noted(on_event))
+                if source is None:
+                    self.recorded, source = True, cascade_of(start.cascade, known)
             elif source is None:
                 source = only_chat(self._model)
-            ready = load_cascade(source, settings, self._tools, auto=self._auto)
+            store = store or closing.enter_context(shared_store(settings))
+            if self.recorded and known is not None:
+                record = RecordedWork(known, store.folder, settings, self._tools, self._trust)
+                ready = record.load_cascade(source, auto=self._auto)
+            else:
+                ready = load_cascade(source, settings, self._tools, auto=self._auto)
             cascade = with_chat(ready.cascade)
             if self._declared is None:
                 limits = dict(cascade.limits or {}) | {"max_seconds": None}
@@ -409,7 +449,6 @@ class Session:
             for allowance in self._allowances:
                 resolve = allowance.resolving(resolve)
             check_models(cascade, settings, resolve)
-            store = store or closing.enter_context(shared_store(settings))
             run = prepare(
                 cascade,
                 given if self.held is None else self.held.input,
@@ -422,8 +461,9 @@ class Session:
                 resumed=known is not None,
             )
             closing.enter_context(alone(store, run.record.session_id))
-            answers = AnswerSource((), self._on_question)
-            run = replace(run, answers=answers, allowances=self._allowances)
+            person = AnswerSource((), self._on_question, self._approve)
+            person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
+            run = replace(run, answers=person, allowances=self._allowances)
             if self.held is not None and not self._fresh:
                 run = goes_on(self.held, run)
             elif known is not None:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -32,7 +31,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from windlass import trust as trusting
-from windlass.errors import FileError, Mistake, UsageError, did_you_mean
+from windlass.errors import FileError, Mistake, TrustNeeded, UsageError, did_you_mean
 from windlass.modules import SETTINGS
 from windlass.parts import (
     NUMBER,
@@ -48,6 +47,9 @@ from windlass.parts import (
 )
 from windlass.redaction import redacted, redacted_url
 from windlass.selection.kept import NONE, CardOptions
+
+if TYPE_CHECKING:
+    from windlass.caching.rates import Rate
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -372,17 +374,16 @@ class Settings(SettingFields):
         """
         folder = folder or Path.cwd()
         user_folder = user_folder or trusting.user_folder()
-        here, untrusted = _read_file(folder / SETTINGS), dict[str, SettingValue]()
+        users, here = _read_file(user_folder / SETTINGS), _read_file(folder / SETTINGS)
+        untrusted: dict[str, SettingValue] = {}
         own = folder.resolve() == user_folder.resolve()
         if here and not (trust or own or trusting.is_trusted(folder, user_folder)):
             for name, setting in here.items():
-                part = _needing_trust(name, setting.value, folder)
+                part = _needing_trust(name, setting.value, folder, users)
                 if part is not None:
                     untrusted[name] = replace(setting, value=part)
         layers: dict[str, _Layer] = {
-            "file": _with_addresses(
-                _merged(_read_file(user_folder / SETTINGS), here), environ, folder
-            ),
+            "file": _with_addresses(_merged(users, here), environ, folder),
             "cascade": {},
             "environment": _read(
                 _variables(environ), folder, lambda keys: (f"WINDLASS_{keys[0].upper()}", None)
@@ -434,7 +435,7 @@ class Settings(SettingFields):
         return tuple(setting.value) if setting else ()
 
     def check_trust(self, *names: str) -> None:
-        """Raise UsageError where the folder's own file sets what only a trusted one may set.
+        """Raise TrustNeeded where the folder's own file sets what only a trusted one may set.
 
         `names` are the settings that matter (none: all of them). What a flag, a variable or the
         cascade sets overrides the file and needs no trust.
@@ -447,12 +448,11 @@ class Settings(SettingFields):
         ]
         if settings:
             values = ", ".join(f"{setting.name} ({_listed(setting.value)})" for setting in settings)
-            folder = str(self.folder.resolve())
-            raise UsageError(
+            raise TrustNeeded(
                 f"{settings[0].origin}: {values}: what a folder's own file of settings imports,"
-                " starts, gives a key to or opens outside the folder needs your trust; read the"
-                f" file, then mark the folder once: windlass trust {shlex.quote(folder)}"
-                " (or give --trust, in Python trust=True)"
+                " starts, gives a key to, sends elsewhere or opens outside the folder needs your"
+                " trust; read the file, then mark the folder",
+                [str(self.folder.resolve())],
             )
 
     def __getitem__(self, name: str) -> SettingValue:
@@ -621,23 +621,60 @@ def _with_addresses(
     return filled
 
 
-def _needing_trust(name: str, value: Any, folder: Path) -> Any:
+def _needing_trust(name: str, value: Any, folder: Path, users: _Layer) -> Any:
     """The part of a setting that a folder's own file may not set unless the folder is trusted.
 
-    That is what directs an import, a command or a key, or leads out of the folder. None: nothing.
+    That is what directs an import, a command, a key or what is sent, or leads out of the folder,
+    or lifts a limit of the user's own file (`users`). None: nothing.
     """
     if name in ("tools", "mcp_servers"):
         return value or None
-    if name == "providers":
-        providers: Mapping[str, ProviderSettings] = value
+    mine = users[name].value if name in users else {}
+    if name == "providers":  # the table of the user's own file gives way as a whole
         return {
-            name: provider
-            for name, provider in providers.items()
-            if provider.key is not None or (provider.base_url is not None and name in KEYS)
+            key: provider
+            for key, provider in value.items()
+            if _place_of(provider) != _place_of(mine.get(key) or ProviderSettings())
+            and (provider.key is not None or key in mine or key in KEYS)
         } or None
+    if name == "prices":  # by them the money that a run may cost is counted
+        own = {*KEYS, *(users["providers"].value if "providers" in users else ())}
+        return {
+            key: price
+            for key, price in value.items()
+            if (key in mine or key.partition("/")[0] in own)
+            and _may_be_too_low(key, price, mine.get(key))
+        } or None
+    if name == "http_allow":
+        return value if name in users else None
     if isinstance(value, Path):
         return None if value.resolve().is_relative_to(folder.resolve()) else value
     return value if isinstance(value, StoreAddress) else None
+
+
+def _place_of(provider: ProviderSettings) -> tuple[str | None, ...]:
+    """What says where requests go, in which format, and with which key."""
+    return provider.base_url, provider.wire, provider.key
+
+
+def _may_be_too_low(model: str, price: PriceSettings, before: PriceSettings | None) -> bool:
+    """Whether a limit of money would let more pass at this price than at the one `before`.
+
+    That is the user's own, or (None) the listed one.
+    """
+    from windlass.caching.rates import override, rate
+
+    with override({}):
+        listed = before or rate(model)
+    if listed is None or price.search is not None:
+        return True
+    return any(one < other for one, other in zip(_dollars(price), _dollars(listed), strict=True))
+
+
+def _dollars(price: PriceSettings | Rate) -> tuple[float, ...]:
+    read = price.input if price.cache_read is None else price.cache_read
+    written = price.input if price.cache_write is None else price.cache_write
+    return price.input, price.output, read, written
 
 
 def _listed(value: Any) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import StoreError
+from windlass.files import PRIVATE_FILE, replace
 
 FILE: Final = "trusted.json"
 """The name of the file of marks in the user's folder of settings."""
@@ -61,7 +62,7 @@ def _write(folders: list[Path]) -> None:
     file = user_folder() / FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        file.write_text(json.dumps([str(folder) for folder in folders], indent=2), encoding="utf-8")
+        text = json.dumps([str(folder) for folder in folders], indent=2)
+        replace(file, [text.encode()], PRIVATE_FILE)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from error

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from windlass.cascade.load import Format, Loaded, parse
 from windlass.errors import UsageError
+from windlass.messages import ToolSpec
+from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
 
 TOOLS = ("create_chart", "run_sql", "set_state")
@@ -30,7 +32,9 @@ class Toolbox(Registry):
     def resolve(self, dotted: str) -> Any:
         if dotted.startswith("bad"):
             raise UsageError(f"cannot import {dotted!r}")
-        self.listed.append(dotted.rpartition(":")[2])
+        name = dotted.rpartition(":")[2]
+        self.listed.append(name)
+        return Tool(ToolSpec(name, "", {}), print)
 
     def add_module(self, dotted: str) -> None:
         self.resolve(f"{dotted}:of_module")

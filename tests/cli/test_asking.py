@@ -50,7 +50,7 @@ def test_a_run_without_an_answer_waits_and_says_how_to_give_one(asking: CommandL
     said = asking(*RUN, "--session", "s1")
     assert said.code == 3
     assert "the run is waiting: phase 'a' asks: Which city? (Bern, Basel)" in said.complaint
-    assert "windlass run --resume s1 --answer TEXT" in said.complaint
+    assert "windlass run c.json --resume s1 --answer TEXT" in said.complaint
     assert asking("sessions", "--json").json[0]["status"] == "waiting"
     assert "Which city?" in asking("show", "s1").out
     said = asking("run", "--resume", "s1")
@@ -60,7 +60,8 @@ def test_a_run_without_an_answer_waits_and_says_how_to_give_one(asking: CommandL
     assert (said.code, said.json["outputs"]) == (0, {"a": "It is Bern.", "b": "ok"})
     assert len(asking.requests) == 3
     said = asking("evaluate", "t.xml", "-m", "local/m", "--session", "t1")
-    assert (said.code, "windlass evaluate --resume t1 --answer TEXT" in said.complaint) == (3, True)
+    assert said.code == 3
+    assert "windlass evaluate t.xml --resume t1 --answer TEXT" in said.complaint
     said = asking("evaluate", "--resume", "t1", "-m", "local/m", "--answer", "Bern", "--json")
     assert (said.code, said.json["output"]) == (0, "It is Bern.")
 
@@ -172,12 +173,14 @@ def test_a_tool_that_may_have_run_makes_a_resumed_run_wait(windlass: CommandLine
             "c.json", model="scripted/m", providers={"scripted": Scripted(notes)}, session_id="s1"
         )
     Path("on").touch()
-    said = windlass("run", "--resume", "s1", "-m", "local/m")
+    said = windlass("run", "c.json", "--resume", "s1", "-m", "local/m")
     assert said.code == 3
     assert "the run is waiting: " in said.complaint
     assert "note_down may have run when the session was broken off" in said.complaint
-    assert "windlass run --resume s1 --again note_down" in said.complaint
+    assert "windlass run c.json --resume s1 --again note_down" in said.complaint
     assert Path("noted").read_text() == "x"
-    said = windlass("run", "--resume", "s1", "-m", "local/m", "--again", "note_down", "--json")
+    said = windlass(
+        "run", "c.json", "--resume", "s1", "-m", "local/m", "--again", "note_down", "--json"
+    )
     assert (said.code, said.json["output"]) == (0, "done")
     assert Path("noted").read_text() == "xx"

@@ -45,7 +45,7 @@ def test_other_limits_say_what_was_used_and_how_to_go_on(windlass: CommandLine) 
     said = windlass(*asked, "s1", "--max-turns", "2")
     assert said.code == 3
     assert "incomplete (turns): 2 of 2 turns were made: the next call" in said.complaint
-    assert "go on from there: windlass run --resume s1" in said.complaint
+    assert "go on from there: windlass run endless.json --resume s1" in said.complaint
     said = windlass(*asked, "s2", "--max-tokens", "1000")
     assert (said.code, "incomplete (tokens)" in said.complaint) == (3, True)
     said = windlass(*asked, "s3", "--max-seconds", "0.0001", "--json")
@@ -58,4 +58,4 @@ def test_other_limits_say_what_was_used_and_how_to_go_on(windlass: CommandLine) 
     task = windlass.write("t.xml", atomic("a"))
     said = windlass("evaluate", task, "-m", "local/m", "--max-tokens", "3", "--session", "s5")
     assert said.code == 3
-    assert "windlass evaluate --resume s5" in said.complaint
+    assert "windlass evaluate t.xml --resume s5" in said.complaint

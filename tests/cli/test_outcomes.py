@@ -73,7 +73,7 @@ def test_a_task_ends_so_too_and_names_the_way_on(endless: CommandLine) -> None:
     said = endless("evaluate", "endless.xml", "--session", "s1")
     assert said.code == 3
     assert "incomplete (turns)" in said.complaint
-    assert "go on from there: windlass evaluate --resume s1" in said.out
+    assert "go on from there: windlass evaluate endless.xml --resume s1" in said.out
     endless.script = lambda _: "done"
     again = endless("evaluate", "--resume", "s1", "--json")
     assert (again.code, again.json["status"], again.json["reason"]) == (0, "completed", None)

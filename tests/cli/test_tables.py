@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli import output
+from windlass.escaping import escaped
 
 CELLS = st.one_of(
     st.text("ab ,1\n\t\x1b日é", max_size=30),
@@ -33,7 +34,7 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
         justify = "right" if at in right else "left"
         expected.add_column(column, justify=justify, overflow="fold", no_wrap=at in whole)  # type: ignore[arg-type]
     for row in rows:
-        expected.add_row(*(Text(output.escaped(cell)) for cell in row))
+        expected.add_row(*(Text(escaped(cell)) for cell in row))
     printed = []
     with pytest.MonkeyPatch.context() as patch:
         for at in range(2):

@@ -21,8 +21,9 @@ from tests.operators.making import atomic
 from tests.replays.making import call as searched
 from tests.replays.making import request_log
 from windlass.cli.app import app
-from windlass.cli.output import Escaping, Screen, escaped, escaped_json, print_json
+from windlass.cli.output import Escaping, Screen, print_json
 from windlass.engine.card_indexer import indexer
+from windlass.escaping import escaped, escaped_json
 from windlass.messages import Message
 
 ACTS = "\x1b[31m\x1b]0;mine\x07\x9b2J\x7f\r\x08\x0b\u202e\u2066\u200f\u061c\u2028"

@@ -360,7 +360,7 @@ class TestInterruption:
         assert running.returncode == 130, err
         assert "Traceback" not in err + out
         told = [text for text in err.splitlines() if text.startswith("windlass: ")]
-        kept = "what was answered is kept: windlass run --resume s1"
+        kept = "what was answered is kept: windlass run c.json --resume s1"
         assert told == [f"windlass: interrupted; {kept}"]
         assert err.endswith("what was recorded: windlass show s1\n")
         with SqliteStore.open_existing(tmp_path / ".windlass") as store:

@@ -79,6 +79,7 @@ async def test_without_an_answer_the_run_waits_and_nothing_of_the_turn_is_done(
         "question": "Which city?",
         "options": ["Bern", "Basel"],
         "tool": None,
+        "call": None,
         "why": None,
     }
     (asked,) = ran.decisions("question")
@@ -145,8 +146,8 @@ def setting() -> dict[str, Any]:
 async def test_a_tool_runs_when_a_person_says_so(
     house: House, answer: Any, state: Any, told: str
 ) -> None:
-    for answers in ([answer], {"set_state": answer}):
-        ran = await house.run(APPROVES, setting(), answers=answers)
+    for how in ({"approve": {"set_state": answer}}, {"on_question": lambda _: answer}):
+        ran = await house.run(APPROVES, setting(), **how)
         assert ran.result.status == "completed"
         assert ran.result.state == state
         assert results(ran)[0] == told

@@ -407,9 +407,7 @@ class TestWaiting:
         self, house: House
     ) -> None:
         model = Model(-1, notes_at_once)
-        ran = await house.run(
-            APPROVES, model, tools=[look, note], answers={"look": "yes"}, session_id="s"
-        )
+        ran = await house.run(APPROVES, model, tools=[look, note], approve=["look"], session_id="s")
         assert (ran.result.status, len(model.asked), noted) == ("waiting", 1, [])
         seen: list[Any] = []
 

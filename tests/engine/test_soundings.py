@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -157,7 +158,8 @@ class TestTheEvaluator:
         random.Random(row["seed"]).shuffle(order)
         assert row["order"] == order
         text = judged(ran)[0].messages[-1].text
-        places = [text.index(f"[Attempt {at}]\nanswer {at}") for at in order]
+        (fence,) = set(re.findall(r"\[End (\w+)\]", text))
+        places = [text.index(f"[Attempt {at} {fence}]\nanswer {at}\n[End") for at in order]
         assert places == sorted(places)
         assert "The best." in text
         schema = judged(ran)[0].output_schema
@@ -315,7 +317,7 @@ class TestReforge:
             text = str(request.messages[-1].text)
             if judges(request):
                 return '{"winner": 1}' if "refined" not in text or "round 2" in text else "null"
-            if "[Best Answer So Far]" in text:
+            if "[Best Answer So Far " in text:
                 assert "answer 1" in text
                 assert "Cut {{ a third }} of it." not in text
                 return f"refined {text.count('Cut')}"
@@ -336,7 +338,7 @@ class TestReforge:
         ]
         rounds = [each["round"] for each in ran.decisions("sounding")]
         assert rounds == [0, 0, 0, 1, 1, 2, 2]
-        assert "[Attempt 1]\nanswer 1" in judged(ran)[-1].messages[-1].text
+        assert re.search(r"\[Attempt 1 \w+\]\nanswer 1\n", judged(ran)[-1].messages[-1].text)
         (summary,) = ran.decisions("soundings")
         assert (summary["winner"], summary["factor"], summary["refinements"]) == (1, 3, 4)
 
@@ -346,7 +348,7 @@ class TestReforge:
                 return (
                     '{"winner": 4}' if "refined" in request.messages[-1].text else '{"winner": 0}'
                 )
-            refines = "[Best Answer So Far]" in request.messages[-1].text
+            refines = "[Best Answer So Far " in request.messages[-1].text
             return "refined {{ 1 }}" if refines else "plain {{ 7 * 7 }}"
 
         reforge = {"honing_prompt": "Better.", "factor_per_step": 3}
@@ -369,7 +371,7 @@ class TestReforge:
         def script(request: Request) -> str:
             if judges(request):
                 return '{"winner": 1}'
-            if "[Best Answer So Far]" in request.messages[-1].text:
+            if "[Best Answer So Far " in request.messages[-1].text:
                 raise ProviderError("no")
             return f"answer {index_of(request)}"
 

@@ -147,6 +147,7 @@ class TestRoundTrip:
             without_bytes(one) for batch in batches for one in batch.rows
         ]
         assert store.start("s1") == start()
+        assert store.changed("s1") == []
 
     def test_a_store_that_is_opened_again_says_the_same(
         self, open_store: Callable[[], Store]

@@ -19,7 +19,8 @@ from tests.cli.conftest import windlass as command_line
 from tests.engine.harness import call, calls, cascade, phase
 from tests.history.builders import a_session
 from tests.strategies import png
-from windlass.history import blobs
+from windlass import files
+from windlass.history.blobs import Blobs
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.pictures import picture
@@ -106,7 +107,7 @@ class TestAStoreIsPrivate:
     def test_a_stricter_umask_takes_more_away(self, tmp_path: Path) -> None:
         before = os.umask(0o277)
         try:
-            os.close(blobs.open_private(tmp_path / "x"))
+            os.close(files.open_new(tmp_path / "x"))
         finally:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o400
@@ -128,11 +129,11 @@ class TestAStoreIsPrivate:
             raise OSError(errno.EPERM, "no links here")
 
         monkeypatch.setattr(os, "link", refuse)
-        place = blobs.Blobs(tmp_path / "blobs")
+        place = Blobs(tmp_path / "blobs")
         data = b"x"
         sha = hashlib.sha256(data).hexdigest()
         place.write({sha: data})
-        place.link(sha, tmp_path / "images" / "x.png")
+        place.link(sha, tmp_path, "images/x.png")
         assert (tmp_path / "images" / "x.png").read_bytes() == data
         assert _others(tmp_path / "images") == {}
 

@@ -310,7 +310,7 @@ def test_unknown_records_are_counted_and_never_fatal(tmp_path: Path) -> None:
         (b'{"info": {"a": 1},\n "messages": [{"role": "sys', "is cut off"),
         (b'{"a": 1}\n{"b": 2}\n', "is no recording that is known here: its first object has a"),
         (b"[1, 2]", "holds no JSON object"),
-        (b"[" * 100_000, "is nested too deeply"),
+        (b"[" * 100_000, "nested more than 100 levels deep"),
     ],
 )
 def test_bad_files_are_told_in_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:

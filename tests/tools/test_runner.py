@@ -53,7 +53,7 @@ class TestArguments:
         [
             ('{"title": ', "are no JSON"),
             ("[1]", "are not a JSON object"),
-            ("[" * 100_000, "nested too deeply"),
+            ("[" * 100_000, "nested more than 100 levels deep"),
             ("{}", "'title' is missing"),
             ('{"title": "a", "colour": 1}', "'colour' is unknown"),
             ('{"title": "a", "count": "many"}', "'count': input should be a valid integer"),

@@ -14,10 +14,8 @@ import windlass
 from tests.engine.harness import House, by_phase, calls, cascade, phase
 from tests.engine.harness import call as called
 from windlass.errors import ToolError
-from windlass.history import migrations
 from windlass.memory.files import Files
 from windlass.providers.scripted import Scripted
-from windlass.tools import paths
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart
 from windlass.tools.files import list_files, read_file, write_file
@@ -73,10 +71,6 @@ def files_of_stores(root: Path) -> list[str]:
         for path in found
         if path.relative_to(root).as_posix().removeprefix("data/").startswith(parts)
     ]
-
-
-def test_the_marks_are_those_that_a_store_makes() -> None:
-    assert paths.APPLICATION_ID == migrations.APPLICATION_ID
 
 
 QUERIES = (

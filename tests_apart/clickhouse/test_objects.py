@@ -70,7 +70,7 @@ class TestThePlace:
             assert blobs.size(sha) == len(data)
         assert sorted(blobs.list()) == sorted(given)
         sha, data = next(iter(given.items()))
-        blobs.link(sha, tmp_path / "visible/a.png")
+        blobs.link(sha, tmp_path, "visible/a.png")
         assert (tmp_path / "visible/a.png").read_bytes() == data
         blobs.remove(sha)
         blobs.remove(sha)

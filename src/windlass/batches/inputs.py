@@ -9,11 +9,12 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
+from windlass.batches.lines import ResultLine
 from windlass.cascade.check import InputNeed
-from windlass.cascade.source import TOO_DEEP, is_too_deep
 from windlass.errors import FileError, Mistake, UsageError, did_you_mean
+from windlass.foreign import TOO_DEEP, is_too_deep, parse_json
 
 _PROGRAM: Final = "inputs"
 """What messages call the rows of a program; their number is their line."""
@@ -44,6 +45,8 @@ class BatchInput:
     values: Mapping[str, Any]
     parts: ClassVar[str] = "inputs"
     """What a file of results belongs to beside the cascade."""
+    line: ClassVar[type[ResultLine]] = ResultLine
+    """What its line in the file of results is checked against."""
 
     @property
     def hash(self) -> str:
@@ -140,23 +143,15 @@ def _json_lines(text: str, name: str) -> _Read:
         if not written.strip():
             continue
         try:
-            value = json.loads(written, parse_constant=_no_constant)
+            value = parse_json(written)
         except ValueError as error:
             yield Mistake(name, line, f"it is no JSON: {error}")
-        except RecursionError:
-            yield Mistake(name, line, TOO_DEEP)
         else:
             if not isinstance(value, dict):
                 kind = type(value).__name__
                 yield Mistake(name, line, f"a row must be an object of names to values, not {kind}")
-            elif is_too_deep(value):
-                yield Mistake(name, line, TOO_DEEP)
             else:
                 yield InputPlace(name, line), value
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no value of JSON")
 
 
 def _columns(text: str, name: str) -> list[str]:
@@ -199,7 +194,7 @@ def _given(rows: Iterable[Mapping[str, Any]], name: str) -> _Read:
             continue
         try:
             deep = is_too_deep(values)
-            json.dumps(values)
+            json.dumps(values, allow_nan=False)
         except (TypeError, ValueError) as error:
             yield Mistake(name, line, f"a row must hold JSON values ({error})")
         except RecursionError:

@@ -10,13 +10,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from windlass.batches.inputs import BatchInput
+from windlass.batches.lines import ResultLine
 from windlass.errors import StoreError, UsageError
+from windlass.files import open_own
+from windlass.foreign import parse_json
 
 _BEGIN: Final = b'{"row": '
 """How each line begins: so what is cut from a file is certain to be ours."""
@@ -100,26 +105,32 @@ class ResultsFile:
             for number, raw in enumerate(file, start=1):
                 if _is_broken(raw):
                     break
-                self.answered.add(self._checked(f"{self._path}:{number}", _line(raw), inputs))
+                self.answered.add(self._checked(f"{self._path}:{number}", raw, inputs))
                 end += len(raw)
                 if not raw.endswith(b"\n"):
                     os.write(self._number, b"\n")
                     return
         os.truncate(self._number, end)
 
-    def _checked(
-        self, place: str, line: Mapping[str, Any] | None, inputs: Sequence[BatchInput]
-    ) -> Mapping[str, Any]:
-        if line is None:
-            raise UsageError(f"{place}: this is no result of a batch; give another --out")
+    def _checked(self, place: str, raw: bytes, inputs: Sequence[BatchInput]) -> Mapping[str, Any]:
+        try:
+            line = _line(raw, inputs[0].line)
+        except ValueError as error:
+            text = f"{place}: this is no result of a batch ({error}); give another --out"
+            raise UsageError(text) from error
         row = line["row"]
         if line["cascade_hash"] != self._cascade:
             what = "another cascade, or one that was changed since"
-        elif row > len(inputs) or line["input_hash"] != inputs[row - 1].hash:
+        elif row > len(inputs) or not _is_of(line, inputs[row - 1]):
             what = f"other {inputs[0].parts}: row {row:,} is another"
         else:
             return line
         raise UsageError(f"{place}: this file belongs to {what}; give another --out")
+
+
+def _is_of(line: Mapping[str, Any], given: BatchInput) -> bool:
+    about = {"input_hash": given.hash, **given.about}
+    return all(line.get(key) == value for key, value in about.items())
 
 
 @contextmanager
@@ -131,9 +142,8 @@ def open_results(
     Raises UsageError for one that is there already (without `resume`), that belongs to another
     batch, that another process writes, or that cannot be made.
     """
-    new = getattr(os, "O_BINARY", 0) | (0 if resume else os.O_EXCL)
     try:
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | new, 0o666)
+        number = open_own(path, 0o666, flags=os.O_APPEND | (0 if resume else os.O_EXCL))
     except FileExistsError:
         raise UsageError(
             f"{path}: this file is there already; go on with it with --resume (in Python:"
@@ -143,6 +153,8 @@ def open_results(
         raise UsageError(
             f"{path}: the results cannot be written there ({error.strerror})"
         ) from error
+    except StoreError as error:  # a link
+        raise UsageError(str(error)) from error
     try:
         _lock(number, path)
         try:
@@ -162,12 +174,12 @@ def read_results(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         at = 0
         for raw in file:
-            if (line := _line(raw)) is not None:
-                places[line["row"]] = at
+            with suppress(ValueError):  # the beginning of a line, where a kill broke it off
+                places[_line(raw)["row"]] = at
             at += len(raw)
         for row in sorted(places):
             file.seek(places[row])
-            yield json.loads(file.readline())
+            yield _line(file.readline())
 
 
 def _lock(number: int, path: Path) -> None:
@@ -201,26 +213,15 @@ def _is_broken(raw: bytes) -> bool:
     return False
 
 
-_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
-    "row": (int,),
-    "input_hash": (str,),
-    "cascade_hash": (str,),
-    "status": (str,),
-    "again": (bool,),
-    "cost": (int, float, type(None)),
-    "tokens": (dict,),
-}
-
-
-def _line(raw: bytes) -> dict[str, Any] | None:
-    """What a line holds; None where it is no result."""
-    try:
-        line = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+def _line(raw: bytes, schema: type[ResultLine] = ResultLine) -> dict[str, Any]:
+    """What a line holds. Raises ValueError in one clause where it is no result."""
+    line = parse_json(raw)
     if not isinstance(line, dict):
-        return None
-    if not all(isinstance(line.get(key), kinds) for key, kinds in _KINDS.items()):
-        return None
-    counts = (line["row"] - 1, line["tokens"].get("in"), line["tokens"].get("out"))
-    return line if all(isinstance(each, int) and each >= 0 for each in counts) else None
+        raise ValueError("it is no object")  # noqa: TRY004 - one error for all
+    try:
+        schema.model_validate(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the line"
+        raise ValueError(f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
+    return line

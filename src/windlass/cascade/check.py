@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -400,14 +401,25 @@ class _Checker(Spots):
             yield self.mistake((*base, "rules", "loop_until"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
-        """What is wrong with a tool that `rules.approve` names."""
+        """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
         if phase.tackle == "manifest":
             return self.unknown_tool(name)
-        own = tool_names(phase.tackle)
+        if ":" in name and (text := self.unknown_tool(name)):
+            return text
+        own = [self._registered(each) for each in phase.tackle]
         servers = tuple(each.removesuffix("*") for each in own if each.endswith(".*"))
-        if name in own or (servers and name.startswith(servers)):
+        if self._registered(name) in own or (servers and name.startswith(servers)):
+            return None
+        if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
             return None
         return f"{name!r} is no tool in the tackle of this phase; {did_you_mean(name, own)}"
+
+    def _registered(self, name: str) -> str:
+        """What a tool is called when it runs; by its dotted path where its code is not loaded."""
+        if ":" in name and self.tools is not None and self.unknown_tool(name) is None:
+            with suppress(UntrustedError):
+                return self.tools.resolve(name).spec.name
+        return tool_names([name])[0]
 
     def sounding_path(self, base: Path, key: str) -> Path:
         """Where `key` of soundings stands, also where its holder is written as a word."""

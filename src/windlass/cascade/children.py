@@ -23,6 +23,9 @@ from windlass.tools.registry import Registry
 DEPTH: Final = 5
 """How many cascades may be nested below the one that runs."""
 
+CASCADES: Final = 1_000
+"""How many sub-cascades one cascade may come to, each counted as often as it would run."""
+
 Place: TypeAlias = tuple[int, int]
 """Where a sub-cascade is named: the phase's index, and its position in `sub_cascades`."""
 
@@ -95,11 +98,16 @@ class _Reading:
     read: dict[FilePath, tuple[Loaded, Registry]] = field(
         default_factory=dict[FilePath, tuple[Loaded, Registry]]
     )
+    count: int = 0
+    """Of the sub-cascades so far."""
 
     def family(
         self, loaded: Loaded, tools: Registry, chain: tuple[FilePath, ...], depth: int
     ) -> CascadeFamily:
-        """`chain` are the files from the cascade that runs to this one."""
+        """`chain` are the files from the cascade that runs to this one.
+
+        Raises CascadeError where they are more than `CASCADES`.
+        """
         if loaded.partial is None:
             return CascadeFamily(loaded, tools)
         spots, folder = Spots(loaded, loaded.partial), chain[-1].parent if chain else FilePath()
@@ -119,6 +127,9 @@ class _Reading:
                 except UsageError as error:
                     mistakes.append(spots.mistake(path, str(error)))
                 else:
+                    self.count += 1
+                    if self.count > CASCADES:
+                        raise CascadeError([spots.mistake(path, _too_many(sub.ref))])
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
@@ -128,6 +139,13 @@ class _Reading:
         if real not in self.read:
             self.read[real] = load(file), self.registry_of(file)
         return self.read[real]
+
+
+def _too_many(ref: str) -> str:
+    return (
+        f"{ref!r} is one sub-cascade too many: with those that they name themselves, a cascade has"
+        f" at most {CASCADES:,}, each counted as often as it would run"
+    )
 
 
 def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: int) -> str | None:

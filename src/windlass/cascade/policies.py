@@ -12,6 +12,7 @@ from windlass.cascade.load import FORMATS, Loaded, load, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
+from windlass.foreign import parse_json
 from windlass.window.options import OPTIONS, over
 from windlass.window.profiles import PROFILES
 
@@ -108,7 +109,7 @@ def _options(written: str, named: str) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"policy {named!r}: options are written OPTION=VALUE, not {item!r}")
         try:
-            given = json.loads(value)
+            given = parse_json(value)
         except ValueError:
             given = value
         for key in reversed(name.split(".")):

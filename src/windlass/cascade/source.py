@@ -10,22 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from windlass.errors import CascadeError, Mistake
+from windlass.foreign import DEPTH, TOO_DEEP
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node, ScalarNode
 
 Path: TypeAlias = tuple[str | int, ...]
 """A key path: `("phases", 3, "context", "from", 0)`."""
-
-DEPTH: Final = 100
-"""How deep values may be nested: deeper ones are a slip, and would exhaust the stack."""
-
-TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
 
 VALUES: Final = 100_000
 """How many values a file may hold, YAML's aliases written out."""
@@ -51,17 +46,6 @@ def at(data: Any, path: Path) -> Any:
         except (LookupError, TypeError):
             return None
     return data
-
-
-def is_too_deep(value: Any) -> bool:
-    """Whether values are nested more than `DEPTH` levels deep."""
-    level = [value]
-    for _ in range(DEPTH + 1):
-        held = (each.values() if isinstance(each, Mapping) else each for each in level)
-        level = [v for each in held for v in each if isinstance(v, (Mapping, list, tuple))]
-        if not level:
-            return False
-    return True
 
 
 class Repeated(NamedTuple):

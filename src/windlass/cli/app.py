@@ -83,6 +83,17 @@ AnswersFile: TypeAlias = Annotated[
 Answer: TypeAlias = Annotated[
     str | None, typer.Option(help="The answer to the first question that is asked.")
 ]
+Approve: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A tool that needs approval and may run, one call as a waiting run names it, or all.",
+    ),
+]
+Deny: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Likewise one that may not; NAME=WHY tells the model why."),
+]
 Again: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="With --resume: a tool that may run again though it may have run."),
@@ -109,6 +120,9 @@ RunBudget: TypeAlias = Annotated[
 ]
 OutputOnly: TypeAlias = Annotated[
     bool, typer.Option("--output-only", help="Print the result, and nothing else.")
+]
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", help="Replace a file that Windlass did not write.")
 ]
 Bank: TypeAlias = Annotated[str, typer.Argument(help="A bank, as `windlass memory list` lists it.")]
 Key: TypeAlias = Annotated[str, typer.Argument(help="The key of the memory.")]
@@ -280,24 +294,27 @@ def run(
     max_turns: MaxTurns = None,
     answers: AnswersFile = None,
     answer: Answer = None,
+    approve: Approve = None,
+    deny: Deny = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
-    from windlass.cli.asking import read_answers
+    from windlass.cli.asking import read_answers, read_approvals
     from windlass.cli.run import forecast_run, resume_cascade, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     options: dict[str, Any] = {"auto": auto, "trust": trust}
-    limits: dict[str, Any] = {"budget": budget, "max_tokens": max_tokens}
-    limits |= {"max_seconds": max_seconds, "max_turns": max_turns}
+    given_with: dict[str, Any] = {"budget": budget, "max_tokens": max_tokens}
+    given_with |= {"max_seconds": max_seconds, "max_turns": max_turns}
+    given_with |= {"answers": read_answers(answers, answer)}
+    given_with |= {"approve": read_approvals(approve, deny), "output_only": output_only}
     if output_only and (dry_run or out.as_json):
         raise UsageError("--output-only excludes --json and --dry-run; give one of them")
     if resume is not None:
         if given or session or dry_run:
             raise UsageError("a resumed session has its own input and name, and is no dry run")
-        options |= {"output_only": output_only, "answers": read_answers(answers, answer), **limits}
-        options |= {"again": again or (), "accept": accept}
+        options |= {**given_with, "again": again or (), "accept": accept}
         resume_cascade(resume, cascade, flags, price_as=price_as, **options)
         return
     if cascade is None or again or accept:
@@ -305,8 +322,7 @@ def run(
     if dry_run:
         forecast_run(cascade, given, {**flags, "price_as": price_as}, **options)
     else:
-        options |= {"output_only": output_only, "answers": read_answers(answers, answer), **limits}
-        options |= {"session_id": session}
+        options |= {**given_with, "session_id": session}
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
@@ -326,17 +342,21 @@ def chat(
     store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
+    approve: Approve = None,
+    deny: Deny = None,
     trust: Trust = False,
 ) -> None:
     """Talk with a model, or go on with a session: one line, one reply.
 
     /show [CALL] shows what calls saw, /cost what they cost, /exit ends it. Ctrl-C ends a reply.
     """
+    from windlass.cli.asking import read_approvals
     from windlass.cli.chat import chat as talk
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     limits = {"budget": budget, "max_tokens": max_tokens}
-    talk(cascade, session, given, flags, limits=limits, trust=trust)
+    said = read_approvals(approve, deny)
+    talk(cascade, session, given, flags, limits=limits, approve=said, trust=trust)
 
 
 @_command
@@ -366,11 +386,13 @@ def fork(
     max_turns: MaxTurns = None,
     answers: AnswersFile = None,
     answer: Answer = None,
+    approve: Approve = None,
+    deny: Deny = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a session anew from one of its calls on, in a session of its own."""
-    from windlass.cli.asking import read_answers
+    from windlass.cli.asking import read_answers, read_approvals
     from windlass.cli.run import fork_session
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -378,6 +400,7 @@ def fork(
     options |= {"budget": budget, "trust": trust, "output_only": output_only}
     options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     options |= {"answers": read_answers(answers, answer)}
+    options |= {"approve": read_approvals(approve, deny)}
     fork_session(session, changes or (), flags, price_as=price_as, **options)
 
 
@@ -428,11 +451,13 @@ def evaluate(
     max_turns: MaxTurns = None,
     answers: AnswersFile = None,
     answer: Answer = None,
+    approve: Approve = None,
+    deny: Deny = None,
     output_only: OutputOnly = False,
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
-    from windlass.cli.asking import read_answers
+    from windlass.cli.asking import read_answers, read_approvals
     from windlass.cli.run import run_task
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -441,6 +466,7 @@ def evaluate(
     options |= {"again": again or (), "accept": accept}
     options |= {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
     options |= {"answers": read_answers(answers, answer)}
+    options |= {"approve": read_approvals(approve, deny)}
     if output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
     run_task(task, given, flags, context=context, trust=trust, **options)
@@ -465,16 +491,20 @@ def batch(
     store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
+    approve: Approve = None,
+    deny: Deny = None,
     auto: Auto = False,
     trust: Trust = False,
 ) -> None:
     """Run a cascade on many inputs side by side, and go on where it ended."""
+    from windlass.cli.asking import read_approvals
     from windlass.cli.batch import run_batch
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     given: dict[str, Any] = {"out": results, "workers": workers, "resume": resume}
     given |= {"max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds}
     given |= {"max_runs": max_runs, "budget": budget, "auto": auto, "trust": trust}
+    given |= {"approve": read_approvals(approve, deny)}
     run_batch(cascade, inputs, flags, given=given)
 
 
@@ -517,15 +547,19 @@ def compare(
     store: StoreOption = None,
     root: Root = None,
     search_folder: SearchFolder = None,
+    approve: Approve = None,
+    deny: Deny = None,
     trust: Trust = False,
 ) -> None:
     """Compare policies on the same inputs: do answers get worse, and what is saved?"""
+    from windlass.cli.asking import read_approvals
     from windlass.cli.compare import run_comparison
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     given: dict[str, Any] = {"out": results, "judge": judge, "repeat": repeat, "margin": margin}
     given |= {"workers": workers, "resume": resume, "max_cost": max_cost, "max_tokens": max_tokens}
     given |= {"max_seconds": max_seconds, "max_runs": max_runs, "budget": budget, "trust": trust}
+    given |= {"approve": read_approvals(approve, deny)}
     run_comparison(cascade, inputs, policies or [], flags, given=given)
 
 
@@ -601,6 +635,7 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write all of it to this file, as a page.")
     ] = None,
+    force: Force = False,
     cascade: Annotated[str | None, typer.Option(help="Only sessions of this cascade.")] = None,
     since: Annotated[
         str | None, typer.Option(help="Only sessions begun since (as in sessions).")
@@ -625,13 +660,14 @@ def report(
     if html is not None and (call is not None or prefix):
         raise UsageError("--html is for the whole report: leave out --call and --prefix")
     if session is None:
-        show_store(store, html, cascade=cascade, since=since, until=until, limit=limit)
+        chosen: dict[str, Any] = {"since": since, "until": until, "limit": limit}
+        show_store(store, html, cascade=cascade, force=force, **chosen)
     elif call is not None:
         show_call_costs(session, call, store)
     elif prefix:
         show_prefixes(session, store)
     else:
-        show_report(session, store, calls=calls, html=html)
+        show_report(session, store, calls=calls, html=html, force=force)
 
 
 @_command
@@ -655,6 +691,7 @@ def replay(
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to look at to this file.")] = None,
+    force: Force = False,
     fail_over: Annotated[
         float | None,
         typer.Option(help="As a gate: exit with 1 where a policy costs more of everything."),
@@ -673,7 +710,7 @@ def replay(
     from windlass.replays.gate import Gate
 
     gate = Gate(fail_over, min_recall)
-    given: dict[str, Any] = {"html": html, "gate": gate, "workers": workers}
+    given: dict[str, Any] = {"html": html, "force": force, "gate": gate, "workers": workers}
     show_replay(recording, policy or [], prices or [], store, **given)
 
 
@@ -688,6 +725,7 @@ def tune(
     result: Annotated[
         Path | None, typer.Option("--out", help="Write the settings to this file, as YAML.")
     ] = None,
+    force: Force = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes (default: one a core).")
     ] = None,
@@ -695,7 +733,7 @@ def tune(
     """Find the window settings that serve your own recordings best. Nothing is sent."""
     from windlass.cli.replay import show_tuning
 
-    show_tuning(folder, prices, result, workers)
+    show_tuning(folder, prices, result, workers, force=force)
 
 
 @_command
@@ -833,12 +871,16 @@ def export(
     redact: Annotated[
         bool, typer.Option("--redact", help="Take out what looks like a credential.")
     ] = False,
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Write to this file, whole or not at all.")
+    ] = None,
+    force: Force = False,
     store: StoreOption = None,
 ) -> None:
     """Write out a session: for another program, or to read."""
     from windlass.cli.recordings import print_export
 
-    print_export(session, form, store, redact=redact)
+    print_export(session, form, store, redact=redact, file=file, force=force)
 
 
 @_command

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from windlass.cascade.source import TOO_DEEP
 from windlass.cli.output import progress
 from windlass.engine.questions import Asked, Question
 from windlass.errors import UsageError
 from windlass.fair import in_thread
+from windlass.foreign import parse_json
 
 
 class TypedLines:
@@ -40,8 +40,11 @@ def person_at(lines: TypedLines) -> Asked | None:
 
     async def answer(question: Question) -> str | None:
         async with turn:
-            for number, option in enumerate(question.options, start=1):
-                progress.print(f"  {number} {option}")
+            if question.tool is not None:  # a number that was meant for a choice says nothing
+                progress.print(f"  {question.tool}: yes, no, or why not")
+            else:
+                for number, option in enumerate(question.options, start=1):
+                    progress.print(f"  {number} {option}")
             while True:
                 typed = await lines.next("> ")
                 if typed is None:
@@ -68,9 +71,7 @@ def read_answers(path: Path | None, first: str | None) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--answers {str(path)!r} cannot be read as text: {error}") from error
     try:
-        held = [json.loads(text)]
-    except RecursionError as error:
-        raise UsageError(f"--answers {str(path)!r}: {TOO_DEEP}") from error
+        held = [parse_json(text)]
     except ValueError:
         held = [_line(line, f"{path}:{at}") for at, line in _filled(text)]
     match held:
@@ -82,14 +83,37 @@ def read_answers(path: Path | None, first: str | None) -> Any:
             return [*given, *held]
 
 
+def read_approvals(approve: Sequence[str] | None, deny: Sequence[str] | None) -> dict[str, Any]:
+    """What a command line says of tools that need approval, as `windlass.run` takes it.
+
+    A denial may say why, behind a `=`. Raises UsageError for a name that has both.
+    """
+    said: dict[str, Any] = dict.fromkeys(approve or (), True)
+    for written in deny or ():
+        name, _, why = written.partition("=")
+        if said.get(name) is True:
+            raise UsageError(f"{name!r} is approved and denied; give one of --approve and --deny")
+        said[name] = why or False
+    return said
+
+
+def approval_words(said: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that `read_approvals` reads so."""
+    words: list[str] = []
+    for name, may in said.items():
+        why = f"={may}" if isinstance(may, str) else ""
+        words += ["--approve", name] if may is True else ["--deny", f"{name}{why}"]
+    return words
+
+
 def _filled(text: str) -> list[tuple[int, str]]:
     return [(at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]
 
 
 def _line(line: str, where: str) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
+        return parse_json(line)
+    except ValueError as error:
         raise UsageError(
             f'{where}: each line of --answers must be JSON, such as "yes": {error}'
         ) from error

@@ -21,11 +21,13 @@ from windlass.batches.working import (
     RowTrouble,
 )
 from windlass.caching.rates import many, money
+from windlass.cli.asking import approval_words
 from windlass.cli.ending import finish
-from windlass.cli.output import escaped, out, print_table, printed_as_json, progress, shorten
+from windlass.cli.output import out, print_table, printed_as_json, progress, shorten
 from windlass.cli.progress import Progress, at_places, is_watched
 from windlass.cli.trust import settings_to_run
 from windlass.errors import Unfinished, WindlassError
+from windlass.escaping import escaped
 from windlass.history.base import in_words
 
 _Answer = TypeVar("_Answer")
@@ -128,7 +130,9 @@ def _command(words: Sequence[str], options: Mapping[str, Any]) -> str:
     line = ["windlass", *words]
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
-        if value is True:
+        if name == "approve":
+            line += approval_words(value)
+        elif value is True:
             line.append(flag)
         elif value is not None and value is not False:
             shown = str(value)

@@ -16,10 +16,10 @@ from windlass.cli.ending import finish
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
 from windlass.cli.report import print_costs
-from windlass.cli.run import read_input, unfinished
+from windlass.cli.run import command_again, read_input, unfinished
 from windlass.cli.show import show_session
 from windlass.cli.store import open_marked
-from windlass.cli.trust import settings_to_run
+from windlass.cli.trust import asking_for_trust, settings_to_run
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -45,6 +45,7 @@ def chat(
     flags: Mapping[str, Any],
     *,
     limits: Mapping[str, float | None],
+    approve: Mapping[str, bool | str],
     trust: bool,
 ) -> None:
     """Run the cascade, if one is given, then answer lines until there are no more."""
@@ -56,8 +57,9 @@ def chat(
         raise UsageError("--input is a cascade's; there is none")
     values = read_input(given or ())
     settings = settings_to_run(flags, trusted=trust)
-    options = {**flags, "allowances": [Allowance("the chat", **limits)], "trust": trust}
-    finish(_Chat(settings, options).talk(cascade, session, values))
+    options = {**flags, "allowances": [Allowance("the chat", **limits)]}
+    options |= {"approve": approve, "trust": trust}
+    asking_for_trust(lambda: finish(_Chat(settings, options).talk(cascade, session, values)))
 
 
 class _Replies(Progress):
@@ -126,7 +128,7 @@ class _Chat:
         if result.output:
             out.print(result.output)
         if result.status != "completed":
-            progress.print(str(unfinished(result, "windlass run --resume {}")))
+            progress.print(str(unfinished(result, command_again("run", cascade))))
         assert isinstance(result.session, Session)
         result.session.on_event = watcher
         return result.session
@@ -145,7 +147,7 @@ class _Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(str(unfinished(result, "windlass chat --session {}")))
+                progress.print(str(unfinished(result, "windlass chat --session {}", resumes=False)))
         except StoreError:
             raise
         except WindlassError as error:

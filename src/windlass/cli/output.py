@@ -33,44 +33,16 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.errors import WindlassError
+from windlass.escaping import escaped, escaped_json
 from windlass.messages import Message, to_dict
 
 # ---- escaping -----------------------------------------------------------------------
-
-_ACTING: Final = re.compile(
-    "["
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for newline and tab
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # marks that turn the order of characters
-    "\u2028\u2029"  # ends of lines for some, not for others
-    "\ufff9-\ufffb"  # hide what stands between them
-    "\ud800-\udfff"  # halves of characters, as in names of files that are not UTF-8
-    "]"
-)
-
 
 _ID: Final = re.compile(r"(?<![^\W_])[0-9a-f]{8,}(?![^\W_])")
 """What messages, hashes and windows are called by."""
 _LONGEST_ID: Final = 72
 _FEWEST: Final = 6
 """Characters to which a word may be folded in a table."""
-
-
-def escaped(text: str) -> str:
-    r"""The text with what a terminal acts on written out: `\x1b`, `\u202e`."""
-    return _ACTING.sub(_python, text)
-
-
-def escaped_json(text: str) -> str:
-    """JSON that says the same, with what a terminal acts on written out.
-
-    Such characters stand in texts only, where JSON has its own way to write them.
-    """
-    return _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _python(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - one byte
 
 
 class Escaping:

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from windlass.caching.rates import money
-from windlass.cli.output import escaped, shorten
+from windlass.cli.output import shorten
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -35,6 +35,7 @@ from windlass.engine.events import (
     Validated,
     Waiting,
 )
+from windlass.escaping import escaped
 from windlass.history.base import in_words
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}

@@ -7,18 +7,19 @@ from pathlib import Path
 
 from windlass.caching.rates import money
 from windlass.cli.output import (
-    escaped,
-    escaped_json,
     note,
     out,
+    print_json,
     print_table,
     printed_as_json,
 )
 from windlass.cli.store import open_existing
+from windlass.escaping import escaped, escaped_json
 from windlass.importing.imported import ImportedSession
 from windlass.importing.recording import GRADES
+from windlass.outputs import check_output, write_output
 from windlass.recordings import import_sessions
-from windlass.report.exporting import export
+from windlass.report.exporting import JSON_FORMS, export
 
 
 def show_import(path: Path, form: str | None, store: str | None) -> None:
@@ -54,16 +55,25 @@ def show_import(path: Path, form: str | None, store: str | None) -> None:
         out.print(f"what one cost: windlass report {new[0]}")
 
 
-def print_export(session: str, form: str, store: str | None, *, redact: bool) -> None:
-    """Print a session in a form."""
+def print_export(
+    session: str, form: str, store: str | None, *, redact: bool, file: Path | None, force: bool
+) -> None:
+    """Print a session in a form, or write it to a file."""
+    if file is not None:
+        check_output(file, force=force)
     with open_existing(store) as history:
         pieces = export(history, history.find_session(session), form, redact=redact)
-        if out.as_json:
-            printed_as_json({"as": form, "text": "".join(pieces)})
+        shown = map(escaped_json if form in JSON_FORMS else escaped, pieces)
+        if file is not None:
+            write_output(file, shown, force=force)
+            if not printed_as_json({"as": form, "file": file}):
+                out.print(f"written: {file}")
             return
-        is_json = form in ("openai", "anthropic", "jsonl")
-        for piece in pieces:
-            print(escaped_json(piece) if is_json else escaped(piece), end="", file=out.file)
+        if out.as_json:
+            print_json({"as": form, "text": "".join(pieces)})
+            return
+        for piece in shown:
+            print(piece, end="", file=out.file)
 
 
 def _line(group: list[ImportedSession]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
 from windlass.caching.rates import many
 from windlass.cli.output import note, out, print_table, printed_as_json
-from windlass.errors import UsageError, WindlassError
+from windlass.errors import WindlassError
+from windlass.outputs import MARK, check_output, write_output
 from windlass.recordings import replay, tune
 from windlass.replays.gate import Gate
 from windlass.replays.pricing import OWN
@@ -31,10 +32,14 @@ def show_replay(
     store: str | None,
     *,
     html: Path | None,
+    force: bool,
     gate: Gate,
     workers: int | None,
 ) -> None:
     """Replay and print what came of it. Raises WindlassError where the gate fails."""
+    read = [Path(name) for name in (recording, *policies)]
+    if html is not None:
+        check_output(html, read, force=force)
     replayed = replay(
         recording,
         policies or None,
@@ -47,7 +52,7 @@ def show_replay(
     if html is not None:
         from windlass.replays.page import replay_page
 
-        write_text(html, replay_page(replayed))
+        write_output(html, replay_page(replayed), read, force=force)
     if not printed_as_json(replayed):
         if gate.is_set:
             out.print("\n".join(gate.markdown(replayed.totals)))
@@ -95,11 +100,20 @@ def _spent(costs: Sequence[float], width: int) -> list[float]:
     return [sums[round((at + 1) * len(sums) / width) - 1] for at in range(width)]
 
 
-def show_tuning(folder: Path, prices: str | None, result: Path | None, workers: int | None) -> None:
+def show_tuning(
+    folder: Path,
+    prices: str | None,
+    result: Path | None,
+    workers: int | None,
+    *,
+    force: bool,
+) -> None:
     """Tune and print what came of it."""
+    if result is not None:
+        check_output(result, [folder], force=force)
     tuning = tune(folder, prices, workers=workers or os.cpu_count() or 1, on_skip=note)
     if tuning.is_better and result is not None:
-        write_text(result, [tuning.yaml()])
+        write_output(result, [f"# {MARK}\n", tuning.yaml()], [folder], force=force)
     if printed_as_json(tuning):
         return
     out.print(
@@ -135,12 +149,3 @@ def show_tuning(folder: Path, prices: str | None, result: Path | None, workers: 
 def _figure(figure: TunedFigure) -> list[str]:
     shares = (figure.values, figure.lines)
     return [figure.settings, f"{figure.ratio:.1%}", *(f"{share:.2%}" for share in shares)]
-
-
-def write_text(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file. Raises UsageError where that cannot be."""
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}") from error

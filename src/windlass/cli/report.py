@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass.caching.rates import age_note, many, money, override, rate, table_date
-from windlass.cli.output import escaped, out, plain, print_json, print_table, printed_as_json
+from windlass.cli.output import out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
-from windlass.errors import UsageError
 from windlass.history.base import SessionFilter, in_words
 from windlass.importing.storing import evidence
+from windlass.outputs import check_output, write_output
 from windlass.report.account import CallCost
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
 from windlass.report.costs import PhaseCost, SessionCost
@@ -44,8 +44,12 @@ class _Table(NamedTuple):
     summed: bool = False
 
 
-def show_report(session: str, store: str | None, *, calls: bool, html: Path | None) -> None:
+def show_report(
+    session: str, store: str | None, *, calls: bool, html: Path | None, force: bool
+) -> None:
     """Print what a session cost, in short or call by call; or write all of it to a page."""
+    if html is not None:
+        check_output(html, force=force)
     settings = read_settings(store)
     with open_marked(settings) as history, override(settings.prices), _all_kept():
         session = history.find_session(session)
@@ -57,6 +61,7 @@ def show_report(session: str, store: str | None, *, calls: bool, html: Path | No
             write_page(
                 html,
                 "session.html",
+                force=force,
                 title=f"{title}, session {session}",
                 remarks=remarks,
                 **_page(report),
@@ -122,18 +127,11 @@ def _range(report: SessionReport) -> str:
     return f"{money(report.costs.total.simulated_dollars)} to {money(report.most_simulated)}"
 
 
-def write_page(file: Path, template: str, **values: object) -> None:
+def write_page(file: Path, template: str, *, force: bool, **values: object) -> None:
     """Write a page. Raises UsageError where the file cannot be written."""
     from windlass.report.page import page
 
-    try:
-        with file.open("w", encoding="utf-8") as opened:
-            opened.writelines(map(escaped, page(template, **values)))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if not file.parent.is_dir():
-            reason = f"there is no folder {str(file.parent)!r}"
-        raise UsageError(f"--html {str(file)!r} cannot be written: {reason}") from error
+    write_output(file, page(template, **values), force=force)
     if not out.as_json:
         out.print(f"written: {file}")
 
@@ -325,8 +323,11 @@ def show_store(
     since: str | None,
     until: str | None,
     limit: int,
+    force: bool,
 ) -> None:
     """Print what cost most in a store, or write it to a page."""
+    if html is not None:
+        check_output(html, force=force)
     which = SessionFilter(
         cascade=cascade,
         since=None if since is None else read_time("--since", since),
@@ -341,7 +342,7 @@ def show_store(
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
         title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
-        write_page(html, "store.html", title=title, tables=tables, cascades=bars)
+        write_page(html, "store.html", force=force, title=title, tables=tables, cascades=bars)
     if printed_as_json(report) or html is not None:
         return
     if not report.sessions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from windlass.api import evaluate, run
 from windlass.caching.rates import many, money, override
-from windlass.cascade.source import TOO_DEEP, read_yaml
+from windlass.cascade.source import read_yaml
 from windlass.cli.asking import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import (
@@ -26,7 +27,13 @@ from windlass.cli.output import (
 from windlass.cli.progress import Progress, at_places
 from windlass.cli.report import price_text, print_costs
 from windlass.cli.store import open_marked
-from windlass.cli.trust import all_without_untrusted, print_unchecked, settings_to_run, unchecked
+from windlass.cli.trust import (
+    all_without_untrusted,
+    asking_for_trust,
+    print_unchecked,
+    settings_to_run,
+    unchecked,
+)
 from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
@@ -40,6 +47,7 @@ from windlass.errors import (
     WindlassError,
     person_needed,
 )
+from windlass.foreign import parse_json
 from windlass.history.base import Reason, in_words
 from windlass.loading import load_cascade
 from windlass.opening import open_store
@@ -49,7 +57,6 @@ from windlass.sessions import fork, resume
 from windlass.settings import Settings
 from windlass.trust import is_trusted
 
-_AGAIN: Final = "windlass run --resume {}"
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
 
@@ -70,7 +77,8 @@ def run_cascade(
     values = read_input(given or ())
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(run, cascade, values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", cascade)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def resume_cascade(
@@ -85,7 +93,8 @@ def resume_cascade(
     """Go on with a session, print the output and the table, and raise what stopped the run."""
     settings = settings_to_run({**flags, "price_as": price_as}, trusted=options.get("trust", False))
     work = partial(resume, session, cascade, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", cascade)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def fork_session(
@@ -105,7 +114,8 @@ def fork_session(
     pairs = (written.partition("=") for written in changes)
     values = {key.strip(): _value(text) for key, _, text in pairs}
     work = partial(fork, session, changes=values, **flags, **options)
-    _finish(work, settings, _print_run, output_only=output_only, again=_AGAIN)
+    again = command_again("run", None)
+    _finish(work, settings, _print_run, output_only=output_only, again=again)
 
 
 def run_task(
@@ -122,14 +132,23 @@ def run_task(
     settings = settings_to_run(flags, trusted=options["trust"])
     text = "" if context is None else _context(context)
     work = partial(evaluate, task, values, context=text, **flags, **options)
-    again = "windlass evaluate --resume {}"
+    again = command_again("evaluate", task)
     _finish(work, settings, _print_task, output_only=output_only, again=again)
+
+
+def command_again(command: str, file: Path | None) -> str:
+    """The command that goes on with a session, which stands in place of `{}`.
+
+    A file that the user named is named again: a record alone may name no modules.
+    """
+    named = f"{shlex.quote(str(file))} " if file is not None else ""
+    return f"windlass {command} {named.replace('{', '{{').replace('}', '}}')}--resume {{}}"
 
 
 def _finish(
     work: Callable[..., Coroutine[Any, Any, Result]],
     settings: Settings,
-    show: Callable[[Result, Settings], None],
+    show: Callable[[Result, Settings, str], None],
     *,
     output_only: bool,
     again: str,
@@ -142,7 +161,9 @@ def _finish(
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses())
     try:
-        result = finish(work(on_event=watcher, on_question=person_at(TypedLines())))
+        result = asking_for_trust(
+            lambda: finish(work(on_event=watcher, on_question=person_at(TypedLines())))
+        )
     except WindlassError as error:
         error.session_id = watcher.session_id
         if isinstance(error, Interrupted) and error.session_id:
@@ -157,7 +178,7 @@ def _finish(
                 out.print(result.output)
         else:
             with override(settings.prices):
-                show(result, settings)
+                show(result, settings, again.format(result.session_id))
     except BrokenPipeError:
         if result.error is None:
             raise
@@ -179,20 +200,32 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def unfinished(result: Result, again: str) -> Unfinished:
-    """What is said at the end of a run that neither failed nor completed; `again` resumes it."""
+def unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinished:
+    """What is said at the end of a run that neither failed nor completed; `again` goes on with it.
+
+    `resumes`: it takes up what waits; else what is said next comes behind it.
+    """
     go_on = again.format(result.session_id)
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
     if amounts := result.notes.get("budget"):
         because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
     needed = person_needed(result.notes)
     if isinstance(needed, AnswerNeeded):
-        because = f": {needed}; answer it: {go_on} --answer TEXT"
+        because = f": {needed}; {_way_out(needed, go_on, resumes=resumes)}"
     elif isinstance(needed, Unsure):
         because = f": {needed}: {go_on} {needed.again}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
     ended.session_id = result.session_id
     return ended
+
+
+def _way_out(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
+    """How what a run waits for is given."""
+    tool, call = needed.details["tool"], needed.details["call"]
+    if tool is not None:
+        named = shlex.quote(call if resumes and call else tool)
+        return f"let it run: {go_on} --approve {named}, or refuse it: {go_on} --deny {named}"
+    return f"answer it: {go_on} --answer TEXT" if resumes else f"answer it at a terminal: {go_on}"
 
 
 # ---- input --------------------------------------------------------------------------
@@ -228,8 +261,8 @@ def _value(text: str) -> Any:
     if text.startswith("@"):
         return _file(text[1:])
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return text
 
 
@@ -251,11 +284,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
         value = read_yaml(text, where).data
     else:
         try:
-            value = json.loads(text)
+            value = parse_json(text)
         except ValueError as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
-        except RecursionError as error:
-            raise UsageError(f"{where}: {TOO_DEEP}") from error
     if not isinstance(value, dict):
         raise UsageError(f"{where}: the input must be an object, not {type(value).__name__}")
     return value
@@ -271,7 +302,7 @@ def _context(path: Path) -> str:
 # ---- results ------------------------------------------------------------------------
 
 
-def _print_run(result: Result, settings: Settings) -> None:
+def _print_run(result: Result, settings: Settings, again: str) -> None:
     with open_marked(settings) as store:
         costs = session_cost(store, result.session_id, settings.price_as)
     if printed_as_json({**plain(result), "phases": costs}):
@@ -280,11 +311,11 @@ def _print_run(result: Result, settings: Settings) -> None:
     out.print()
     print_costs(costs)
     if result.status != "completed":
-        out.print(f"\ngo on from there: windlass run --resume {result.session_id}")
+        out.print(f"\ngo on from there: {again}")
     out.print(f"\nwhat each call saw: windlass show {result.session_id} --call 1")
 
 
-def _print_task(result: Result, settings: Settings) -> None:
+def _print_task(result: Result, settings: Settings, again: str) -> None:
     with open_marked(settings) as store:
         lines, total = task_costs(store, result.session_id, settings.price_as)
     if printed_as_json({**plain(result), "tasks": lines}):
@@ -310,7 +341,7 @@ def _print_task(result: Result, settings: Settings) -> None:
     )
     out.print(f"calls of a free model are priced as {settings.price_as}")
     if result.status != "completed":
-        out.print(f"\ngo on from there: windlass evaluate --resume {result.session_id}")
+        out.print(f"\ngo on from there: {again}")
     out.print(f"\nwhy each call saw what it saw: windlass explain {result.session_id} 1")
 
 

@@ -20,13 +20,12 @@ from windlass.cli.store import open_existing, read_time
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
 from windlass.history.callouts import Callout
+from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message, Picture, Text
 from windlass.report.diff import compare_sessions
 from windlass.report.show import (
     CallView,
     SessionView,
-    nested,
-    sessions_below,
     view_call,
     view_session,
 )

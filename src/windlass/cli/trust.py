@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Cascade, Phase, servers_named
 from windlass.cli.output import out, printed_as_json, progress
-from windlass.errors import UsageError, WindlassError
+from windlass.errors import TrustNeeded, UsageError, WindlassError
 from windlass.settings import Settings
 from windlass.tools.registry import Registry
 from windlass.trust import distrust, trust, trusted_folders
+
+_Answer = TypeVar("_Answer")
 
 
 def mark_folder(folder: Path | None, *, remove: bool) -> None:
@@ -42,21 +44,36 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
     """The settings of a command that imports, starts or sends what they name.
 
     At a terminal the user is asked whether to trust a folder that needs it; elsewhere, and where
-    the answer is no, UsageError says what the folder's file wants and how to allow it.
+    the answer is no, TrustNeeded says what the folder's file wants and how to allow it.
     """
-    settings = Settings.read(flags, trust=trusted)
-    try:
+
+    def read() -> Settings:
+        settings = Settings.read(flags, trust=trusted)
         settings.check_trust()
-    except UsageError as refusal:
-        if not (sys.stdin.isatty() and progress.file.isatty()):
-            raise
-        progress.print(str(refusal))
-        progress.print("Trust this folder from now on? [y/N] ", end="")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise
-        trust(settings.folder)
-        return Settings.read(flags)
-    return settings
+        return settings
+
+    return asking_for_trust(read)
+
+
+def asking_for_trust(work: Callable[[], _Answer]) -> _Answer:
+    """What `work` answers; at a terminal the user is asked for the trust that it needs.
+
+    With a yes the folders are marked and the work begins again: whoever raises TrustNeeded has
+    done nothing yet. Elsewhere, and where the answer is no, TrustNeeded goes on.
+    """
+    while True:
+        try:
+            return work()
+        except TrustNeeded as refusal:
+            if not (sys.stdin.isatty() and progress.file.isatty()):
+                raise
+            progress.print(str(refusal))
+            which = "this folder" if len(refusal.folders) == 1 else "these folders"
+            progress.print(f"Trust {which} from now on? [y/N] ", end="")
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise
+            for folder in refusal.folders:
+                trust(Path(folder))
 
 
 def unchecked(
@@ -108,6 +125,9 @@ def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) 
             over["tackle"] = tuple(name for name in phase.tackle if known(name))
             if over["tackle"] != tuple(phase.tackle):
                 over["tool_choice"] = None
+        approve = tuple(name for name in phase.rules.approve if known(name))
+        if approve != tuple(phase.rules.approve):
+            over["rules"] = phase.rules.model_copy(update={"approve": approve})
         if isinstance(phase.injectors, Mapping) or hasattr(phase.injectors, "own"):
             over["injectors"] = _without_own(phase.injectors)
         return phase.model_copy(update=over)

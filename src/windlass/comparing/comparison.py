@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from windlass.batches.inputs import BatchInput, hash_of
+from windlass.batches.lines import ComparedLine, ResultLine
 from windlass.batches.working import BatchReason, BatchResult, RowTrouble
 from windlass.cascade.policies import NamedPolicy
 from windlass.comparing.statistics import (
@@ -38,6 +39,7 @@ class ComparedRun(BatchInput):
     number: int
     take: int
     parts: ClassVar[str] = "inputs, policies or repeats"
+    line: ClassVar[type[ResultLine]] = ComparedLine
 
     @property
     def hash(self) -> str:

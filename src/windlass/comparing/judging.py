@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +20,17 @@ from windlass.errors import (
     did_you_mean,
     run_limit_in,
 )
+from windlass.foreign import parse_json
 from windlass.messages import Message, system, user
 from windlass.modules import Modules
-from windlass.prompts import JUDGE_SYSTEM, cut_text, judged_text
+from windlass.prompts import (
+    JUDGE_SYSTEM,
+    cut_text,
+    fence_of,
+    input_text,
+    judged_text,
+    told_of_fence,
+)
 from windlass.providers.base import Resolve
 from windlass.providers.budget import usage_cost
 from windlass.tokens import request_tokens
@@ -133,9 +140,9 @@ class _ByModel:
             return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
         cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
         try:
-            answer = json.loads(reply.message.text)
+            answer = parse_json(reply.message.text)
             score, why = score_of(answer["score"]), str(answer["why"])
-        except (ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError):
             score, why = None, ""
         if score is None or not 0 <= score <= 1:
             said = " ".join(reply.message.text.split())[:60]
@@ -147,9 +154,11 @@ class _ByModel:
         _, info = self.resolve(self.name)
         task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
         room, longest = input_room(info, _ANSWER_TOKENS), max(len(task), len(answer))
+        fence = fence_of(task, input_text(given), answer)
+        role = system(told_of_fence(JUDGE_SYSTEM, fence))
         while True:
-            text = judged_text(cut_text(task, longest), given, cut_text(answer, longest))
-            question = (system(JUDGE_SYSTEM), user(text))
+            text = judged_text(cut_text(task, longest), given, cut_text(answer, longest), fence)
+            question = (role, user(text))
             if longest <= _LEAST or request_tokens(info.counter, question) <= room:
                 return question
             longest //= 2

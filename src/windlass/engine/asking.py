@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from windlass.engine.events import QuestionAsked
-from windlass.engine.journal import QUESTIONS
+from windlass.engine.journal import QUESTIONS, AskingCall
 from windlass.engine.questions import YES, Question, ask_human
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import AnswerNeeded, UsageError
-from windlass.history.base import STEP
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tool
 
 
-async def _answer(run: Run, place: str, call: ToolCall, question: Question) -> str:
+async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
     """The answer to a question of a call: from the record, else of whoever is asked now.
 
     Raises AnswerNeeded.
     """
-    answer = run.journal.answer_to(place, call)
+    answer = run.journal.answer_to(asking)
     if answer is None:
         answer = await _put(run, question)
     kind = QUESTIONS[question.tool is not None]
-    told = {STEP: place, "call": call.id, "tool": question.tool, "answer": answer}
+    told = {**asking.told(), "tool": question.tool, "answer": answer}
     run.record.decide(question.phase, f"{question.text} {answer}", kind=kind, **told)
     return answer
 
 
 async def _put(run: Run, question: Question) -> str:
     """The answer to a question, which is told to who watches. Raises AnswerNeeded."""
-    run.emit(QuestionAsked(question.phase, question.text, question.options, question.tool))
+    asked = question.phase, question.text, question.options, question.tool, question.call
+    run.emit(QuestionAsked(*asked))
     why = None
     try:
         answer = await run.answers.answer_to(question)
@@ -44,6 +45,7 @@ async def _put(run: Run, question: Question) -> str:
             question=question.text,
             options=question.options,
             tool=question.tool,
+            call=question.call,
             why=why,
         )
     return answer
@@ -61,17 +63,16 @@ async def answers_to(
         tool = phase_run.progress.tools.get(call.name)
         if tool is None:
             continue
-        refused = await _refusal_of(run, phase_run, place, call)
+        asking = AskingCall(place, at, call)
+        refused = await _refusal_of(run, phase_run, asking)
         if refused is not None:
             answers[at] = refused
         elif tool.function is ask_human:
-            answers[at] = await _answer_of(run, phase_run, place, tool, call)
+            answers[at] = await _answer_of(run, phase_run, asking, tool)
     return answers
 
 
-async def _answer_of(
-    run: Run, phase_run: PhaseRun, place: str, tool: Tool, call: ToolCall
-) -> ToolOutput:
+async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool) -> ToolOutput:
     """What a person answers to a call of `ask_human`, or why there is no question in it."""
     asked: list[Question] = []
 
@@ -79,23 +80,33 @@ async def _answer_of(
         asked.append(Question(phase_run.phase.name, question, options))
         return ""
 
-    output = await run_tool(tool, call, replace(phase_run.progress.context, ask=ask))
-    return ToolOutput(await _answer(run, place, call, asked[0])) if asked else output
+    output = await run_tool(tool, asking.call, replace(phase_run.progress.context, ask=ask))
+    return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
 
 
-async def _refusal_of(
-    run: Run, phase_run: PhaseRun, place: str, call: ToolCall
-) -> ToolOutput | None:
+async def _refusal_of(run: Run, phase_run: PhaseRun, asking: AskingCall) -> ToolOutput | None:
     """What the model is told of a call that a person refuses; None: it may run.
 
     Raises AnswerNeeded where nobody says so.
     """
-    name, phase = call.name, phase_run.phase.name
-    if name not in phase_run.phase.rules.approve:
+    name, phase = asking.call.name, phase_run.phase.name
+    known_as = phase_run.progress.approve.get(name)
+    if known_as is None:
         return None
-    text = f"May the tool {name} run with {call.arguments}?"
-    answer = await _answer(run, place, call, Question(phase, text, YES, name))
+    text = f"May the tool {name} run with {_shown(asking.arguments)}?"
+    ident = asking.name_in(run.record.session_id)
+    question = Question(phase, text, YES, name, ident, known_as)
+    answer = await _answer(run, asking, question)
     if answer == "yes":
         return None
     why = "" if answer == "no" else f": {answer}"
     return ToolOutput(f"[not run: the user refused{why}]", error=True)
+
+
+def _shown(arguments: str) -> str:
+    """Arguments as a person reads them: as they count, and with nothing that cannot be seen."""
+    try:
+        text = json.dumps(json.loads(arguments), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        text = arguments
+    return text if text.isprintable() else ascii(text)[1:-1]

@@ -10,6 +10,7 @@ from typing import Any
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
+from windlass.engine.approving import needing_approval
 from windlass.engine.breaker import check_breaker, told_of_windows
 from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
@@ -221,9 +222,14 @@ def needed_servers(run: CascadeRun) -> Servers:
 
 
 async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
-    """Start the servers and make their tools known to the run. Raises ServerError."""
+    """Start the servers and make their tools known to the run.
+
+    Raises ServerError, and UsageError where a phase has tools approved that are none.
+    """
     for tool in await servers.start():
         run.registry.register(tool)
+    for phase in run.cascade.phases:
+        needing_approval(run.registry, phase, ())
 
 
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:

@@ -20,15 +20,19 @@ from windlass.engine.phase import Tried, arguments_of, judge
 from windlass.engine.record import usage_columns
 from windlass.engine.send import take_step
 from windlass.errors import StoreError, WindlassError
+from windlass.foreign import parse_json
 from windlass.history.base import EVALUATION, NodeType
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.prompts import (
     EVALUATOR_SYSTEM,
     JOIN_SYSTEM,
-    attempt_header,
     cut_text,
+    fence_end,
+    fence_line,
+    fence_of,
     pick_again_text,
     task_text,
+    told_of_fence,
 )
 from windlass.providers.base import ModelInfo
 from windlass.tokens import request_tokens
@@ -156,13 +160,13 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
     'answered 7, which is none of 0, 1'
     """
     try:
-        value = json.loads(answer) if answer.strip() else None
-    except (ValueError, RecursionError):
+        value = parse_json(answer) if answer.strip() else None
+    except ValueError:
         value = answer
     if isinstance(value, Mapping):
         value = value.get("winner", answer)
-    if value is None or (isinstance(value, int) and value in known and value is not True):
-        return None if value is None or value is False else value
+    if value is None or (type(value) is int and value in known):
+        return value
     shown = " ".join(str(value).split())[:60]
     return f"answered {shown}, which is none of {', '.join(map(str, known))}"
 
@@ -237,15 +241,18 @@ def _question(
     first = shown[0].tried
     assert first is not None
     task = next(part for part in first.phase_run.instructions.message.parts)
-    asks = task_text(task.text if isinstance(task, Text) else "", asked or "")
+    texts = (task.text if isinstance(task, Text) else "", asked or "")
+    fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
+    asks = task_text(*texts, fence)
     room = input_room(info, ANSWER_TOKENS)
     longest = max((len(each.text) for each in shown), default=0)
     while True:
         parts: list[Part] = [Text(asks)]
         for each in shown:
-            parts.append(Text(f"{attempt_header(each.index)}\n{cut_text(each.text, longest)}"))
-            parts += _pictures(info, each)
-        question = (system(role), user(*parts))
+            header = fence_line(f"Attempt {each.index}", fence)
+            parts.append(Text(f"{header}\n{cut_text(each.text, longest)}"))
+            parts += [*_pictures(info, each), Text(fence_end(fence))]
+        question = (system(told_of_fence(role, fence)), user(*parts))
         if longest <= _LEAST or request_tokens(info.counter, question) <= room:
             return question
         longest //= 2

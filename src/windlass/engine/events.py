@@ -99,12 +99,13 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAsked:
-    """A person is asked something: by the model, or whether `tool` may run."""
+    """A person is asked something: by the model, or whether `tool` may run, in the call `call`."""
 
     phase: str
     question: str
     options: tuple[str, ...]
     tool: str | None = None
+    call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from windlass.history.base import (
 )
 from windlass.messages import Message, ToolCall, assistant, canonical_json
 from windlass.wire.base import Finish, Reply, Request, Usage
+from windlass.wire.calls import with_own_ids
 
 _Known = TypeVar("_Known")
 
@@ -53,6 +54,40 @@ class RecordedResult:
     metadata: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class AskingCall:
+    """A call that asks a person: the place of its turn, the position in it, from 0, and the call.
+
+    What a person says is said of this one: of no other call, and not of this tool with arguments
+    of another meaning. The id that a provider gave it says nothing.
+    """
+
+    place: str
+    position: int
+    call: ToolCall
+
+    @property
+    def key(self) -> str:
+        """What it is known by in its session; it begins with the place."""
+        call = self.call
+        return f"{self.place}: {canonical_json([self.position, call.name, self.arguments])}"
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments in the one form that equal ones have."""
+        return self.call.canonical_arguments
+
+    def name_in(self, session_id: str) -> str:
+        """What a person calls it by, of all calls of all sessions: 32 hex digits."""
+        told = canonical_json([session_id, self.key])
+        return hashlib.sha256(told.encode("ascii")).hexdigest()[:32]
+
+    def told(self) -> dict[str, Any]:
+        """What a row says of it."""
+        call = {"name": self.call.name, "arguments": self.arguments}
+        return {STEP: self.place, "call": self.call.id, "at": self.position, **call}
+
+
 @dataclass
 class Journal:
     """What the record of a session knows of its steps.
@@ -66,7 +101,7 @@ class Journal:
         results: The results of tools, by the place of the turn that asked for them.
         started: The tools that were started in a turn, by its place.
         verdicts: What validators answered, by the place of the turn and the output.
-        answers: What a person answered, by the place of the turn and the id of the call.
+        answers: What a person answered, by what says which call it was about.
         changed: What of the program is another one now: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
         holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
@@ -126,9 +161,9 @@ class Journal:
         """What a validator answered on the output of a turn; None: it was not asked."""
         return self.verdicts.get(f"{place}: {output}")
 
-    def answer_to(self, place: str, call: ToolCall) -> str | None:
-        """What a person answered where a call of a turn asks for it; None: nobody was asked."""
-        return self.answers.get(f"{place}: {call.id}")
+    def answer_to(self, asking: AskingCall) -> str | None:
+        """What a person answered where a call asks for it; None: nobody was asked."""
+        return self.answers.get(asking.key)
 
     def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[RecordedResult] | None:
         """The results of the calls of a turn; None: they are to be run.
@@ -136,6 +171,7 @@ class Journal:
         Raises Unsure where tools may have run whose effects cannot be taken back.
         """
         tried = self.results.get(place, ())
+        # Those of a turn are recorded in the order of its calls, also where these shared an id.
         if [each.message.tool_call_id for each in tried] == [call.id for call in calls]:
             return tried
         unsure = [name for name in self.started.get(place, ()) if name not in self.again]
@@ -193,7 +229,7 @@ def read_journal(
     refused = dict[str, WindlassError]()
     results: dict[str, list[RecordedResult]] = defaultdict(list)
     started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
-    answers = dict[str, str]()
+    answers, asked = dict[str, str](), defaultdict[str, list[Message]](list)
     for stored in rows:
         row, told = stored.row, stored.row.metadata
         kind = told.get("kind") if row.node_type == NodeType.DECISION else None
@@ -213,8 +249,12 @@ def read_journal(
         elif kind == STARTED:
             started[told[STEP]] = told["tools"]
         elif kind in QUESTIONS and STEP in told:
-            answers[f"{told[STEP]}: {told['call']}"] = told["answer"]
+            if (asking := _asking(told, asked[told[STEP]])) is not None:
+                answers[asking.key] = told["answer"]
         elif row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP) and STEP in told:
+            assert row.message is not None
+            asked[place].append(row.message)
+            answers = _without(answers, f"{place}: ")  # they were about the calls before
             replies[told[STEP]] = _reply_of(stored)
             times[told[STEP]] = row.timestamp
         elif row.node_type == NodeType.TOOL_RESULT and row.message is not None:
@@ -235,11 +275,38 @@ def read_journal(
             # Thinking that was refused is refused again; what was too long need not be.
             if isinstance(error, ThinkingRefused) or f"{place}, again 1" in replies
         },
-        results=results,
+        results={place: _with_own_ids(asked[place], tried) for place, tried in results.items()},
         started=started,
         verdicts=verdicts,
         answers=answers,
     )
+
+
+def _asking(told: Mapping[str, Any], replies: Sequence[Message]) -> AskingCall | None:
+    """The call that an answer is about, which stands in one of the replies of its turn.
+
+    Before, the row held the id alone: then it is about the only call that had it (None: there is
+    no such one).
+    """
+    place = told[STEP]
+    if "arguments" in told:
+        call = ToolCall(told["call"], told["name"], told["arguments"])
+        return AskingCall(place, told["at"], call)
+    calls = [call for reply in replies for call in reply.tool_calls]
+    at = [at for at, call in enumerate(calls) if call.id == told["call"]]
+    if len(at) != 1 or len([reply for reply in replies if reply.tool_calls]) != 1:
+        return None
+    call = calls[at[0]]
+    return AskingCall(place, at[0], call) if told["tool"] in (None, call.name) else None
+
+
+def _with_own_ids(
+    replies: Sequence[Message], tried: Sequence[RecordedResult]
+) -> list[RecordedResult]:
+    """The results of a turn under the ids that its calls have now."""
+    messages = with_own_ids([*replies[-1:], *(each.message for each in tried)])
+    now = messages[len(replies[-1:]) :]
+    return [replace(each, message=message) for each, message in zip(tried, now, strict=True)]
 
 
 def _reply_of(stored: StoredRow) -> Reply:
@@ -249,6 +316,7 @@ def _reply_of(stored: StoredRow) -> Reply:
     assert message is not None
     if CONTINUES in told:
         message = assistant(told["rest"])
+    (message,) = with_own_ids([message])  # before, they stood as the provider gave them
     usage = Usage(
         row.tokens_in or 0,
         row.tokens_out or 0,

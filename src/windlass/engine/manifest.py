@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from windlass.engine.events import Noted
 from windlass.engine.record import usage_columns
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun
+from windlass.foreign import parse_json
 from windlass.history.base import NodeType
 from windlass.messages import ToolSpec, system, user
 from windlass.prompts import MANIFEST_SYSTEM, manifest_text
@@ -84,7 +84,7 @@ async def choose_tools(
 
 def _chosen(answer: str, names: Sequence[str]) -> list[str]:
     try:
-        value = json.loads(answer)
+        value = parse_json(answer)
     except ValueError:
         return []
     match value:

@@ -14,6 +14,7 @@ from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import OutputExtraction, Phase
+from windlass.engine.approving import needing_approval
 from windlass.engine.callouts import call_out, refresh
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
@@ -47,6 +48,7 @@ from windlass.errors import (
     WindlassError,
 )
 from windlass.fair import fair
+from windlass.foreign import parse_json
 from windlass.history.base import (
     COMPLETED,
     Ending,
@@ -357,6 +359,8 @@ async def open_phase(
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
     phase_run.progress.tools = await _tools(run, phase, phase_run, instructions.text)
+    tools = phase_run.progress.tools.values()
+    phase_run.progress.approve = needing_approval(run.registry, phase, tools)
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
@@ -580,8 +584,8 @@ def extract(extraction: OutputExtraction, text: str) -> tuple[Any, str | None]:
             return (fenced[1] if fenced else value.strip("\n")), None
         case "json":
             try:
-                return json.loads(value), None
-            except (ValueError, RecursionError) as error:
+                return parse_json(value), None
+            except ValueError as error:
                 return None, f"what {pattern!r} found is not JSON: {error}"
 
 
@@ -707,12 +711,12 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     Raises TimeoutError with a sentence where a pattern of the schema takes too long.
     """
     try:
-        value = json.loads(output)
+        value = parse_json(output)
+        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
-    except RecursionError:
+    except RecursionError:  # a schema that names itself takes many frames for a level
         return _refused("The output must be JSON that is not nested so deeply.")
-    problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
     if not problems:
         return Verdict(valid=True)
     listed = "; ".join(f"{problem.json_path}: {problem.message}" for problem in problems[:5])
@@ -726,8 +730,8 @@ def _refused(reason: str) -> Verdict:
 def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
     """A validator's answer, `{valid, reason}` or a bare true or false, as a verdict."""
     try:
-        value = json.loads(answer)
-    except (ValueError, RecursionError):
+        value = parse_json(answer)
+    except ValueError:
         value = None
     match value:
         case bool():

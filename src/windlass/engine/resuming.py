@@ -17,9 +17,9 @@ from windlass.cascade.model import Cascade, judges_of, tool_names
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.journal import read_journal
 from windlass.engine.record import Recorded
-from windlass.errors import UsageError, did_you_mean
+from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.files import make_folder, open_own
 from windlass.history.base import RAN, SENT, STEP, SessionStart, Store
-from windlass.history.blobs import PRIVATE_FILE, PRIVATE_FOLDER
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
@@ -211,10 +211,13 @@ def alone(store: Store, session_id: str) -> Iterator[None]:
         yield
         return
     folder = store.folder / "running"
-    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     file = folder / path_part(session_id)
-    file.touch(mode=PRIVATE_FILE)
-    with file.open("a+", encoding="utf-8") as held:
+    try:
+        make_folder(folder, store.folder)
+        number = open_own(file)
+    except OSError as error:
+        raise StoreError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+    with os.fdopen(number, "r+", encoding="utf-8") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held it may have ended and taken the file away since it was opened.

@@ -19,6 +19,7 @@ from windlass.messages import Message
 from windlass.providers.base import Provider
 from windlass.tools.registry import sent_name
 from windlass.wire.base import Reply, Request, Usage
+from windlass.wire.calls import with_own_ids
 
 
 async def send(
@@ -92,7 +93,9 @@ async def send_to(
     except Exception as bug:  # a provider may come from anywhere and raise anything
         problem = f"{type(bug).__name__}: {bug}".removesuffix(": ")
         raise ProviderError(f"the provider of {name!r} failed: {problem}") from bug
-    return with_own_names(reply, request)
+    reply = with_own_names(reply, request)
+    # Before anything knows the reply: results, approvals and edits go by the ids of calls.
+    return replace(reply, message=with_own_ids([reply.message])[0])
 
 
 def with_sent_names(request: Request) -> Request:

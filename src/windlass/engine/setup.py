@@ -15,12 +15,12 @@ from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
-from windlass.cascade.source import TOO_DEEP, is_too_deep
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.record import Recorder
 from windlass.engine.state import RunProgress
 from windlass.errors import UsageError
+from windlass.foreign import TOO_DEEP, is_too_deep
 from windlass.history.base import BANK, EditRecord, Store
 from windlass.history.packing import path_part
 from windlass.providers.base import Resolve, Searching
@@ -52,7 +52,7 @@ def prepare(
     if session_id is not None and not resumed:
         _check_name(session_id, store)
     try:
-        json.dumps(input)
+        json.dumps(input, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"the input must be an object of JSON values ({error})") from error
     except RecursionError as error:

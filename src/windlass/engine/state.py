@@ -73,24 +73,12 @@ class StateCopy(UserDict[str, Any]):
         return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
-class CallRules(Protocol):
-    """What a call needs of its phase's rules."""
-
-    @property
-    def approve(self) -> Sequence[str]:
-        """The tools that run only when a person says so."""
-
-
 class CallPhase(Protocol):
     """What a call needs of what its phase says."""
 
     @property
     def name(self) -> str:
         """What the phase is called."""
-
-    @property
-    def rules(self) -> CallRules:
-        """Its rules."""
 
     @property
     def callouts(self) -> Mapping[str, str]:
@@ -286,6 +274,8 @@ class PhaseProgress:
     """Drives its conversation, which has nothing in it until what the phase sees is fixed."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """Its tools by name."""
+    approve: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Those that run only when a person says so, each with what its phase calls it."""
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
     """The edits in force for it, by occurrence."""
     kept: dict[str, int] = field(default_factory=dict[str, int])

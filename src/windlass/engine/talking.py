@@ -16,9 +16,9 @@ from windlass.engine.resuming import CHAT
 from windlass.engine.state import PhaseRun
 from windlass.errors import UsageError
 from windlass.history.base import RAN, Ending, NodeType
-from windlass.messages import Text, tool
+from windlass.messages import Text, ToolCall, tool
 from windlass.operators.model import OPERATORS
-from windlass.window.entries import Drop, Replace
+from windlass.window.entries import Drop, Item, Replace
 from windlass.wire.base import Usage
 
 _KEPT: Final = ("system", "tackle", "injectors", "memory", "callouts", "intra_context")
@@ -115,16 +115,19 @@ async def answer_message(run: CascadeRun, text: str) -> Result:
 
 def _close_calls(run: CascadeRun) -> None:
     """Give each call that has no result one: a run may have ended before its tool ran."""
-    items = run.record.items()
-    answered = {item.message.tool_call_id for item in items if item.message.role == "tool"}
-    for item in items:
-        for call in item.message.tool_calls:
-            if call.id not in answered:
-                text = Text("[no result: the run ended before the tool ran]")
-                place = {"phase": item.phase, "turn": item.turn, "attempt": item.attempt}
-                parent = run.record.traces[item.id]
-                message = tool(call, text, failed=True)
-                run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
+    waiting: list[tuple[Item, ToolCall]] = []
+    for item in run.record.items():
+        waiting += [(item, call) for call in item.message.tool_calls]
+        if item.message.role == "tool":  # the newest call of that id: others may repeat it
+            ids = [call.id for _, call in reversed(waiting)]
+            if item.message.tool_call_id in ids:
+                waiting.pop(-1 - ids.index(item.message.tool_call_id))
+    for item, call in waiting:
+        text = Text("[no result: the run ended before the tool ran]")
+        place = {"phase": item.phase, "turn": item.turn, "attempt": item.attempt}
+        parent = run.record.traces[item.id]
+        message = tool(call, text, failed=True)
+        run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
 
 
 def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:

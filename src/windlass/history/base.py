@@ -488,6 +488,13 @@ class Store(Protocol):
     def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, windows and links again and yield what disagrees."""
 
+    def changed(self, session_id: str) -> Sequence[Discrepancy]:
+        """What of a session, and of those that ran under it, is not as it was appended.
+
+        `verify` reads the whole store; this reads the rows of these sessions alone. Raises
+        UsageError for an unknown session.
+        """
+
     def prune(
         self,
         *,

@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from windlass.errors import StoreError, UsageError
+from windlass.files import (
+    PRIVATE_FILE,
+    TEMPORARY,
+    linked_part,
+    make_folder,
+    refuse_links,
+    replace,
+    sync_folder,
+    temporary_beside,
+)
 from windlass.imports import logging_unchanged
 from windlass.redaction import redacted
-
-_TEMPORARY: Final = ".tmp"
-"""How the names of unfinished files end; a killed process may leave some."""
 
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -29,71 +36,7 @@ _NO_LINKS: Final = frozenset(
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
 
-PRIVATE_FOLDER: Final = 0o700
-PRIVATE_FILE: Final = 0o600
-"""What is recorded is its owner's alone; a stricter umask takes more away."""
-
 _READ_ONLY: Final = 0o400
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a loss of power, where the system can do that."""
-    if os.name == "nt":  # Windows cannot open folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def make_folder(folder: Path) -> None:
-    """Make `folder` and what is missing above it, durably, for nobody else."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    sync_folder(folder.parent)
-
-
-def tighten(*paths: Path) -> None:
-    """Take from others what they may do with these, as far as they are there and one's own."""
-    if os.name == "nt":
-        return
-    for path in paths:
-        with suppress(OSError):  # a medium that cannot be written stays as it is
-            stat = path.stat()
-            if stat.st_uid == os.geteuid() and stat.st_mode & 0o077:
-                path.chmod(stat.st_mode & PRIVATE_FOLDER)
-
-
-def open_private(path: Path, mode: int = PRIVATE_FILE) -> int:
-    """A handle to a new file that is its owner's alone. Raises FileExistsError."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags, mode)
-
-
-def _temporary_for(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.urandom(6).hex()}{_TEMPORARY}")
-
-
-def _write_file(path: Path, data: bytes, mode: int = PRIVATE_FILE) -> None:
-    """Write a file that is there whole or not at all; one of that name is replaced."""
-    make_folder(path.parent)
-    temporary = _temporary_for(path)
-    handle = open_private(temporary, mode)
-    try:
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
 
 
 def file_digest(path: Path) -> str:
@@ -109,8 +52,9 @@ def _checked(sha256: str, data: bytes) -> bytes:
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """The files in the places where a store keeps visible names."""
-    return [*folder.glob("images/*/*/*image_*"), *folder.glob("storage/tool_results/*.json")]
+    """The files in the places where a store keeps visible names; none in a linked folder."""
+    found = [*folder.glob("images/*/*/*image_*"), *folder.glob("storage/tool_results/*.json")]
+    return [path for path in found if linked_part(path.parent, folder) is None]
 
 
 def remove_visible(folder: Path, names: Collection[str]) -> None:
@@ -120,18 +64,31 @@ def remove_visible(folder: Path, names: Collection[str]) -> None:
             path.unlink(missing_ok=True)
     for level in ("images/*/*", "images/*"):
         for path in folder.glob(level):
-            if path.is_dir() and not any(path.iterdir()):
+            if linked_part(path, folder) is None and path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
 
 
+def _visible(folder: Path, name: str) -> Path:
+    """Where a visible name lies, in a folder that is there and no link."""
+    path = folder / name
+    refuse_links(path.parent, folder)
+    make_folder(path.parent)
+    return path
+
+
 class Blobs:
-    """The blobs under `root` (`<store>/blobs`). Every method may raise OSError."""
+    """The blobs under `root` (`<store>/blobs`). Every method may raise OSError.
+
+    No folder between `within`, which is the root or lies above it, and a blob may be a link: to
+    write through one raises StoreError, and there are no blobs behind it.
+    """
 
     on_lost: Callable[[str], None] | None = None
     """Told of each message that cannot be read, where who reads takes a stand-in for it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, within: Path | None = None) -> None:
         self.root = root
+        self._within = within or root
 
     def path(self, sha256: str) -> Path:
         """Where the blob lies, or would lie."""
@@ -139,7 +96,8 @@ class Blobs:
 
     def has(self, sha256: str) -> bool:
         """Whether a file of that name is there; its bytes are not looked at."""
-        return self.path(sha256).exists()
+        path = self.path(sha256)
+        return path.is_file() and linked_part(path, self._within) is None
 
     def write(self, blobs: Mapping[str, bytes], *, renew: bool = False) -> Collection[str]:
         """Store blobs by name; when this returns they survive a loss of power.
@@ -151,12 +109,17 @@ class Blobs:
         """
         damaged: list[str] = []
         for sha, data in blobs.items():
-            if renew:
-                with suppress(FileNotFoundError):
-                    self.renew(sha)
             path = self.path(sha)
-            if path.exists():
-                if path.stat().st_size == len(data) and file_digest(path) == sha:
+            make_folder(path.parent, self._within)
+            if path.is_symlink() or path.exists():
+                if renew and not path.is_symlink():
+                    with suppress(FileNotFoundError):
+                        self.renew(sha)
+                if (
+                    not path.is_symlink()
+                    and path.stat().st_size == len(data)
+                    and file_digest(path) == sha
+                ):
                     # Another process may have renamed it a moment ago and not yet synced the
                     # folder: our record must not name what a loss of power could still take.
                     sync_folder(path.parent)
@@ -164,7 +127,7 @@ class Blobs:
                 damaged.append(sha)
             # Read-only from birth: visible names are links to this very file, and what a
             # person writes into one of them would change the record.
-            _write_file(path, data, _READ_ONLY)
+            replace(path, [data], _READ_ONLY, durable=True)
         return damaged
 
     def read(self, sha256: str, *, check: bool = True) -> bytes:
@@ -176,37 +139,43 @@ class Blobs:
         data = self.path(sha256).read_bytes()
         return _checked(sha256, data) if check else data
 
-    def link(self, sha256: str, name: Path) -> None:
-        """Give the blob a visible `name`, by a hard link, or by a copy where links do not work.
+    def link(self, sha256: str, folder: Path, name: str) -> None:
+        """Give the blob a visible `name` in `folder`: a hard link, or a copy where there are none.
 
         A file of that name is replaced: it can only be the rest of a step that was
-        never recorded.
+        never recorded. Raises StoreError for a name that leads out of the folder.
         """
-        make_folder(name.parent)
-        temporary = _temporary_for(name)
+        path = _visible(folder, name)
+        temporary = temporary_beside(path)
         try:
             os.link(self.path(sha256), temporary)
-            temporary.replace(name)
+            temporary.replace(path)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            _write_file(name, self.read(sha256, check=False))
+            replace(path, [self.read(sha256, check=False)], PRIVATE_FILE, durable=True)
         finally:
             # POSIX leaves the first name where both are links to one file.
             temporary.unlink(missing_ok=True)
-        sync_folder(name.parent)
+        sync_folder(path.parent)
 
     def list(self) -> Iterator[str]:
         """The names of all blobs, in no order; temporary files are left out."""
-        for path in self.root.glob("??/*"):
-            if not path.name.endswith(_TEMPORARY):
+        for path in self._files("*"):
+            if not path.name.endswith(TEMPORARY):
                 yield path.name
 
     def remove_unfinished(self, before: float) -> None:
         """Remove what killed processes left half written before that time (seconds since 1970)."""
-        for path in self.root.glob(f"??/.*{_TEMPORARY}"):
+        for path in self._files(f".*{TEMPORARY}"):
             if path.stat().st_mtime < before:
                 path.unlink(missing_ok=True)
+
+    def _files(self, names: str) -> Iterator[Path]:
+        """The files of such names beside the blobs; none in a linked folder."""
+        for folder in self.root.glob("??"):
+            if linked_part(folder, self._within) is None:
+                yield from folder.glob(names)
 
     def size(self, sha256: str) -> int:
         """The size of a blob in bytes."""
@@ -289,9 +258,9 @@ class ObjectBlobs:
         data = bytes(self._do_for("get", sha256).bytes())
         return _checked(sha256, data) if check else data
 
-    def link(self, sha256: str, name: Path) -> None:
+    def link(self, sha256: str, folder: Path, name: str) -> None:
         """Write a local copy: people and tools look at files."""
-        _write_file(name, self.read(sha256))
+        replace(_visible(folder, name), [self.read(sha256)], PRIVATE_FILE, durable=True)
 
     def list(self) -> Iterator[str]:
         """The names of all blobs."""

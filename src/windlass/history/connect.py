@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError
-from windlass.history.blobs import Blobs, open_private
+from windlass.files import open_new, refuse_shared
+from windlass.history.blobs import Blobs
 from windlass.history.lost import Lost
 from windlass.history.migrations import STEPS, migrate, version
 
@@ -121,13 +122,20 @@ def _wal(db: sqlite3.Connection, busy_s: float) -> None:
             time.sleep(0.01)
 
 
+def _refuse_shared_logs(file: Path) -> None:
+    """Raise StoreError where a file that SQLite keeps beside its database is a link."""
+    refuse_shared(*(file.with_name(f"{file.name}-{log}") for log in ("wal", "shm", "journal")))
+
+
 def _writing(
     file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
 ) -> sqlite3.Connection:
     """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
+    refuse_shared(file)
+    _refuse_shared_logs(file)
     # SQLite gives its other files the mode of this one.
     with suppress(FileExistsError):
-        os.close(open_private(file))
+        os.close(open_new(file))
     db = sqlite3.connect(file, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         _wal(db, busy_s)
@@ -202,8 +210,10 @@ def _frozen(file: Path, blobs: Blobs, busy_s: float) -> sqlite3.Connection:
 
 
 def _read_only(file: Path, blobs: Blobs, busy_s: float, how: str) -> sqlite3.Connection:
+    real = file.resolve()
+    _refuse_shared_logs(real)
     db = sqlite3.connect(
-        f"{file.resolve().as_uri()}?{how}",
+        f"{real.as_uri()}?{how}",
         uri=True,
         timeout=busy_s,
         isolation_level=None,
@@ -234,10 +244,10 @@ def _copy_kept(db: sqlite3.Connection, file: Path) -> Iterator[None]:
     if not 0 < before < len(STEPS):
         yield
         return
-    copy = file.with_name(f"{file.name}.version-{before}.{os.getpid()}")
+    # A name that nobody can have taken: SQLite would write through a link.
+    copy = file.with_name(f"{file.name}.version-{before}.{os.urandom(8).hex()}")
     try:
-        with suppress(FileExistsError):  # of this process, before it failed
-            os.close(open_private(copy))
+        os.close(open_new(copy))
         with closing(sqlite3.connect(copy)) as kept:
             db.backup(kept)
     except BaseException:

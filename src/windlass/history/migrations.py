@@ -23,11 +23,9 @@ from windlass.history.schema import (
     VIEWS_3,
     VIEWS_4,
 )
+from windlass.store_parts import APPLICATION_ID
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
-
-APPLICATION_ID: Final = 0x574E444C
-"""Marks the file as a Windlass store ("WNDL"), for `file` and for ourselves."""
 
 
 def first(db: sqlite3.Connection) -> None:

@@ -22,8 +22,8 @@ from windlass.history import packing
 from windlass.history.base import Discrepancy, OnProgress, request_hash
 from windlass.history.blobs import file_digest, visible_files
 from windlass.history.numbering import SessionReader
-from windlass.history.packing import DIGESTED, CallRow, EditRow, ImageRow, OutcomeRow
-from windlass.history.reading import BaseStore, log_rows, windows
+from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow
+from windlass.history.reading import BaseStore, changed_batches, log_rows, windows
 from windlass.messages import from_dict
 
 _Item = TypeVar("_Item")
@@ -230,31 +230,7 @@ class SessionProof:
 
     def batches(self) -> Iterator[Discrepancy]:
         """Each batch is what was appended: its digest follows from its rows."""
-        session = self.session
-        tables: list[Iterable[Any]] = [log_rows(session)]
-        tables += [session.table(kind) for kind in DIGESTED[1:]]
-        parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
-        for place, rows in enumerate(tables):
-            for row in rows:
-                parts[row.batch][place].append(row)
-        digests = session.digests()
-        before = session.start().digest
-        last = max([0, *digests, *parts])
-        if not last:
-            yield Discrepancy(self.where, "has no batch")
-        for number in range(1, last + 1):
-            part = parts[number]
-            log = part[0]
-            span = f" (rows {log[0].seq} to {log[-1].seq})" if log else ""
-            if number not in digests:
-                yield Discrepancy(f"{self.where}, batch {number}{span}", "is missing from batches")
-                continue
-            if packing.batch_digest(before, *part) != digests[number]:
-                yield Discrepancy(
-                    f"{self.where}, batch {number}{span}",
-                    "is not what was appended: a row of it was changed, added or removed",
-                )
-            before = digests[number]
+        return changed_batches(self.where, self.session)
 
     def calls(self) -> Iterator[Discrepancy]:
         """Windows hold together, show what is there, and have the hash that was sent."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -22,6 +23,7 @@ from windlass.history.base import (
     LATEST,
     Batch,
     CallRecord,
+    Discrepancy,
     EditRecord,
     Outcome,
     Pruned,
@@ -101,6 +103,34 @@ def log_rows(session: SessionReader) -> Iterator[LogRow]:
     while portion := session.log(after):
         yield from portion
         after = portion[-1].seq
+
+
+def changed_batches(where: str, session: SessionReader) -> Iterator[Discrepancy]:
+    """The batches of a session that are not what was appended, by their chain of digests."""
+    tables: list[Iterable[Any]] = [log_rows(session)]
+    tables += [session.table(kind) for kind in DIGESTED[1:]]
+    parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
+    for place, rows in enumerate(tables):
+        for row in rows:
+            parts[row.batch][place].append(row)
+    digests = session.digests()
+    before = session.start().digest
+    last = max([0, *digests, *parts])
+    if not last:
+        yield Discrepancy(where, "has no batch")
+    for number in range(1, last + 1):
+        part = parts[number]
+        log = part[0]
+        span = f" (rows {log[0].seq} to {log[-1].seq})" if log else ""
+        if number not in digests:
+            yield Discrepancy(f"{where}, batch {number}{span}", "is missing from batches")
+            continue
+        if packing.batch_digest(before, *part) != digests[number]:
+            yield Discrepancy(
+                f"{where}, batch {number}{span}",
+                "is not what was appended: a row of it was changed, added or removed",
+            )
+        before = digests[number]
 
 
 def read_head(session: SessionReader) -> SessionHead:
@@ -285,7 +315,7 @@ class BaseStore(ABC):
         """Make the visible files of the pictures whose bytes there are."""
         for image in numbered.rows[ImageRow]:
             if image.sha256 not in numbered.prepared.batch.lost or self.blobs.has(image.sha256):
-                self.blobs.link(image.sha256, self.folder / image.name)
+                self.blobs.link(image.sha256, self.folder, image.name)
 
     def store_tool_result(self, session_id: str, ref: str, key: str) -> Path:
         """Make the visible file `storage/tool_results/{ref}.json` of a stored body.
@@ -382,6 +412,22 @@ class BaseStore(ABC):
             if key not in messages:
                 messages[key] = lost(key, "is missing", self.blobs, "")
         return messages
+
+    def changed(self, session_id: str) -> Sequence[Discrepancy]:
+        """What of a session, and of those that ran under it, is not as it was appended.
+
+        Raises UsageError for an unknown session.
+        """
+        found: list[Discrepancy] = []
+        with self._transaction():  # nobody appends meanwhile
+            first = self._known(session_id, self._find(session_id)).number
+            for _, name in self._with_children([(first, session_id)]):
+                where = f"session {name!r}"
+                try:
+                    found += changed_batches(where, self._known(name, self._find(name)))
+                except (TypeError, ValueError, IndexError) as error:
+                    found.append(Discrepancy(where, f"cannot be read to its end: {error}"))
+        return found
 
     def mark_lost(self, tell: Callable[[str], None]) -> None:
         """From now on give a stand-in for a message that cannot be read, and tell of each once."""

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
+from windlass.files import make_folder, sync_folder, tighten
 from windlass.history import packing, query
 from windlass.history.base import (
     BANK,
@@ -39,7 +40,7 @@ from windlass.history.base import (
     SessionInfo,
     StoredRow,
 )
-from windlass.history.blobs import Blobs, make_folder, sync_folder, tighten
+from windlass.history.blobs import Blobs
 from windlass.history.cards import NODES
 from windlass.history.connect import (
     FILE,
@@ -51,7 +52,7 @@ from windlass.history.connect import (
     open_writing,
     store_errors,
 )
-from windlass.history.migrations import APPLICATION_ID, STEPS, version
+from windlass.history.migrations import STEPS, version
 from windlass.history.numbering import BodyRow, Numbered, Prepared
 from windlass.history.packing import (
     CallRow,
@@ -67,6 +68,7 @@ from windlass.history.proof import Checks, StoreProof
 from windlass.history.reading import PORTION, BaseStore, outcome_of, reference_taken, stored_row
 from windlass.interrupting import interruptible
 from windlass.selection.card import Card
+from windlass.store_parts import APPLICATION_ID
 
 _RECENT: Final = 10
 """Sessions that a message about an unknown one names."""
@@ -264,7 +266,7 @@ class SqliteStore(BaseStore):
         may_be_unwritable: bool = False,
         db: sqlite3.Connection | None = None,
     ) -> None:
-        super().__init__(folder, Blobs(folder.absolute() / "blobs"))
+        super().__init__(folder, Blobs(folder.absolute() / "blobs", folder.absolute()))
         self.file = self.folder / FILE
         self._busy_s = busy_s
         self._synchronous = synchronous
@@ -423,7 +425,7 @@ class SqliteStore(BaseStore):
             names = "SELECT name FROM images WHERE sha256 = ? UNION"
             names += " SELECT name FROM tool_results WHERE key = ?"
             for (name,) in db.execute(names, (sha, sha)).fetchall():
-                self.blobs.link(sha, self.folder / name)
+                self.blobs.link(sha, self.folder, name)
 
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
         name = packing.tool_result_name(ref)
@@ -437,7 +439,7 @@ class SqliteStore(BaseStore):
             db.execute("INSERT OR IGNORE INTO tool_results VALUES (?, ?, ?, ?)", row)
             self.blobs.write(body)
             if body:
-                self.blobs.link(key, self.folder / name)
+                self.blobs.link(key, self.folder, name)
 
     # ---- pruning --------------------------------------------------------------------
 
@@ -622,7 +624,7 @@ def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterato
     if not file.is_file():
         yield Discrepancy(str(file), "is missing")
         return
-    blobs = Blobs(folder / "blobs")
+    blobs = Blobs(folder / "blobs", folder)
     try:
         with closing(connect_reading(file, blobs, busy_s=_BUSY_S)) as db:
             is_old = 0 < version(db) < len(STEPS)

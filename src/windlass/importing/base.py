@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +26,10 @@ MALFORMED: Final = (
 """What a record raises that is not as its schema says: it is counted and left out."""
 
 
-_MOST_TOKENS: Final = 10**12
 _MOST_MONEY: Final = 10**9
-"""Of one call."""
+"""US dollars of one call: more is not believed."""
+_LATEST: Final = 10**11
+"""Seconds: of the year 5138. A larger number is one of milli-, micro- or nanoseconds."""
 
 
 @dataclass(slots=True)
@@ -169,28 +169,28 @@ def read_tools(given: object) -> tuple[ToolSpec, ...]:
 def usage_of(given: object) -> Usage | None:
     """A usage in any provider's words; None where it is none, or cannot be."""
     try:
-        usage = read_usage(given)
-    except (ValueError, OverflowError):
+        return read_usage(given)
+    except ValueError:
         return None
-    return usage if max(usage.tokens_in, usage.tokens_out) < _MOST_TOKENS else None
 
 
 def time_of(given: object) -> float | None:
-    """Seconds since 1970 of an ISO time, or of a number of seconds, milli- or nanoseconds."""
-    if isinstance(given, str) and not given.isdigit():
-        try:
-            return datetime.fromisoformat(given).timestamp()
-        except (ValueError, OverflowError):
-            return None
+    """Seconds since 1970 of an ISO time, or of a number of seconds, milli-, micro- or nanoseconds.
+
+    None where it is neither, or no time between 1970 and the year 5138.
+    """
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     try:
+        if isinstance(given, str) and not given.isdigit():
+            value = datetime.fromisoformat(given).timestamp()
+            return value if 0 < value <= _LATEST else None
         value = float(given)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return None
-    while value > 1e11:  # noqa: PLR2004 - seconds of the year 5138
-        value /= 1e3
-    return value if value > 0 and math.isfinite(value) else None
+    for _ in ("milli", "micro", "nano"):
+        value = value / 1e3 if value > _LATEST else value
+    return value if 0 < value <= _LATEST else None
 
 
 def dollars_of(given: object) -> float | None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
+from windlass.foreign import parse_recorded
 from windlass.importing.base import Answers, text_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.files import HEAD, LONGEST, RecordedFile, size_text
@@ -83,8 +83,8 @@ class BodyFolder(RecordedFile):
             self.skipped["bodies that cannot be read"] += 1
             return None
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return parse_recorded(text)
+        except ValueError:
             if text.lstrip().startswith(("event:", "data:")):
                 return text
             self.skipped["bodies that are cut or no JSON"] += 1
@@ -118,7 +118,7 @@ def _session(request: Mapping[str, Any]) -> str:
     metadata = request.get("metadata")
     told = text_of(metadata, "user_id") if isinstance(metadata, Mapping) else ""
     try:
-        known = json.loads(told)
+        known = parse_recorded(told)
     except ValueError:
         return told.rpartition("_session_")[2] if "_session_" in told else ""
     return text_of(known, "session_id") if isinstance(known, Mapping) else ""

@@ -8,7 +8,6 @@ latter both ways, so that otherwise each request would look rewritten.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
+from windlass.foreign import parse_recorded
 from windlass.importing.base import (
     MALFORMED,
     Answers,
@@ -304,7 +304,7 @@ def _streamed(
     ident = ""
     try:
         events = [
-            json.loads(line.removeprefix("data:"))
+            parse_recorded(line.removeprefix("data:"))
             for line in given.splitlines()
             if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]"
         ]
@@ -370,7 +370,7 @@ def _body(given: Any) -> Any:
     """A body, out of the text or the description that it stands in."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         try:
-            given = json.loads(given)
+            given = parse_recorded(given)
         except ValueError:
             return given
     if isinstance(given, Mapping):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
+from windlass.foreign import TOO_DEEP, parse_recorded
 from windlass.messages import Message
 
 LONGEST: Final = 64 << 20
@@ -20,7 +21,7 @@ HEAD: Final = 40
 """Records by which a format is recognised."""
 _RESOURCE_SPANS: Final = b"\x0a"
 """How an export of OpenTelemetry in protobuf begins: its first field, of a length."""
-CUT: Final = "lines that are cut or no JSON"
+_CUT: Final = "lines that are cut or no JSON"
 
 
 def size_text(size: int) -> str:
@@ -73,7 +74,7 @@ class RecordedFile:
 
     def _has_lines(self) -> bool:
         """Whether one of the first lines is an object by itself."""
-        return any(value is not None for _, value in islice(self._lines(), HEAD))
+        return any(isinstance(value, dict) for _, value in islice(self._lines(), HEAD))
 
     def _read_protobuf(self) -> dict[str, Any]:
         """An export of OpenTelemetry."""
@@ -101,19 +102,17 @@ class RecordedFile:
     def _read_whole(self) -> dict[str, Any]:
         self._check_size("JSON text")
         try:
-            value = json.loads(self.path.read_bytes())
+            value = parse_recorded(self.path.read_bytes())
         except UnicodeDecodeError as error:
             raise UsageError(f"{str(self.path)!r} is no text in UTF-8, so no JSON") from error
-        except RecursionError as error:
-            raise UsageError(f"{str(self.path)!r} is nested too deeply") from error
         except json.JSONDecodeError as error:
             cut = "is cut off" if error.pos >= len(error.doc.rstrip()) - 1 else "is no JSON"
             cut = "is cut off" if error.msg.startswith("Unterminated string") else cut
             raise UsageError(
                 f"{str(self.path)!r} {cut}: {error.msg} (line {error.lineno}, column {error.colno})"
             ) from error
-        except ValueError as error:  # a number of too many digits
-            raise UsageError(f"{str(self.path)!r} is no JSON that can be read: {error}") from error
+        except ValueError as error:  # nested too deep
+            raise UsageError(f"{str(self.path)!r} cannot be read: {error}") from error
         if isinstance(value, list) and all(isinstance(one, dict) for one in value):
             value = {"records": value}
         if not isinstance(value, dict):
@@ -127,8 +126,8 @@ class RecordedFile:
             yield from listed if isinstance(listed, list) else [self._whole]
             return
         for _, value in self._lines():
-            if value is None:
-                self.skipped[CUT] += 1
+            if isinstance(value, str):
+                self.skipped[value] += 1
             else:
                 yield value
 
@@ -138,11 +137,11 @@ class RecordedFile:
             yield from self.records()
             return
         for _, value in self._lines(word):
-            if value is not None:
+            if isinstance(value, dict):
                 yield value
 
-    def _lines(self, word: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | None]]:
-        """The numbers of lines, from 1, and their objects (None: they are none)."""
+    def _lines(self, word: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | str]]:
+        """The numbers of lines, from 1, and their objects, or why they are none."""
         with self.path.open("rb") as file:
             number = 0
             while line := file.readline(LONGEST):
@@ -157,12 +156,12 @@ class RecordedFile:
                 yield number, _object(line)
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _object(line: bytes) -> dict[str, Any] | str:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        value = parse_recorded(line)
+    except ValueError as error:
+        return f"lines that cannot be read: {TOO_DEEP}" if str(error) == TOO_DEEP else _CUT
+    return value if isinstance(value, dict) else _CUT
 
 
 class Room:

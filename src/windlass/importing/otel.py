@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from windlass.foreign import parse_recorded
 from windlass.importing.base import MALFORMED, Answers, model_of, text_of, time_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.files import RecordedFile
@@ -182,7 +183,7 @@ def _json(given: Any) -> Any:
     """JSON that may stand there as text."""
     if isinstance(given, str):
         try:
-            return json.loads(given)
+            return parse_recorded(given)
         except ValueError:
             return [{"role": "user", "content": given}]
     return given

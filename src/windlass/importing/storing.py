@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +30,7 @@ from windlass.history.details import CallDetails
 from windlass.importing.recording import GRADES, Grade, RecordedCall, Recording
 from windlass.messages import canonical_json
 from windlass.tokens import FamilyCounter
+from windlass.wire.calls import with_own_ids
 
 PHASE: Final = "conversation"
 """The one phase of an imported session."""
@@ -89,6 +90,7 @@ def store_recording(
 
     `parents` are the sessions of recordings by name: those of its parent's side chains.
     """
+    recording = replace(recording, messages=tuple(with_own_ids(recording.messages)))
     session = session_id_of(recording)
     there = _keys_of(store, session)
     keys = [message.key for message in recording.messages]

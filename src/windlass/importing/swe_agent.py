@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from windlass.foreign import parse_recorded
 from windlass.importing.base import Answers, model_of, read_list, text_of
 from windlass.importing.files import RecordedFile, Room
 from windlass.importing.recording import RecordedCall, Recording
@@ -72,12 +73,10 @@ _SENT: Final = ("role", "content", "tool_calls", "tool_call_ids", "name")
 
 def _model(trajectory: Mapping[str, Any]) -> str:
     """The model, where the settings of the run name it."""
-    import json
-
     settings = trajectory.get("replay_config")
     if isinstance(settings, str):
         try:
-            settings = json.loads(settings)
+            settings = parse_recorded(settings)
         except ValueError:
             return ""
     for key in ("agent", "model"):

@@ -10,7 +10,6 @@ is not there takes it silently, for `windlass check --explain-defaults` tells it
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from windlass.cascade.source import Path as Place
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean, perhaps_newer
+from windlass.foreign import parse_json
 from windlass.operators.model import (
     FORMATS,
     INHERIT,
@@ -499,8 +499,8 @@ def _number(builder: TaskBuilder, element: Element) -> float | None:
 def json_of(builder: TaskBuilder, element: Element) -> Any:
     """The JSON value in an element; None where it is none, which is told."""
     try:
-        return json.loads(element.text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(element.text)
+    except ValueError as error:
         builder.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
         return None
 

@@ -20,6 +20,7 @@ from windlass.errors import (
     RateLimited,
     ThinkingRefused,
 )
+from windlass.foreign import parse_json
 from windlass.redaction import HIDDEN, redacted, redacted_url
 
 OVERLOADED: Final = 529
@@ -164,8 +165,8 @@ def _phrase(status: int) -> str:
 def _reason(body: str) -> tuple[str, tuple[str, ...]]:
     """The message of the body, and its codes and types."""
     try:
-        value: Any = json.loads(body)
-    except (ValueError, RecursionError):
+        value: Any = parse_json(body)
+    except ValueError:
         return body, ()
     if isinstance(value, list) and value:  # Gemini wraps errors of streams
         value = value[0]

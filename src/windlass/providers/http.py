@@ -9,7 +9,6 @@ knows what has been handed on.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from weakref import WeakKeyDictionary, ref
 import httpx
 
 from windlass.errors import ProviderError
+from windlass.foreign import parse_json
 from windlass.providers.failures import Endpoint
 from windlass.providers.retry import TransientError
 
@@ -128,8 +128,8 @@ class HttpClient:
     def _read(self, text: str) -> dict[str, Any]:
         """One object of an answer. Raises for what is no JSON and for what is an error."""
         try:
-            value: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            value: Any = parse_json(text)
+        except ValueError as error:
             raise self._unreadable("not JSON", text) from error
         if not isinstance(value, dict):
             raise self._unreadable("no object", text)

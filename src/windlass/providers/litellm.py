@@ -25,6 +25,7 @@ from weakref import WeakSet
 import httpx
 
 from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
+from windlass.foreign import parse_json
 from windlass.imports import logging_unchanged
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
@@ -442,8 +443,8 @@ def _provider_text(text: str) -> str:
     if quoted := re.fullmatch(r"b(['\"])(.*)\1", text, re.DOTALL):
         text = quoted[2]
     try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
+        value: Any = parse_json(text)
+    except ValueError:
         return text
     error = value.get("error", value) if isinstance(value, dict) else value
     return str(error.get("message") or text) if isinstance(error, dict) else text

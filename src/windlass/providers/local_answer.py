@@ -10,13 +10,13 @@ the schema as the tool declares it, and made again where it does not hold.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from windlass.errors import BadRequest, ProviderError, did_you_mean
+from windlass.foreign import parse_json
 from windlass.messages import ToolSpec
 from windlass.patterns import BadPattern
 from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, read_call
@@ -284,8 +284,8 @@ def _problem(text: str, schema: Mapping[str, Any], what: str) -> str:
     from referencing.exceptions import Unresolvable
 
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         return f"no JSON ({error})"
     try:
         wrong = next(_validator(schema, what).iter_errors(value), None)

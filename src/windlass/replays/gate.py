@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from windlass.caching.rates import money
 from windlass.cascade.policies import EVERYTHING
+from windlass.errors import UsageError
 from windlass.replays.results import Outlay
 
 
@@ -17,10 +19,17 @@ class Gate:
     `fail_over` is the largest bill, what is fetched again included, as a share of sending
     everything; of a range the upper bound counts. `min_recall` is the least share of the needed
     values and lines in view.
+    Raises UsageError for what is no such number.
     """
 
     fail_over: float | None = None
     min_recall: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.fail_over is not None and not 0 <= self.fail_over < math.inf:
+            raise UsageError(f"fail_over {self.fail_over!r} must be a number from 0 up")
+        if self.min_recall is not None and not 0 <= self.min_recall <= 1:
+            raise UsageError(f"min_recall {self.min_recall!r} must be a number from 0 to 1")
 
     @property
     def is_set(self) -> bool:

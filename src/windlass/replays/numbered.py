@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from windlass.foreign import parse_json
 from windlass.loop.window import Chat
 
 CHARACTERS_A_TOKEN: Final = 4
@@ -72,7 +73,7 @@ def arguments(call: Mapping[str, Any]) -> list[str]:
     """The texts inside a call's arguments, as the tool is given them."""
     text = call["function"]["arguments"]
     try:
-        return list(leaves(json.loads(text)))
+        return list(leaves(parse_json(text)))
     except ValueError:
         return [text]
 

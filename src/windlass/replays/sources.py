@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from windlass.engine.resuming import alone
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, SessionFilter, Store, StoredRow
+from windlass.history.nesting import nested, sessions_below
 from windlass.importing.base import read_list
 from windlass.importing.reading import recordings
 from windlass.importing.recording import Grade, RecordedCall, Recording
@@ -101,7 +102,9 @@ def of_session(store: Store, session_id: str) -> Iterator[Recording]:
     What a window had shortened stands there as it was said. Raises UsageError where it still runs,
     or made no call.
     """
-    found = list(_conversations(store, session_id))
+    below = nested(sessions_below(store, [session_id]))
+    names = [session_id, *(info.session_id for info in below)]
+    found = [recording for name in names for recording in _conversations(store, name)]
     if not found:
         raise UsageError(f"session {session_id!r} made no call that can be replayed")
     yield from found
@@ -131,8 +134,6 @@ def _conversations(store: Store, session_id: str) -> Iterator[Recording]:
     for number, chain in enumerate(chains, start=1):
         name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
         yield chain.recording(store, name, grade)
-    for info in store.sessions(SessionFilter(under=(session_id,)))[::-1]:
-        yield from _conversations(store, info.session_id)
 
 
 def _grade(definition: Mapping[str, Any]) -> Grade:

@@ -17,7 +17,8 @@ from windlass.caching.rates import (
     rate,
 )
 from windlass.caching.shares import SharedStream
-from windlass.history.base import CONTINUES, SessionFilter, Store
+from windlass.history.base import CONTINUES, Store
+from windlass.history.nesting import sessions_below
 from windlass.importing.storing import grade_of
 from windlass.report.requests import (
     Requests,
@@ -252,16 +253,18 @@ class AccountTree:
     under: tuple[AccountTree, ...] = ()
 
     @classmethod
-    def read(cls, store: Store, session_id: str, price_as: str, prefix: str = "") -> AccountTree:
+    def read(cls, store: Store, session_id: str, price_as: str) -> AccountTree:
         """The accounts of a session. Raises UsageError for an unknown one."""
-        under: list[AccountTree] = []
         account = Account(store, session_id, price_as)
-        for info in store.sessions(SessionFilter(under=(session_id,)))[::-1]:
+        under: dict[str, tuple[AccountTree, ...]] = {}
+        for info in reversed(sessions_below(store, [session_id])):  # what is below comes first
             above = f"{info.parent_phase} > {info.cascade_id}"
             if info.sounding_index is not None:
                 above = f"sounding {info.sounding_index}"
-            under.append(cls.read(store, info.session_id, price_as, f"{above} > "))
-        return cls(account, prefix, tuple(under))
+            own, parent = Account(store, info.session_id, price_as), info.parent_id or ""
+            tree = cls(own, f"{above} > ", under.pop(info.session_id, ()))
+            under[parent] = (tree, *under.get(parent, ()))
+        return cls(account, "", under.get(session_id, ()))
 
     def walk(self, prefix: str = "") -> Iterator[tuple[str, Account]]:
         """Each account with the whole prefix of its phases."""

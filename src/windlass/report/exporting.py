@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from windlass.caching.rates import money
 from windlass.errors import UsageError, did_you_mean
+from windlass.foreign import parse_json
 from windlass.history.base import (
     BORN,
     CallRecord,
@@ -107,7 +108,7 @@ def redacted_message(message: Message) -> Message:
                 return Text(redacted_text(text))
             case Opaque(_, _, data):
                 try:
-                    return replace(part, data=json.dumps(redacted_json(json.loads(data))))
+                    return replace(part, data=json.dumps(redacted_json(parse_json(data))))
                 except ValueError:
                     return replace(part, data=redacted_text(data))
             case Picture():
@@ -116,7 +117,7 @@ def redacted_message(message: Message) -> Message:
 
     def called(call: ToolCall) -> ToolCall:
         try:
-            given = json.loads(call.arguments)
+            given = parse_json(call.arguments)
         except ValueError:
             return replace(call, arguments=redacted_text(call.arguments))
         clean = redacted_json(given)
@@ -310,3 +311,5 @@ FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {
     "jsonl": _jsonl,
     "html": _html,
 }
+JSON_FORMS: Final = frozenset({"openai", "anthropic", "jsonl"})
+"""Those that programs read."""

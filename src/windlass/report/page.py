@@ -13,15 +13,17 @@ from typing import Any
 import jinja2
 
 from windlass.caching.rates import money
+from windlass.escaping import escaped
+from windlass.outputs import MARK
 
 
 def page(template: str, **values: Any) -> Iterator[str]:
     """The pieces of a page, made by a template of `pages/` such as `export.html`.
 
-    Every value is escaped. Those that are iterators are asked for one by one, so that a page may be
-    larger than memory.
+    Every value is escaped, as HTML and as on a terminal. Those that are iterators are asked for
+    one by one, so that a page may be larger than memory.
     """
-    yield from _environment().get_template(template).generate(**values)
+    yield from map(escaped, _environment().get_template(template).generate(**values))
 
 
 @cache
@@ -33,6 +35,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["mark"] = MARK
     environment.filters["money"] = money
     environment.filters["number"] = "{:,}".format
     return environment

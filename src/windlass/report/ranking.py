@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from windlass.caching.rates import input_dollars, is_local, output_dollars, prices_of, rate
 from windlass.history.base import SessionFilter, SessionInfo, Store
+from windlass.history.nesting import sessions_below
 from windlass.report.account import AccountTree
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
-from windlass.report.show import sessions_below, without_numbers
+from windlass.report.show import without_numbers
 
 _LOOKED: Final = 20
 """Sessions in which the dearest messages are looked for."""

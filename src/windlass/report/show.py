@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, overload
@@ -18,7 +18,6 @@ from windlass.history.base import (
     RAN,
     STEPS,
     CallRecord,
-    SessionFilter,
     SessionInfo,
     SessionStart,
     Store,
@@ -28,6 +27,7 @@ from windlass.history.base import (
 )
 from windlass.history.callouts import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
+from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
 from windlass.window.entries import INJECT
@@ -208,57 +208,6 @@ def _resume(start: SessionStart, session_id: str) -> str | None:
     if start.parent_id is not None or command is None:
         return None
     return f"windlass {command} --resume {session_id}"
-
-
-def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
-    """All sub-cascades of these sessions, level by level, in the order in which they ran."""
-    found: list[SessionInfo] = []
-    above = tuple(sessions)
-    while above:
-        below = store.sessions(SessionFilter(under=above))[::-1]
-        found += below
-        above = tuple(info.session_id for info in below)
-    return found
-
-
-def nested(
-    sessions: Sequence[SessionInfo], below: Sequence[SessionInfo] | None = None
-) -> list[SessionInfo]:
-    """The sessions, each followed by those of them that are its sub-cascades.
-
-    Calls, tokens and cost of each are with those of all its sub-cascades: `below` are all that
-    there are of any (None: they are among the sessions).
-    """
-    every = {info.session_id: info for info in [*(below or ()), *sessions]}
-    totals = dict(every)
-    for info in every.values():
-        above = info.parent_id
-        while above in every:
-            totals[above] = _with(totals[above], info)
-            above = every[above].parent_id
-    listed = {info.session_id for info in sessions}
-    children: dict[str | None, list[str]] = defaultdict(list)
-    for info in sessions:
-        children[info.parent_id if info.parent_id in listed else None].append(info.session_id)
-
-    def walk(name: str | None) -> Iterator[SessionInfo]:
-        for each in children[name]:
-            yield totals[each]
-            yield from walk(each)
-
-    return list(walk(None))
-
-
-def _with(info: SessionInfo, child: SessionInfo) -> SessionInfo:
-    costs = [each.cost for each in (info, child) if each.cost is not None]
-    return replace(
-        info,
-        calls=info.calls + child.calls,
-        tokens_in=info.tokens_in + child.tokens_in,
-        tokens_out=info.tokens_out + child.tokens_out,
-        tokens_cached=info.tokens_cached + child.tokens_cached,
-        cost=sum(costs) if costs else None,
-    )
 
 
 _NUMBERS: Final = re.compile(r"\[[\d-]+\]")

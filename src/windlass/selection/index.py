@@ -124,7 +124,7 @@ class Index:
         message = item.message
         head, text = _speaker(message)
         self._tools.update((call.id, call.name) for call in message.tool_calls)
-        tool = self._tools.get(message.tool_call_id or "", "")
+        tool = self._tool_of(message) or ""
         fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
         row = len(self._lengths)
         self._firsts.append(row)
@@ -162,9 +162,14 @@ class Index:
         card = self._cards.get(place)
         if card is None:
             item = self.items[place]
-            tool = self._tools.get(item.message.tool_call_id or "")
+            tool = self._tool_of(item.message)
             card = self._cards[place] = card_of(item, self.tokens_at(place), tool=tool)
         return card
+
+    def _tool_of(self, message: Message) -> str | None:
+        """The tool whose result it is: by its own name, since a later call may have that id."""
+        own = message.name if message.role == "tool" else None
+        return own or self._tools.get(message.tool_call_id or "")
 
     def _add_row(self, text: str, fields: Mapping[str, float], embeddable: str) -> None:
         row = len(self._lengths)

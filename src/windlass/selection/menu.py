@@ -7,11 +7,11 @@ choose, and the reason is recorded. Nobody is asked here: the question is yielde
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from windlass.foreign import parse_json
 from windlass.prompts import selector_text
 from windlass.selection.rank import ChosenUnits
 from windlass.selection.scoring import Picked, Scored, Selecting, SelectionRequest, cut
@@ -78,8 +78,8 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
     if not isinstance(answer, str):
         return f"the selector answered {type(answer).__name__} where a text was asked"
     try:
-        told = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
-    except (ValueError, RecursionError):
+        told = parse_json(answer[answer.find("{") : answer.rfind("}") + 1])
+    except ValueError:
         told = None
     named = told.get("selected") if isinstance(told, Mapping) else None
     if not isinstance(told, Mapping) or not isinstance(named, list):

@@ -6,11 +6,11 @@ error, its pictures, its keys or its beginning; other texts by their first sente
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from windlass.foreign import parse_json
 from windlass.messages import Message
 from windlass.window.digest import error_lines
 from windlass.window.kinds import look_of
@@ -82,8 +82,8 @@ def _json(text: str) -> Any:
     if text[:1] != "{" or len(text) > _PARSED:
         return None
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return None
 
 

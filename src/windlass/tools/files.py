@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError
+from windlass.files import replace
 from windlass.messages import clean_text
 from windlass.pictures import picture
 from windlass.tools import paths
@@ -131,21 +131,8 @@ def write_file(context: ToolContext, path: str, text: str) -> str:
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
         replaced = real.exists()
-        _replace(real, data)
+        replace(real, [data])
     except OSError as problem:
         raise ToolError(f"cannot write {path!r}: {problem.strerror}") from problem
     verb = "replaced" if replaced else "wrote"
     return f"{verb} {paths.shown(context, real)} ({len(data)} bytes)"
-
-
-def _replace(real: Path, data: bytes) -> None:
-    """Put a new file in the place of `real`: what else links to the old one stays as it is."""
-    new = real.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        new.write_bytes(data)
-        if real.exists():
-            new.chmod(real.stat().st_mode)
-        new.replace(real)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise

@@ -12,24 +12,15 @@ any folder, several can lie side by side, and files of it can be linked or copie
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError, did_you_mean
+from windlass.store_parts import in_a_store
 from windlass.tools.base import ToolContext
 
 _LISTED: Final = 30
-
-APPLICATION_ID: Final = 0x574E444C
-"""What SQLite files of a history carry at byte 68 of their header."""
-_MAGIC: Final = b"SQLite format 3\0"
-_AT: Final = 68
-_DATABASE: Final = "windlass.sqlite"
-_RESULTS: Final = Path("storage", "tool_results")
-_PARTS: Final = frozenset({"blobs", "engine", "images", "storage"})
-_BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def to_read(context: ToolContext, path: str) -> Path:
@@ -83,14 +74,14 @@ def walk(folder: Path, limit: int | None = None) -> Iterator[Path]:
     count = 0
     for where, folders, files in os.walk(inside):
         named = sorted(each for each in folders if not each.startswith("."))
-        folders[:] = [each for each in named if not _in_a_store(inside, Path(where, each))]
+        folders[:] = [each for each in named if not in_a_store(inside, Path(where, each))]
         for name in sorted(files):
             path = Path(where, name)
             if name.startswith(".") or not path.is_file():
                 continue
             if path.is_symlink() and not _is_open(inside, path.resolve()):
                 continue
-            if _in_a_store(Path(where), path):  # the folders above were looked at
+            if in_a_store(Path(where), path):  # the folders above were looked at
                 continue
             count += 1
             if limit is not None and count > limit:
@@ -117,7 +108,7 @@ def _is_allowed(context: ToolContext, real: Path) -> bool:
 
 def _is_open(root: Path, real: Path) -> bool:
     root = root.resolve()
-    if not real.is_relative_to(root) or _in_a_store(root, real):
+    if not real.is_relative_to(root) or in_a_store(root, real):
         return False
     return not any(part.startswith(".") for part in real.relative_to(root).parts)
 
@@ -128,7 +119,7 @@ def _refusal(context: ToolContext, path: str, real: Path) -> str:
             return f"{path!r} is the allowed folder itself: give the path of a file in it"
         why = "hidden (a name that begins with a dot)"
         closed = context.closed is not None and real.is_relative_to(context.closed.resolve())
-        if closed or _in_a_store(context.root.resolve(), real):
+        if closed or in_a_store(context.root.resolve(), real):
             why = "in the store of a history"
         return f"{path!r} is {why} and not open to tools"
     return f"{path!r} is outside the allowed folder: use a path relative to it, like 'notes/a.md'"
@@ -142,48 +133,3 @@ def _missing(context: ToolContext, path: str, real: Path) -> str:
     if len(names) > _LISTED:
         return f"there is no file {path!r}; list_files shows what there is"
     return f"there is no file {path!r}: {did_you_mean(real.name, names)}"
-
-
-# ---- stores -------------------------------------------------------------------------
-
-
-def _in_a_store(root: Path, real: Path) -> bool:
-    """Whether what lies at a real path is a store, a part of one, or a copy of its database.
-
-    Folders above `root` do not count: what is asked is which parts of `root` are closed. Where
-    `root` itself is a store, only what belongs to that store is.
-    """
-    if _is_database(real) or _is_blob(real):
-        return True
-    if not real.is_relative_to(root):
-        return False
-    parts = real.relative_to(root).parts
-    own = parts and (parts[0] in _PARTS or parts[0].startswith(_DATABASE))
-    if own and _holds_record(root):
-        return True
-    inside = [root.joinpath(*parts[: count + 1]) for count in range(len(parts))]
-    return any(_holds_record(each) or (each / _RESULTS).is_dir() for each in inside)
-
-
-def _is_database(file: Path) -> bool:
-    """Whether a file is the database of a history, whatever it is called."""
-    try:
-        if not file.is_file():
-            return False
-        with file.open("rb") as opened:
-            head = opened.read(_AT + 4)
-    except OSError:
-        return False
-    return head.startswith(_MAGIC) and head[_AT:] == APPLICATION_ID.to_bytes(4, "big")
-
-
-def _holds_record(folder: Path) -> bool:
-    """Whether a folder holds a history's database, or its blobs."""
-    # The 256 folders of blobs are made at once, before the first.
-    blobs = (folder / "blobs", folder)
-    laid_out = ((each / "00").is_dir() and (each / "ff").is_dir() for each in blobs)
-    return (folder / _DATABASE).is_file() or any(laid_out)
-
-
-def _is_blob(file: Path) -> bool:
-    return bool(_BLOB.fullmatch(file.name)) and file.parent.name == file.name[:2]

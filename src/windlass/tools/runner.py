@@ -98,8 +98,6 @@ def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
     try:
         given = call.parsed()
         return _checked(tool, given) if tool.parse is None else tool.parse(given)
-    except json.JSONDecodeError as problem:
-        reason = f"the arguments of {tool.spec.name!r} are no JSON ({problem})"
     except ValueError as problem:
         reason = str(problem)
     except RecursionError:

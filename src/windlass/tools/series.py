@@ -7,7 +7,6 @@ answer repeats, so that nobody takes a guess for a fact.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from datetime import date, datetime
 from decimal import Decimal
@@ -15,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError, did_you_mean
+from windlass.foreign import parse_json
 from windlass.tools import data as files
 from windlass.tools.base import ToolContext
 
@@ -122,7 +122,7 @@ def _from_csv(text: str) -> files.Table:
 
 def _from_json(text: str) -> files.Table:
     try:
-        records = json.loads(text)
+        records = parse_json(text)
     except ValueError as problem:
         raise ToolError(f"the given rows are no JSON ({problem})") from problem
     if not all(isinstance(record, dict) for record in records):

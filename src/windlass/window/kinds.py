@@ -7,13 +7,13 @@ recognise is `text`, and touches nothing.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from windlass.foreign import parse_json
 from windlass.messages import ToolCall
 from windlass.window.proposals import Facts
 from windlass.window.shell import Shell, read_shell
@@ -180,8 +180,8 @@ def plain_name(name: str) -> str:
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     """The arguments; none where they are no JSON object."""
     try:
-        values = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
+        values = parse_json(call.arguments or "{}")
+    except ValueError:
         return {}
     return values if isinstance(values, dict) else {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 from typing import Literal
 
 from windlass.messages import Message, Part, Picture, Text, ToolCall
@@ -58,15 +59,22 @@ def held_by(entries: Sequence[Entry]) -> tuple[set[str], set[str]]:
 
 def _fold(entries: Sequence[Entry], calls: Collection[str]) -> list[Entry]:
     """The entries with each assistant message that made one of `calls` told in words."""
-    results = {e.message.tool_call_id: e.message for e in entries if e.message.role == "tool"}
     shown: list[Entry] = []
     gone: set[str | None] = set()
-    for entry in entries:
+    for at, entry in enumerate(entries):
         message = entry.message
         if message.role == "tool" and message.tool_call_id in gone:
             continue
+        if message.tool_calls:
+            gone = set()  # the same id in another message is another call
         if any(call.id in calls for call in message.tool_calls):
             gone.update(call.id for call in message.tool_calls)
+            behind = takewhile(
+                lambda one: not one.message.tool_calls, islice(entries, at + 1, None)
+            )
+            results = {
+                e.message.tool_call_id: e.message for e in behind if e.message.role == "tool"
+            }
             lines = [folded_pair(call, results.get(call.id)) for call in message.tool_calls]
             words = [message.text] if message.text else []
             text = Message("assistant", (Text("\n".join(words + lines)),), name=message.name)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from windlass.errors import SequenceError
+from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
@@ -454,7 +455,7 @@ reader = AnthropicReader
 def _parsed(text: str) -> Any:
     """The input, or its text where the output limit cut it."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         return text
     return value if isinstance(value, dict) else text

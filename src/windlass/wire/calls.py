@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
+from windlass.foreign import parse_json
 from windlass.messages import (
     Message,
     Opaque,
@@ -34,6 +36,8 @@ CALL: Final = "call"
 NO_RESULT: Final = "[No result of this call was recorded.]"
 ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
 """What stands for a result that is missing, and before one whose call is."""
+MOST_TOKENS: Final = 10**12
+"""Of one call: a report of more is not believed."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ID: Final = 40
 """OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
@@ -66,11 +70,11 @@ def _fitted(text: str, longest: int) -> str:
     return _UNFIT.sub("_", text)[:longest] or "_"
 
 
-def _free(text: str, taken: Iterable[str], longest: int) -> str:
+def _free(text: str, taken: Collection[str], longest: int | None = None) -> str:
     number, free = 2, text
     while free in taken:
         tail = f"_{number}"
-        free = text[: longest - len(tail)] + tail
+        free = (text if longest is None else text[: longest - len(tail)]) + tail
         number += 1
     return free
 
@@ -82,25 +86,64 @@ def with_wire_ids(messages: Iterable[Message]) -> list[Message]:
     models of it, may have used the same one.
     """
     taken: set[str] = set()
-    answers: dict[str, str] = {}
-    fitted: list[Message] = []
+
+    def fitted(id_: str) -> str:
+        free = _free(_fitted(id_, _LONGEST_ID), taken, _LONGEST_ID)
+        taken.add(free)
+        return free
+
+    return _with_ids(
+        messages,
+        lambda message: [fitted(call.id) for call in message.tool_calls],
+        lambda id_: _fitted(id_, _LONGEST_ID),
+    )
+
+
+def with_own_ids(messages: Iterable[Message]) -> list[Message]:
+    """The messages with calls that can be told apart; a result follows its call.
+
+    No two calls of one message share an id, and none is empty: a second `c1` is `c1_2`, a call
+    without one `call_1`. Ids that are fit stay, so it changes nothing the second time.
+    """
+
+    def own(message: Message) -> list[str]:
+        taken: dict[str, None] = {}
+        for call in message.tool_calls:
+            taken[_free(call.id or "call_1", taken)] = None
+        return list(taken)
+
+    return _with_ids(messages, own, lambda id_: id_)
+
+
+def _with_ids(
+    messages: Iterable[Message],
+    new: Callable[[Message], Sequence[str]],
+    lone: Callable[[str], str],
+) -> list[Message]:
+    """The messages with `new` ids of their calls; a result has that of its call.
+
+    Where calls of one message share an id, their results follow in the order of the calls. `lone`
+    is the id of a result whose call is not there.
+    """
+    waiting = defaultdict[str, deque[str]](deque)
+    renamed: list[Message] = []
     for message in messages:
         if message.tool_calls:
-            answers = {}
-            calls: list[ToolCall] = []
-            for call in message.tool_calls:
-                id_ = _free(_fitted(call.id, _LONGEST_ID), taken, _LONGEST_ID)
-                taken.add(id_)
-                answers[call.id] = id_
-                calls.append(replace(call, id=id_))
-            fitted.append(replace(message, tool_calls=tuple(calls)))
+            waiting, ids = defaultdict[str, deque[str]](deque), new(message)
+            for call, id_ in zip(message.tool_calls, ids, strict=True):
+                waiting[call.id].append(id_)
+            if ids != [call.id for call in message.tool_calls]:
+                pairs = zip(message.tool_calls, ids, strict=True)
+                calls = tuple(replace(call, id=id_) for call, id_ in pairs)
+                message = replace(message, tool_calls=calls)  # noqa: PLW2901
         elif message.tool_call_id is not None:
-            id_ = answers.get(message.tool_call_id, _fitted(message.tool_call_id, _LONGEST_ID))
-            same = id_ == message.tool_call_id
-            fitted.append(message if same else replace(message, tool_call_id=id_))
-        else:
-            fitted.append(message)
-    return fitted
+            id_ = lone(message.tool_call_id)
+            if held := waiting.get(message.tool_call_id):
+                id_ = held.popleft() if len(held) > 1 else held[0]
+            if id_ != message.tool_call_id:
+                message = replace(message, tool_call_id=id_)  # noqa: PLW2901
+        renamed.append(message)
+    return renamed
 
 
 def next_call(request: Request) -> int:
@@ -124,15 +167,11 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     one key, so that the model can see its mistake.
     """
     try:
-        value = json.loads(call.arguments or "{}", parse_constant=_refuse)
+        value = parse_json(call.arguments or "{}")
         json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
+    except ValueError:
         value = None
     return value if isinstance(value, dict) else {"unreadable_arguments": call.arguments}
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def arguments_text(value: Any) -> str:
@@ -314,12 +353,12 @@ def closed_schema(schema: Any) -> Any:
 def count(usage: Mapping[str, Any], key: str) -> int:
     """A number of tokens in a usage report; null and a missing key are none.
 
-    Raises ValueError where it is no number.
+    Raises ValueError where it is no number, or one that no call can have.
     """
     value = usage.get(key)
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
         raise ValueError(f"usage.{key} {value!r} is no number of tokens")
     return value
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import SequenceError
+from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
@@ -294,7 +295,7 @@ def _id(id_: str) -> dict[str, str]:
 def _object(text: str, *, failed: bool) -> dict[str, Any]:
     """The response that a text was made of, where it still is one."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         value = None
     return value if isinstance(value, dict) else {"error" if failed else "output": text}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import ContextError, NoContext
+from windlass.foreign import parse_json
 from windlass.operators.model import Input
 from windlass.templates import render
 from windlass.tools.decode import decode_text
@@ -140,11 +141,16 @@ def _expression(
 ) -> Iterator[Given]:
     # As JSON, which is what inputs, states and outputs are made of.
     text = render(_AS_JSON % expression, **values, where=where)
-    value = json.loads(text)
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise ContextError(
+            f"{where}: the expression {expression!r} comes to no value: {error}"
+        ) from error
     if apart and isinstance(value, str):
         try:
-            value = json.loads(value)  # the output of an earlier task may be a list
-        except (ValueError, RecursionError):
+            value = parse_json(value)  # the output of an earlier task may be a list
+        except ValueError:
             value = [value]
     if value is None or value in ("", [], {}):
         raise NoContext(f"{where}: the expression {expression!r} comes to nothing")

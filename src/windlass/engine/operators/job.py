@@ -17,6 +17,7 @@ from windlass.engine.operators.frame import ContextPiece, Material
 from windlass.engine.record import usage_columns
 from windlass.engine.send import take_step
 from windlass.errors import WindlassError
+from windlass.foreign import parse_json
 from windlass.history.base import Ending, NodeType, Reason, Status
 from windlass.messages import Message, assistant
 from windlass.operators.compile import Program
@@ -168,8 +169,8 @@ def declared_notes(text: str) -> str | None:
     if text.lstrip()[:1] != "{":
         return None
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         return None
     notes = value.get("notes") if isinstance(value, dict) else None
     if notes is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.history.blobs import make_folder
+from windlass.files import make_folder
 from windlass.imports import logging_unchanged
 
 _PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable

@@ -290,7 +290,7 @@ class ClickHouseStore(BaseStore):
             row = result_row(session, ref, key, name)
             self.client.insert("record", RECORD, [row], f"result/{session.number}/{name}/{key}")
         if body:
-            self.blobs.link(key, self.folder / name)
+            self.blobs.link(key, self.folder, name)
 
     # ---- pruning --------------------------------------------------------------------
 
@@ -374,7 +374,7 @@ class ClickHouseStore(BaseStore):
         with self._use():
             for sha, path in named:
                 if not path.is_file() and self.blobs.has(sha):
-                    self.blobs.link(sha, path)
+                    self.blobs.link(sha, self.folder, path.relative_to(self.folder).as_posix())
         return named
 
     def _newest(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import SharedOptions
@@ -54,8 +55,8 @@ class Arguments(SharedOptions):
         if len(arguments) <= self.max_chars:
             return arguments
         try:
-            value = json.loads(arguments)
-        except (ValueError, RecursionError):
+            value = parse_json(arguments)
+        except ValueError:
             return arguments
         cut = with_texts(value, partial(self._shorter, between=between))
         return arguments if cut == value else json.dumps(cut, ensure_ascii=False)

@@ -1,0 +1,190 @@
+"""The files that Windlass writes itself: each of them is opened or replaced here.
+
+What lies in the way may have been put there by others, so nothing is written through a link: not
+through a symbolic one, not into a file that has another name, and not into a linked folder of a
+store. A file that is replaced is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from windlass.errors import StoreError
+
+TEMPORARY: Final = ".tmp"
+"""How the names of unfinished files end; a killed process may leave some."""
+
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+"""What is recorded is its owner's alone; a stricter umask takes more away."""
+
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)
+_NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+_AT_ONCE: Final = 1 << 16
+"""Bytes that are gathered before they are written."""
+
+
+# ---- what lies in the way -----------------------------------------------------------
+
+
+def linked_part(path: Path, within: Path) -> Path | None:
+    """The first link on the way from the folder `within` to `path`, which counts too.
+
+    Raises StoreError where `path` does not lie in `within`.
+    """
+    parts = path.relative_to(within).parts if path.is_relative_to(within) else ("..",)
+    if ".." in parts:
+        raise StoreError(f"{str(path)!r} does not lie in the store {str(within)!r}")
+    ways = (within.joinpath(*parts[: count + 1]) for count in range(len(parts)))
+    return next((way for way in ways if way.is_symlink()), None)
+
+
+def refuse_links(path: Path, within: Path) -> None:
+    """Raise StoreError where a link stands between the folder `within` and `path`, or is `path`."""
+    if (link := linked_part(path, within)) is not None:
+        raise _is_link(link)
+
+
+def refuse_shared(*paths: Path) -> None:
+    """Raise StoreError for one that cannot be written alone: a link, or no ordinary file."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            _check(path, path.lstat())
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise _is_link(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{str(path)!r} is no ordinary file, so it is not written: move it away")
+    if found.st_nlink > 1:
+        raise StoreError(
+            f"{str(path)!r} is a file with another name (a hard link), which would change too,"
+            " so it is not written: put a copy in its place"
+        )
+
+
+def _is_link(path: Path) -> StoreError:
+    return StoreError(f"{str(path)!r} is a link, and nothing is written through it: move it away")
+
+
+# ---- folders ------------------------------------------------------------------------
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a loss of power, where the system can do that."""
+    if os.name == "nt":  # Windows cannot open folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(folder: Path, within: Path | None = None) -> None:
+    """Make `folder` and what is missing above it, durably, for nobody else.
+
+    Raises StoreError where it, or one between it and `within`, is a link.
+    """
+    if within is not None:
+        refuse_links(folder, within)
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def tighten(*paths: Path) -> None:
+    """Take from others what they may do with these, as far as they are there and one's own.
+
+    What is a link, or a file with another name, stays as it is.
+    """
+    if os.name == "nt":
+        return
+    for path in paths:
+        with suppress(OSError):  # a medium that cannot be written stays as it is
+            found = path.lstat()
+            is_alone = stat.S_ISDIR(found.st_mode) or (
+                stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            )
+            if is_alone and found.st_uid == os.geteuid() and found.st_mode & 0o077:
+                path.chmod(found.st_mode & PRIVATE_FOLDER)
+
+
+# ---- files --------------------------------------------------------------------------
+
+
+def open_new(path: Path, mode: int = PRIVATE_FILE) -> int:
+    """A handle to a new file. Raises FileExistsError, also for a link that leads nowhere."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+
+
+def open_own(path: Path, mode: int = PRIVATE_FILE, *, flags: int = 0) -> int:
+    """A handle to read and write a file with, which is made where it is missing.
+
+    `flags` are others of `os.open`. Raises OSError, and StoreError for a link and for what is no
+    ordinary file.
+    """
+    refuse_shared(path)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW | _BINARY | flags, mode)
+    try:
+        _check(path, os.fstat(handle))  # what came there meanwhile
+    except StoreError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name for an unfinished file that is to be put in the place of `path`."""
+    return path.with_name(f".{os.urandom(8).hex()}{TEMPORARY}")
+
+
+def replace(
+    path: Path, pieces: Iterable[bytes], mode: int | None = None, *, durable: bool = False
+) -> None:
+    """Put a new file in the place of `path`, whole or not at all.
+
+    A link there is replaced; what it leads to, and what else links to the old file, stays as it is.
+    The file has the mode of the old one, or the usual one, where none is given. `durable`: when
+    this returns it survives a loss of power. Raises OSError.
+    """
+    temporary = temporary_beside(path)
+    handle = open_new(temporary, 0o666 if mode is None else mode)
+    try:
+        try:
+            _write(handle, pieces)
+            if durable:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        if mode is None and path.exists() and not path.is_symlink():
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if durable:
+        sync_folder(path.parent)
+
+
+def _write(handle: int, pieces: Iterable[bytes]) -> None:
+    gathered = bytearray()
+    for piece in pieces:
+        gathered += piece
+        if len(gathered) >= _AT_ONCE:
+            _write_all(handle, gathered)
+            gathered = bytearray()
+    _write_all(handle, gathered)
+
+
+def _write_all(handle: int, data: bytearray) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

@@ -1,0 +1,79 @@
+"""JSON that somebody else wrote: as deep and with such numbers as can be worked with.
+
+What a model, a recording or a file says is not believed: values nested without end exhaust the
+stack of whatever walks over them, and numbers that no float holds stop arithmetic half-way.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+DEPTH: Final = 100
+"""How deep values may be nested: deeper ones are a slip, and would exhaust the stack."""
+
+TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
+_LONGEST_NUMBER: Final = 308
+"""Digits of the largest numbers that a float holds."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether values are nested more than `DEPTH` levels deep."""
+    level = [value] if isinstance(value, (Mapping, list, tuple)) else []
+    for _ in range(DEPTH + 1):
+        held = (each.values() if isinstance(each, Mapping) else each for each in level)
+        level = [v for each in held for v in each if isinstance(v, (Mapping, list, tuple))]
+        if not level:
+            return False
+    return True
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises ValueError in one clause for what is no JSON, values that are nested too deep (TOO_DEEP),
+    and numbers that no float holds: 1e400, NaN, a thousand digits.
+    """
+    return _parsed(text, _refused)
+
+
+def parse_recorded(text: str | bytes) -> Any:
+    """The value of a JSON text that a program recorded: a number that no float holds is null.
+
+    Raises ValueError in one clause for what is no JSON, or nested too deep.
+    """
+    return _parsed(text, _unknown)
+
+
+def _parsed(text: str | bytes, otherwise: Any) -> Any:
+    def integer(digits: str) -> Any:
+        return int(digits) if len(digits.lstrip("-")) <= _LONGEST_NUMBER else otherwise(digits)
+
+    def number(digits: str) -> Any:
+        value = float(digits)
+        return value if math.isfinite(value) else otherwise(digits)
+
+    try:
+        value = json.loads(text, parse_int=integer, parse_float=number, parse_constant=otherwise)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    # What has few brackets is not walked over.
+    brackets = (
+        text.count("[") + text.count("{")
+        if isinstance(text, str)
+        else text.count(b"[") + text.count(b"{")
+    )
+    if brackets > DEPTH and is_too_deep(value):
+        raise ValueError(TOO_DEEP)
+    return value
+
+
+def _refused(digits: str) -> NoReturn:
+    shown = digits if len(digits) <= 20 else f"{digits[:20]}..."  # noqa: PLR2004 - for one line
+    raise ValueError(f"{shown} is no number that JSON can hold")
+
+
+def _unknown(digits: str) -> None:
+    del digits
