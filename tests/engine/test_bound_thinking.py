@@ -151,7 +151,7 @@ class TestOtherWaysToGoOn:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = replies()
-        script = [
+        script: list[Any] = [
             lambda _: next(said),
             Say("This is", stop="max_tokens"),
             " all.",
@@ -217,7 +217,11 @@ class TestThinkingThatIsRefusedAllTheSame:
     def run(self, server: ThinkingServer, **more: Any) -> Any:
         made = cascade(phase("one", tackle=["look", "log"], **self.OPEN), phase("two"))
         Path("c.json").write_text(json.dumps(made))
-        options = {"model": "anthropic/claude-opus-5", "tools": [look, log], "trust": True}
+        options: dict[str, Any] = {
+            "model": "anthropic/claude-opus-5",
+            "tools": [look, log],
+            "trust": True,
+        }
         return windlass.run_sync("c.json", **options, **more)
 
     def test_it_is_sent_once_more_without_any(

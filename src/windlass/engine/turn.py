@@ -68,9 +68,11 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
         reply, item = await _call(run, phase_run, plan, edits)
-    except (ContextTooLong, ThinkingRefused) as refused:
-        again = plan_without_thinking if isinstance(refused, ThinkingRefused) else shorter_plan
-        plan = again(run, phase_run, plan, refused)
+    except ContextTooLong as refused:
+        plan = shorter_plan(run, phase_run, plan, refused)
+        reply, item = await _call(run, phase_run, plan, edits)
+    except ThinkingRefused as refused:
+        plan = plan_without_thinking(run, phase_run, plan, refused)
         reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
@@ -176,7 +178,9 @@ async def _call(
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.progress.own += items
-    phase_run.progress.driver.answered(items[0].id, goes_on=plan.rest_of and plan.rest_of.id)
+    phase_run.progress.driver.answered(
+        items[0].id, goes_on=plan.rest_of.id if plan.rest_of else None
+    )
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
