@@ -18,7 +18,11 @@ from tests.providers.thinking_server import (
     ThinkingServer,
     thinking_server,
 )
+from windlass.cli.explain import planner_text
 from windlass.errors import ThinkingRefused
+from windlass.history.sqlite import SqliteStore
+from windlass.report.explain import explain_call
+from windlass.report.session import session_report
 
 MODEL = "anthropic/claude-opus-5-5"
 
@@ -258,3 +262,25 @@ class TestThinkingThatIsRefusedAllTheSame:
             ran = run(three())
         assert isinstance(ran.error, ThinkingRefused)
         assert len(server.refused) == 1
+
+
+def test_explain_says_what_thinking_holds_and_what_was_left_out(
+    server: ThinkingServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = three(auto_context={})
+    made["phases"][1]["context_ttl"] = {"tool_results": 1}
+    made["phases"][2]["system"] = "You are another one."
+    ran = run(made, session_id="s1")
+    assert str(ran.error) == "None"
+    with SqliteStore.open_existing(Path(".windlass")) as store:
+        early, forced, later = (explain_call(store, "s1", at) for at in (5, 6, 7))
+        report = session_report(store, "s1", "anthropic/claude-sonnet-5-5")
+    assert early.planner["verdict"] == "held"
+    assert {wait["call"] for wait in early.planner["waits"]} == {None}
+    assert "the model binds the thinking behind them" in planner_text(early.planner)
+    assert not [note for note in early.notes if "thinking" in note]
+    (told,) = [note for note in forced.notes if "thinking" in note]
+    assert told.startswith("phase 'two': the thinking of 1 reply is left out from here on (")
+    assert told.endswith("and message 9 is another one (expire)")
+    assert any("the phase does not go on from it" in note for note in later.notes)
+    assert report.thinking == (told, *(note for note in later.notes if "does not go on" in note))

@@ -114,6 +114,9 @@ def planner_text(plan: Mapping[str, Any]) -> str:
         case "quiet":
             why = "the window is so short that it would no longer be cached after them"
             return f"planner: quiet: {edits} left waiting, because {why}"
+        case "held":
+            why = "the model binds the thinking behind them to what was sent"
+            return f"planner: held: {edits} left undone {where}, because {why}"
         case _:
             return f"planner: {verdict} {where}"
 

@@ -34,7 +34,8 @@ class Wait:
     """An offer that was left, and when it would pay if nothing were said in between.
 
     `calls` is the least N at which a set with it gains enough, `call` the number of the first call
-    that expects so many. None: never, because too little would be left to be cached.
+    that expects so many. None: never, because too little would be left to be cached, or because
+    thinking is bound to it.
     """
 
     position: int

@@ -220,7 +220,9 @@ class Planning:
         self._stands = min(self._kept, *made) if made else self._kept
         left = tuple(offer for offer in waiting if offer.first not in made)
         if self.decision is not None and left and self._planner.tells:
-            self.decision = replace(self.decision, waits=self._waits(waiting, left))
+            held = [offer for offer in waiting if offer not in free]
+            waits = [Wait(offer.first, offer.proposal.because, None, None) for offer in held]
+            self.decision = replace(self.decision, waits=(*self._waits(free, left), *waits))
         self._close(left, sum(offer.removed for offer in chosen if offer.first < self._kept))
 
     def _chosen(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
