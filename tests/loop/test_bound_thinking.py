@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,3 +99,28 @@ def test_what_was_left_out_is_told_with_the_message_that_changed() -> None:
     for entry in stripped:
         assert entry.action == "replaced"
         assert entry.reason.startswith("thinking is bound to all that stood before it, and message")
+
+
+@pytest.mark.parametrize(("model", "left"), [("claude-opus-5", [1, 4]), ("claude-opus-5-5", [1])])
+def test_an_edit_takes_thinking_along_but_for_an_open_round_that_is_wanted_back(
+    model: str, left: list[int]
+) -> None:
+    """Models that do not check read what is out of date as if nothing had happened."""
+
+    def turn(number: int) -> list[dict[str, Any]]:
+        call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"at": number}}
+        text = f"seen {number}: " + " ".join(f"word_{number}_{at}" for at in range(900))
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text}
+        reply = {"role": "assistant", "content": [*thinking(number, 0), call]}
+        return [reply, {"role": "user", "content": [result]}]
+
+    context = windlass.Context(f"anthropic/{model}", {"profile": "spec", "commit": "at_once"})
+    users = [{"role": "user", "content": f"Look {number}."} for number in range(2)]
+    for message in [users[0], *turn(1), *turn(2), *turn(3), users[1], *turn(4)]:
+        context.append(message)
+        if message["role"] == "user":
+            window = context.window()
+    shown = [block for message in window.messages for block in message["content"]]
+    signed = [b["signature"] for b in shown if isinstance(b, dict) and b["type"] == "thinking"]
+    assert [entry.because for entry in window.entries].count("compress") >= 1
+    assert signed == [f"sig {number}" for number in left]

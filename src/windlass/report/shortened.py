@@ -11,7 +11,7 @@ from windlass.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
-from windlass.window.steps import planner_of, steps
+from windlass.window.steps import keeps_thinking, planner_of, steps
 
 
 class ShortenedRequests(Requests):
@@ -61,14 +61,15 @@ class ShortenedRequests(Requests):
             if lane is not None and lane.ids == ids[: len(lane.ids)]:
                 break
         else:
-            lane = _Lane(self._conversation(), [])
+            lane = _Lane(self._conversation(call.row.model or ""), [])
         self._lanes[place] = self._last = lane
         return lane
 
-    def _conversation(self) -> Conversation:
+    def _conversation(self, model: str) -> Conversation:
         return Conversation(
             policies=steps(self._policy, caches=self._prices.caches),
             planner=planner_of(self._policy, self._prices),
+            keeps_thinking=keeps_thinking(self._policy, model),
         )
 
 
