@@ -178,9 +178,7 @@ async def _call(
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.progress.own += items
-    phase_run.progress.driver.answered(
-        items[0].id, goes_on=plan.rest_of.id if plan.rest_of else None
-    )
+    phase_run.progress.driver.answered(items[0], goes_on=plan.rest_of.id if plan.rest_of else None)
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage

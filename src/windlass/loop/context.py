@@ -222,7 +222,7 @@ class Context:
             self._cache.pauses.note(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:
-                self._driver.answered(ident)
+                self._driver.answered(taken.item)
                 self._driver.count_blocks()
                 self._reported_at = None
                 self._plan_by_reports()

@@ -25,7 +25,7 @@ from windlass.window.blocks import (
     with_own_block,
 )
 from windlass.window.conversation import Conversation
-from windlass.window.entries import Entry, Replace
+from windlass.window.entries import Entry, Item, Replace
 from windlass.window.planner import Planner
 from windlass.window.policies.budget import TokenBudget
 from windlass.window.thoughts import Thinking, Thoughts
@@ -260,17 +260,19 @@ class Driver:
         self.cache.calls += 1
         self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
 
-    def answered(self, ident: str, *, goes_on: str | None = None) -> None:
-        """The reply `ident` came to the last call that was made.
+    def answered(self, reply: Item, *, goes_on: str | None = None) -> None:
+        """A reply came to the last call that was made.
 
         With the reply `goes_on` it is one, which stands in the place of that and has its thinking.
         """
+        if not thinks(reply.message):
+            return
         born = self.thoughts.born
         if goes_on in born:
-            born[ident] = born.pop(goes_on)
+            born[reply.id] = born.pop(goes_on)
         elif self._rules.bound or self._rules.read:
             messages, tools = self._request
-            self.thoughts.came(ident, messages, self.cache.model, tools)
+            self.thoughts.came(reply.id, messages, self.cache.model, tools)
 
     def thinking_refused(self) -> None:
         """The provider refused thinking: all there is goes, and what comes is bound."""
