@@ -109,7 +109,10 @@ class Bench(Ruler):
         for vector in vectors:
             least = (vector if vector in MARKED else MARKED[0]).minimum
             if least not in strict:
-                strict[least] = self._marked(least, windows, made.marks), self._marked(least, windows)
+                strict[least] = (
+                    self._marked(least, windows, made.marks),
+                    self._marked(least, windows),
+                )
             own_marks, at_end = strict[least]
             outcome = Outcome(
                 recording=self.recording.id,

@@ -21,7 +21,9 @@ from tests.validators.thinking import CONTROLS, Thinking
 
 KEY: Final = "thinking_blocks"
 """The key of a chat message that holds signed blocks."""
-_TEXT: Final = "I look at what came back and at what is still to be done, and go on from there. " * 8
+_TEXT: Final = (
+    "I look at what came back and at what is still to be done, and go on from there. " * 8
+)
 """Some 150 tokens, which name nothing."""
 _DROP: Final = {
     "type": "adaptive",
@@ -78,9 +80,13 @@ class SignedThinking:
 
     def judged(self, calls: Sequence[int], windows: Sequence[Sequence[Sent]]) -> Legality:
         """What becomes of the blocks in the windows of the calls at these positions."""
+        if not calls:
+            return Legality(0, 0, 0, 0)
         checker, legal, sent, made, epochs = Thinking(), 0, 0, 0, 0
         first = next(at for at, chat in enumerate(self.messages) if KEY in chat)
-        before = self._born(checker, self.messages[:first], first)
+        came_to = [self.sent(chat) for chat in self.messages[:first]]
+        checker.note({"messages": [*self._messages(came_to)]}, self._answer(first))
+        before = {f"signed_{first}"}
         replies = 1
         for at, window in zip(calls, windows, strict=True):
             body = {"messages": [*self._messages(window)]}
@@ -91,16 +97,15 @@ class SignedThinking:
             epochs += not before <= now
             # A call that is refused is sent again without the blocks that it is refused for.
             beta = "" if fine else CONTROLS
-            answer = [*self._messages([self.sent(self.messages[at])])][0]["content"]
-            checker.note(body if fine else {**body, "thinking": _DROP}, answer, beta)
+            checker.note(body if fine else {**body, "thinking": _DROP}, self._answer(at), beta)
             before, replies = {*now, f"signed_{at}"}, replies + 1
         return Legality(legal, sent, made, epochs)
 
-    def _born(self, checker: Thinking, before: Sequence[Chat], at: int) -> set[str]:
-        """Note the first reply, which came to all before it."""
-        body = {"messages": [*self._messages([self.sent(chat) for chat in before])]}
-        checker.note(body, [*self._messages([self.sent(self.messages[at])])][0]["content"])
-        return {f"signed_{at}"}
+    def _answer(self, at: int) -> list[dict[str, Any]]:
+        """The blocks of the reply at a position."""
+        (message,) = self._messages([self.sent(self.messages[at])])
+        blocks: list[dict[str, Any]] = message["content"]
+        return blocks
 
     def _messages(self, window: Sequence[Sent]) -> Iterator[dict[str, Any]]:
         for one in window:

@@ -11,7 +11,6 @@ from bench.windows.prices import MARKED
 
 from windlass.replays.tuning import LINES_IN_VIEW, VALUES_IN_VIEW
 
-
 _MARKED = frozenset(vector.name for vector in MARKED)
 
 
@@ -146,25 +145,26 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 
 
 HEAD = (
-    f"{'source':24} {'bill':>7} {'+again':>7} {'weighted':>8} {'strict':>7} {'marks':>7} {'at end':>7}"
+    f"{'source':24} {'bill':>7} {'+again':>7} {'weighted':>8}"
+    f" {'strict':>7} {'marks':>7} {'at end':>7}"
     f" {'values':>7} {'lines':>7} {'own':>6} {'miss/100':>8}"
-    f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7} {'legal':>6} {'thoughts':>8} {'epochs':>6} {'ms/call':>8}"
+    f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7}"
+    f" {'legal':>6} {'thoughts':>8} {'epochs':>6} {'ms/call':>8}"
 )
 
 
 def line(one: Row) -> str:
     """The row as it is printed; the strict bill at the prices that it is defined by."""
     figures = (one.strict, one.strict_own, one.strict_end)
-    strict = " ".join(
-        f"{each:7.3f}" if one.vector in _MARKED else f"{'-':>7}" for each in figures
-    )
+    strict = " ".join(f"{each:7.3f}" if one.vector in _MARKED else f"{'-':>7}" for each in figures)
     places = ((one.legal, "6.3f"), (one.thoughts, "8.3f"), (one.epochs, "6.2f"))
     thinking = " ".join(
         f"{'-':>{form[0]}}" if each is None else f"{each:{form}}" for each, form in places
     )
     return (
-        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.weighted:8.3f} {strict} {one.values:7.3f}"
-        f" {one.lines:7.3f} {one.own:6.3f} {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f}"
+        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.weighted:8.3f} {strict}"
+        f" {one.values:7.3f} {one.lines:7.3f} {one.own:6.3f} {one.misses:8.2f}"
+        f" {one.worst:6.2f} {one.worst_bill:6.2f}"
         f" {one.clairvoyant:7.3f} {one.invalid:7.0f} {thinking} {one.ms:8.3f}"
     )
 
