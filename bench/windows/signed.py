@@ -2,7 +2,7 @@
 
 Each recorded reply is given a signed block when it is made. Whether a call may send the blocks
 that it sends is asked of `tests/validators/thinking.py`, which shares nothing with the package.
-There a message is a digest of what it says: equal messages are equal, and others are not.
+There messages are digests of what they say: equal ones are equal, and others are not.
 
 Thinking is in nobody's bill, as the recordings hold none. But a message that lost its block is
 another message, so that whoever takes thinking away pays for what he sends anew.
@@ -85,11 +85,11 @@ class SignedThinking:
         checker, legal, sent, made, epochs = Thinking(), 0, 0, 0, 0
         first = next(at for at, chat in enumerate(self.messages) if KEY in chat)
         came_to = [self.sent(chat) for chat in self.messages[:first]]
-        checker.note({"messages": [*self._messages(came_to)]}, self._answer(first))
+        checker.note(self._body(came_to), self._answer(first))
         before = {f"signed_{first}"}
         replies = 1
         for at, window in zip(calls, windows, strict=True):
-            body = {"messages": [*self._messages(window)]}
+            body = self._body(window)
             fine = checker.check(body) is None
             legal += fine
             now = {each for one in window for each in one.signatures}
@@ -103,18 +103,22 @@ class SignedThinking:
 
     def _answer(self, at: int) -> list[dict[str, Any]]:
         """The blocks of the reply at a position."""
-        (message,) = self._messages([self.sent(self.messages[at])])
-        blocks: list[dict[str, Any]] = message["content"]
-        return blocks
+        return [*self._blocks([self.sent(self.messages[at])])]
 
-    def _messages(self, window: Sequence[Sent]) -> Iterator[dict[str, Any]]:
+    def _body(self, window: Sequence[Sent]) -> dict[str, Any]:
+        return {"messages": [{"role": "assistant", "content": [*self._blocks(window)]}]}
+
+    def _blocks(self, window: Sequence[Sent]) -> Iterator[dict[str, Any]]:
+        """Blocks of a request: of each reply its thinking, and with what came behind it a text."""
+        said: list[str] = []
         for one in window:
-            blocks: list[dict[str, Any]] = [
-                {"type": "thinking", "thinking": "", "signature": each} for each in one.signatures
-            ]
-            blocks.append({"type": "text", "text": self._digest(one)})
-            role = "assistant" if one.bare["role"] == "assistant" else "user"
-            yield {"role": role, "content": blocks}
+            if one.bare["role"] == "assistant":
+                yield {"type": "text", "text": " ".join(said)}
+                said = []
+            for each in one.signatures:
+                yield {"type": "thinking", "thinking": "", "signature": each}
+            said.append(self._digest(one))
+        yield {"type": "text", "text": " ".join(said)}
 
     def _digest(self, one: Sent) -> str:
         known = self._digests.get(id(one.chat))
