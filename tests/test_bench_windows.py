@@ -368,7 +368,7 @@ class TestAContestantOnARecording:
 class TestBoundThinking:
     run = recording(
         user("go"),
-        *(each for n in range(5) for each in (calls(str(n)), result(str(n), f"{n} " * 400))),
+        *(each for n in range(5) for each in (calls(str(n)), result(str(n), f"{n} " * 2_000))),
         user("more"),
         {"role": "assistant", "content": "done"},
     )

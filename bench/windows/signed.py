@@ -103,7 +103,8 @@ class SignedThinking:
 
     def _answer(self, at: int) -> list[dict[str, Any]]:
         """The blocks of the reply at a position."""
-        return [*self._blocks([self.sent(self.messages[at])])]
+        _, *blocks = self._blocks([self.sent(self.messages[at])])
+        return blocks  # the first is the text of what came before
 
     def _body(self, window: Sequence[Sent]) -> dict[str, Any]:
         return {"messages": [{"role": "assistant", "content": [*self._blocks(window)]}]}
