@@ -5,9 +5,11 @@ Run: `python -m bench.bench_windows [CONTESTANT ...] [--source NAME ...] [--half
 [--json FILE]`, with WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` (default
 `../shared/data`).
 
-A contestant is `everything`, `mask:TURNS`, `windlass:PROFILE[,OPTION=VALUE...]`, or
-`langchain`, `agents`, `headroom` (`make peers` makes their environments). Bills are
-divided by sending everything; the definitions stand in `bench/windows/`.
+A contestant is `everything`, `mask:TURNS`, `windlass:PROFILE[@bound][,OPTION=VALUE...]`, or
+`langchain`, `agents`, `headroom` with their own defaults or `[:OPTION=VALUE...]` (`make peers`
+makes their environments). `@bound`: for a model that binds signed thinking. Bills are
+divided by sending everything; means are of sources, and beside them stands that of all recordings
+together; the definitions stand in `bench/windows/`.
 """
 
 from __future__ import annotations
@@ -24,13 +26,17 @@ from typing import NamedTuple
 
 from bench.windows.contestants import Contestant, make
 from bench.windows.measure import Bench, Checks, Outcome
+from bench.windows.prices import VECTORS
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
 from bench.windows.table import Row, as_json, choices, frontier, row, tables
 
-from windlass.replays.bill import VECTORS, Vector
+from windlass.replays.bill import Vector
 
-CONTESTANTS = ("everything", "mask:5", "mask:10", "windlass:default")
-PEERS = ("langchain", "agents", "headroom")
+CONTESTANTS = (
+    *("everything", "mask:5", "mask:10"),
+    *("windlass:default", "windlass:default@bound", "windlass:default@bound,thinking=strip"),
+)
+PEERS = ("langchain", "langchain:trigger=8000", "agents", "headroom", "headroom:frozen=true")
 
 
 class Found(NamedTuple):
@@ -123,7 +129,7 @@ def main() -> int:
     parser.add_argument("--half", choices=("all", "even", "odd"), default="all")
     parser.add_argument("--every", type=int, default=1, help="measure each N-th recording only")
     names = [vector.name for vector in VECTORS]
-    parser.add_argument("--prices", action="append", choices=names, help="default: all three")
+    parser.add_argument("--prices", action="append", choices=names, help="default: all")
     parser.add_argument("--check", choices=("all", "changed", "chat"), default="changed")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--problems", type=int, default=3, help="invalid windows to tell about")

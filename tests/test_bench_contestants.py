@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +15,13 @@ from bench.bench_windows import Task, available, measure
 from bench.windows.contestants import MaskEveryTurn, make, options_of
 from bench.windows.measure import Bench
 from bench.windows.peers.lines import serve
+from bench.windows.prices import VECTORS
 from bench.windows.recordings import Chat, read
 from bench.windows.validity import chat_problems
 
 import windlass
 from tests.test_bench_windows import TestAContestantOnARecording as _Measured
 from tests.test_bench_windows import calls, result, user
-from windlass.replays.bill import VECTORS
 
 ANTHROPIC = VECTORS[0]
 RUN = _Measured.run
@@ -80,9 +82,9 @@ class TestWindlass:
     def test_is_run_once_a_vector_at_its_prices(self, contexts: list[Planned]) -> None:
         task = Task(0, RUN, ("windlass:lean",), VECTORS, "chat")
         found = measure(task)
-        assert [made.made["prices"]["write"] for made in contexts] == [1.25, 1.0, 1.0]
+        assert [made.made["prices"]["write"] for made in contexts] == [1.25, 1.25, 1.25, 1.0, 1.0]
         assert contexts[0].made["policy"] == "lean"
-        assert [outcome.ratio for outcome in found.outcomes.values()] == [1.0, 1.0, 1.0]
+        assert [outcome.ratio for outcome in found.outcomes.values()] == [1.0] * 5
 
     def test_that_commits_at_once_is_run_once(self, contexts: list[Planned]) -> None:
         name = "windlass:lean,commit=at_once,max_input_tokens=9"
@@ -122,6 +124,25 @@ class TestPeers:
         first, second = map(json.loads, answers.getvalue().splitlines())
         assert first["window"] == [0, user("hidden")]
         assert second == {"error": "ValueError: nothing new"}
+
+    def test_headroom_is_told_what_stands_as_it_tells_its_callers(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[tuple[list[str], Any]] = []
+
+        def compress(messages: list[Chat], **options: Any) -> SimpleNamespace:
+            told.append(([str(chat["content"]) for chat in messages], options))
+            return SimpleNamespace(messages=[user(f"{chat['content']}!") for chat in messages])
+
+        monkeypatch.setitem(sys.modules, "headroom", SimpleNamespace(compress=compress))
+        peer = import_module("bench.windows.peers.headroom")
+        monkeypatch.delitem(sys.modules, "bench.windows.peers.headroom")
+        for options in ({}, {"frozen": True}):
+            one = peer.Compressed(**options)
+            one.window([user("a"), user("b")])
+            assert one.window([user("c")])[-1] == user("c!")
+        assert [messages for messages, _ in told[1::2]] == [["a", "b", "c"], ["a!", "b!", "c"]]
+        assert [options.get("frozen_message_count") for _, options in told] == [None, None, 0, 2]
 
 
 class TestRecordings:

@@ -10,19 +10,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bench.windows.contestants import Everything
-from bench.windows.measure import Bench
+from bench.windows.contestants import Everything, make
+from bench.windows.measure import Bench, Outcome
+from bench.windows.prices import VECTORS
 from bench.windows.recordings import Chat, Recording
+from bench.windows.signed import KEY
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.bill import CallTokens, Vector, cost, sent
 from windlass.replays.measure import fetched
 from windlass.replays.needs import NeededText, needs_and_own, needs_of, values_in
 from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens
 
-ANTHROPIC, AUTOMATIC, NONE = VECTORS
+ANTHROPIC, NEWER, _, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x02"
 ).decode("ascii")
@@ -311,6 +313,19 @@ class TestAContestantOnARecording:
         assert rows[1].bill == pytest.approx(less.bill / less.everything)
         assert rows[1].misses == 50
         assert mean(rows).total == pytest.approx((1 + less.ratio) / 2)
+        paid = 2 * whole.everything + less.ratio * less.everything
+        assert mean(rows).weighted == pytest.approx(paid / (3 * whole.everything))
+
+    def test_the_strict_bill_is_by_the_prices_and_the_minimum_of_each_model(self) -> None:
+        # The first call has some 700 tokens: it is cached where 512 are enough.
+        said = [user("a" * 2_800), calls("1"), result("1", "b" * 40), calls("2")]
+        said += [result("2", "c" * 40), calls("3")]
+        made = Bench(recording(*said)).run(Everything(), VECTORS)
+        first, second = (sum(tokens(pieces(chat)) for chat in said[:at]) for at in (3, 5))
+        assert first > NEWER.minimum
+        newer = first * 1.25 + first * 0.05 + (second - first) * 1.25
+        assert made["anthropic.05"].strict_end == pytest.approx(newer)
+        assert made["anthropic"].strict_end == first + second
 
     def test_on_the_frontier_stands_who_is_not_beaten(self) -> None:
         def half(messages: Sequence[Chat]) -> list[Chat]:
@@ -350,6 +365,75 @@ class TestAContestantOnARecording:
         assert of_b.split()[-1] == "cheap"
 
 
+class TestBoundThinking:
+    run = recording(
+        user("go"),
+        *(each for n in range(5) for each in (calls(str(n)), result(str(n), f"{n} " * 2_000))),
+        user("more"),
+        {"role": "assistant", "content": "done"},
+    )
+
+    def of(self, window: Callable[[Sequence[Chat]], list[Chat]]) -> Outcome:
+        return Bench(self.run).run(Shows(window), VECTORS[:2])["anthropic"]
+
+    @staticmethod
+    def masked(messages: Sequence[Chat], newest: int = 2) -> list[Chat]:
+        return [
+            {**chat, "content": "hidden"} if chat["role"] == "tool" and at < newest else chat
+            for at, chat in enumerate(messages, start=-len(messages) + 2 * newest)
+        ]
+
+    @staticmethod
+    def bare(chat: Chat) -> Chat:
+        return {key: each for key, each in chat.items() if key != KEY}
+
+    def test_all_calls_that_send_everything_are_accepted(self) -> None:
+        told = self.of(list)
+        assert (told.calls, told.legal, told.epochs) == (5, 5, 0)
+        assert told.blocks == told.blocks_made == 15
+        assert row("x", "anthropic", "s", [told]).thoughts == 1
+        assert told.ratio == 1
+
+    def test_whoever_rewrites_old_results_is_refused_from_then_on(self) -> None:
+        told = self.of(self.masked)
+        assert (told.legal, told.epochs, told.blocks) == (1, 0, 15)
+        assert row("x", "anthropic", "s", [told]).legal == 1 / 5
+
+    def test_whoever_takes_the_thinking_away_with_an_edit_is_accepted_and_pays(self) -> None:
+        def stripped(messages: Sequence[Chat]) -> list[Chat]:
+            return [*map(self.bare, messages)]
+
+        def once(messages: Sequence[Chat]) -> list[Chat]:
+            return list(messages) if len(messages) < 8 else stripped(messages)
+
+        assert (self.of(stripped).legal, self.of(stripped).blocks) == (5, 0)
+        told = self.of(once)
+        assert (told.legal, told.epochs) == (5, 2)
+        # What stands behind the first block that went is written anew, and the text is the same.
+        assert told.bill > self.of(list).bill
+        assert told.tokens == self.of(list).tokens
+
+    def test_none_may_be_missing_in_the_middle(self) -> None:
+        def without(messages: Sequence[Chat]) -> list[Chat]:
+            late = len(messages) > 8
+            return [self.bare(c) if late and at == 3 else c for at, c in enumerate(messages)]
+
+        assert self.of(without).legal == 3
+
+    def test_windlass_is_handed_thinking_for_a_model_that_binds_it(self) -> None:
+        contestants = {name: make(f"windlass:lean{name}", ANTHROPIC) for name in ("", "@bound")}
+        told = {
+            name: Bench(self.run).run(one, VECTORS[:1])["anthropic"]
+            for name, one in contestants.items()
+        }
+        rows = {name: row(name, "anthropic", "s", [each]) for name, each in told.items()}
+        assert (rows[""].legal, rows["@bound"].legal, rows["@bound"].thoughts) == (None, 1, 1)
+        lines = frontier([*rows.values()]).splitlines()[2:4]
+        assert sorted(" - " in line for line in lines) == [False, True]
+        with pytest.raises(ValueError, match="@bound"):
+            make("windlass:lean@free", ANTHROPIC)
+
+
 class TestValidity:
     def test_the_chat_rule_needs_each_result_at_its_call(self) -> None:
         good = [user("go"), calls("1"), result("1", "a")]
@@ -381,6 +465,8 @@ class TestValidity:
 def test_vectors_are_those_of_the_definitions() -> None:
     assert (
         Vector("anthropic", 0.10, 1.25, 1_024, 1),
+        Vector("anthropic.05", 0.05, 1.25, 512, 1),
+        Vector("anthropic.025", 0.025, 1.25, 512, 1),
         Vector("automatic", 0.10, 1.00, 1_024, 128),
         Vector("none", 1.0, 1.0, 0, 1),
     ) == VECTORS

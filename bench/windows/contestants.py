@@ -21,11 +21,20 @@ HIDDEN: Final = "[Tool result, {} chars, hash={:08x}]"
 """What stands for a masked result, with its length and a checksum of its text."""
 
 
+UNBOUND: Final = "anthropic/claude-sonnet-4-5"
+BOUND: Final = "anthropic/claude-opus-5-5"
+"""A model that takes signed thinking whatever stands before it, and one that does not."""
+
+
 class Contestant(Protocol):
     """Decides windows. It may keep state from call to call of one recording."""
 
     by_price: bool
     """Whether its windows depend on the price vector, so that it is run once for each."""
+
+    signed: bool
+    """Whether it is handed replies with signed thinking: all but Windlass for models that do not
+    bind it."""
 
     @property
     def marks(self) -> Sequence[int]:
@@ -52,6 +61,7 @@ class Everything:
     """Sends all that was said."""
 
     by_price = False
+    signed = True
     marks: Sequence[int] = ()
 
     def begin(self, recording: Recording) -> None:
@@ -73,6 +83,7 @@ class MaskEveryTurn(Everything):
     """
 
     by_price = False
+    signed = True
     marks: Sequence[int] = ()
 
     def __init__(self, turns: int, above: int = 100) -> None:
@@ -105,17 +116,23 @@ class Windlass:
     """Windlass' own windows by the incremental interface.
 
     Options are settings of the policy, but `model`, `max_input_tokens` (both handed
-    to `windlass.Context`) and `tools` (true: it is told the recording's tools).
+    to `windlass.Context`) and `tools` (true: it is told the recording's tools). A profile with
+    `@bound` behind it is that for a model which binds signed thinking.
     """
 
     def __init__(self, profile: str, options: dict[str, Any], vector: Vector) -> None:
+        profile, _, bound = profile.partition("@")
+        if bound not in ("", "bound"):
+            raise ValueError(f"a profile has nothing or '@bound' behind it, not '@{bound}'")
+        self.signed = bool(bound)
         self.context: Any = None
         self.marks: Sequence[int] = ()
         self._keywords: dict[str, Any] = {
             key: options.pop(key) for key in ("model", "max_input_tokens") if key in options
         }
-        self._keywords.setdefault("model", "anthropic/claude-sonnet-4-5")
+        self._keywords.setdefault("model", BOUND if bound else UNBOUND)
         self._tools = options.pop("tools", False)
+        profile = profile or "default"
         self._policy = {"profile": profile, **options} if options else profile
         self._vector = vector
         self.by_price = options.get("commit") != "at_once"
@@ -182,11 +199,12 @@ def make(name: str, vector: Vector) -> Contestant:
             return MaskEveryTurn(int(turns or 5), **options_of(settings))
         case "windlass":
             profile, _, settings = rest.partition(",")
-            return Windlass(profile or "default", options_of(settings), vector)
+            return Windlass(profile, options_of(settings), vector)
         case "langchain" | "agents" | "headroom":
             return Peer(kind, options_of(rest))
         case _:
             raise ValueError(
                 f"no contestant {kind!r}; there are everything, mask:TURNS[,above=CHARACTERS],"
-                " windlass:PROFILE[,OPTION=VALUE...], langchain, agents, headroom"
+                " windlass:PROFILE[@bound][,OPTION=VALUE...], langchain, agents, headroom"
+                "[:OPTION=VALUE...]"
             )

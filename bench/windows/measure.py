@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
 
 from bench.windows.contestants import Contestant
 from bench.windows.peer import Peer
+from bench.windows.prices import MARKED, VECTORS
 from bench.windows.recordings import Recording
+from bench.windows.signed import Legality, Sent, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.bill import VECTORS, CallTokens, Vector, cost, sent
+from windlass.replays.bill import CallTokens, Vector, cost, sent
 from windlass.replays.measure import CallBill, Ruler
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
 those whose shape is not that of the messages handed over; none. The chat form is always checked."""
-
-MARKED: Final = VECTORS[0]
-"""The prices by which only what ends at a mark is cached."""
 
 
 @dataclass
@@ -30,7 +29,10 @@ class Outcome:
 
     Money is in fresh input tokens; `everything` and `clairvoyant` are what the two
     references cost on the same calls. `strict_own` is the bill where only what ends at the
-    contestant's own marks is cached, `strict_end` with marks at the end.
+    contestant's own marks is cached, `strict_end` with marks at the end. `legal` are the calls that
+    a model which binds thinking takes, with the `blocks` that they send of `blocks_made`; `epochs`
+    the calls that send fewer than could be. All are 0 where the contestant is handed no thinking:
+    `signed` says so.
     `seconds` holds each call's time to its window.
     """
 
@@ -52,6 +54,11 @@ class Outcome:
     own_seen: int = 0
     misses: int = 0
     invalid: int = 0
+    signed: bool = False
+    legal: int = 0
+    blocks: int = 0
+    blocks_made: int = 0
+    epochs: int = 0
     problems: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -61,13 +68,26 @@ class Outcome:
         return (self.bill + self.again) / self.everything if self.everything else 1.0
 
 
+class _Windows(NamedTuple):
+    """One recording's windows, by the numbers of their messages, with their marks and times.
+
+    `marks` None: it sets none; `legality` None: it was handed no thinking.
+    """
+
+    windows: list[list[int]]
+    marks: list[Sequence[int]] | None
+    seconds: list[float]
+    legality: Legality | None
+
+
 class Bench(Ruler):
     """One recording with all that does not depend on the contestant."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording)
         self.recording = recording
-        self.whole_marked = self._marked(self.everything)
+        self.signed = SignedThinking(recording)
+        self._whole_marked: dict[int, list[Marked]] = {}
         self.ideal = clairvoyant(self)
 
     def run(
@@ -77,16 +97,23 @@ class Bench(Ruler):
         checks: Checks = "changed",
     ) -> dict[str, Outcome]:
         """The contestant's outcome at each of the vectors, by the vector's name."""
-        windows, marks, seconds = self._windows(contestant)
+        made = self._windows(contestant)
+        windows, legality = made.windows, made.legality
         calls = sent(windows, self.shown)
-        at_end = self._marked(windows)
-        own_marks = self._marked(windows, marks)
+        strict: dict[int, tuple[list[Marked], list[Marked]]] = {}
         missed = self.missed(windows, self.needs)
         own_missed = sum(map(len, self.missed(windows, self.own)))
         own = sum(map(len, self.own.values()))
         invalid, problems = self._invalid(windows, checks)
         outcomes: dict[str, Outcome] = {}
         for vector in vectors:
+            least = (vector if vector in MARKED else MARKED[0]).minimum
+            if least not in strict:
+                strict[least] = (
+                    self._marked(least, windows, made.marks),
+                    self._marked(least, windows),
+                )
+            own_marks, at_end = strict[least]
             outcome = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
@@ -94,28 +121,40 @@ class Bench(Ruler):
                 clairvoyant=sum(cost(call, vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
                 strict_end=sum(marked_cost(call, vector) for call in at_end),
-                strict_everything=sum(marked_cost(call, vector) for call in self.whole_marked),
+                strict_everything=sum(
+                    marked_cost(call, vector) for call in self._everything_marked(least)
+                ),
                 own=own,
                 own_seen=own - own_missed,
                 invalid=invalid,
                 problems=problems,
-                seconds=seconds,
+                seconds=made.seconds,
+                signed=legality is not None,
+                **({} if legality is None else asdict(legality)),
             )
             _count(outcome, self.bills(calls, missed, vector))
             outcomes[vector.name] = outcome
         return outcomes
 
     def _marked(
-        self, windows: Sequence[Sequence[int]], marks: Sequence[Sequence[int]] | None = None
+        self,
+        minimum: int,
+        windows: Sequence[Sequence[int]],
+        marks: Sequence[Sequence[int]] | None = None,
     ) -> list[Marked]:
         """The calls with their marks, and where a contestant sets none with marks at the end."""
-        return marked(windows, marks or map(end_marks, windows), self.shown, MARKED.minimum)
+        return marked(windows, marks or map(end_marks, windows), self.shown, minimum)
 
-    def _windows(
-        self, contestant: Contestant
-    ) -> tuple[list[list[int]], list[Sequence[int]] | None, list[float]]:
+    def _everything_marked(self, minimum: int) -> list[Marked]:
+        if minimum not in self._whole_marked:
+            self._whole_marked[minimum] = self._marked(minimum, self.everything)
+        return self._whole_marked[minimum]
+
+    def _windows(self, contestant: Contestant) -> _Windows:
         contestant.begin(self.recording)
-        messages = list(self.recording.messages)
+        signed = self.signed if contestant.signed else None
+        messages = list(self.recording.messages if signed is None else signed.messages)
+        thoughts: list[list[Sent]] = []
         windows: list[list[int]] = []
         marks: list[Sequence[int]] = []
         seconds: list[float] = []
@@ -126,10 +165,14 @@ class Bench(Ruler):
             window = contestant.window(handed, new_from)
             took = time.perf_counter() - began
             seconds.append(contestant.seconds if isinstance(contestant, Peer) else took)
+            if signed is not None:
+                thoughts.append([signed.sent(chat) for chat in window])
+                window = [one.billed for one in thoughts[-1]]
             windows.append(self.shown.numbers(window))
             marks.append(contestant.marks)
             new_from = at
-        return windows, marks if any(marks) else None, seconds
+        legality = None if signed is None else signed.judged(self.recording.calls, thoughts)
+        return _Windows(windows, marks if any(marks) else None, seconds, legality)
 
     def _invalid(self, windows: Sequence[Sequence[int]], checks: Checks) -> tuple[int, list[str]]:
         """How many windows break a rule, and the first sentences about each."""

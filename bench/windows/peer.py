@@ -29,6 +29,7 @@ class Peer:
     """
 
     by_price = False
+    signed = True
     marks: Sequence[int] = ()
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:

@@ -6,9 +6,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from bench.windows.measure import MARKED, Outcome
+from bench.windows.measure import Outcome
+from bench.windows.prices import MARKED
 
 from windlass.replays.tuning import LINES_IN_VIEW, VALUES_IN_VIEW
+
+_MARKED = frozenset(vector.name for vector in MARKED)
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,11 @@ class Row:
     `strict` is the bill where only what ends at a mark is cached, with the better of its own
     marks (`strict_own`) and marks at the end (`strict_end`).
     `bill`, `total` (bill + reacquisition), `worst` (total of the worst recording),
-    `worst_bill` and `clairvoyant` are divided by sending everything. `values` and
+    `worst_bill` and `clairvoyant` are divided by sending everything, whose bill is `everything`.
+    Of the mean over sources `weighted` is the total of all recordings together. `legal` is
+    the share of the calls that a model which binds thinking takes, `thoughts` that of the signed
+    blocks that are still sent (None: it is handed none), `epochs` the calls of a hundred that
+    send fewer than they could. `values` and
     `lines` are the shares in view, `own` that of values and lines which only the assistant had
     said, `misses` a hundred calls, `invalid` windows, `ms`
     the median time to one window.
@@ -44,6 +51,11 @@ class Row:
     invalid: float
     ms: float
     tokens: float
+    everything: float
+    weighted: float
+    legal: float | None
+    thoughts: float | None
+    epochs: float | None
 
 
 def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) -> Row:
@@ -52,6 +64,7 @@ def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) 
     bill = sum(one.bill for one in outcomes)
     calls = sum(one.calls for one in outcomes)
     own, end = (sum(one.strict_own for one in outcomes), sum(one.strict_end for one in outcomes))
+    signed = all(one.signed for one in outcomes)
     strictly = sum(one.strict_everything for one in outcomes)
     return Row(
         contestant=contestant,
@@ -74,6 +87,13 @@ def row(contestant: str, vector: str, source: str, outcomes: Sequence[Outcome]) 
         invalid=sum(one.invalid for one in outcomes),
         ms=1_000 * statistics.median(second for one in outcomes for second in one.seconds),
         tokens=sum(one.tokens for one in outcomes),
+        everything=everything,
+        weighted=(bill + sum(one.again for one in outcomes)) / everything,
+        legal=sum(one.legal for one in outcomes) / calls if signed else None,
+        thoughts=sum(o.blocks for o in outcomes) / sum(o.blocks_made for o in outcomes)
+        if signed
+        else None,
+        epochs=100 * sum(one.epochs for one in outcomes) / calls if signed else None,
     )
 
 
@@ -100,6 +120,7 @@ def mean(rows: Sequence[Row]) -> Row:
             "ms",
         )
     }
+    everything = sum(one.everything for one in rows)
     worst = {name: max(getattr(one, name) for one in rows) for name in ("worst", "worst_bill")}
     return Row(
         contestant=first.contestant,
@@ -109,28 +130,42 @@ def mean(rows: Sequence[Row]) -> Row:
         calls=sum(one.calls for one in rows),
         invalid=sum(one.invalid for one in rows),
         tokens=sum(one.tokens for one in rows),
+        everything=everything,
+        weighted=sum(one.total * one.everything for one in rows) / everything,
+        **{name: _mean(rows, name) for name in ("legal", "thoughts", "epochs")},
         **figures,
         **worst,
     )
 
 
+def _mean(rows: Sequence[Row], name: str) -> float | None:
+    """The mean of what is known of all or of none of them."""
+    known = [each for each in (getattr(one, name) for one in rows) if each is not None]
+    return statistics.mean(known) if known else None
+
+
 HEAD = (
-    f"{'source':24} {'bill':>7} {'+again':>7} {'strict':>7} {'marks':>7} {'at end':>7}"
+    f"{'source':24} {'bill':>7} {'+again':>7} {'weighted':>8}"
+    f" {'strict':>7} {'marks':>7} {'at end':>7}"
     f" {'values':>7} {'lines':>7} {'own':>6} {'miss/100':>8}"
-    f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7} {'ms/call':>8}"
+    f" {'worst':>6} {'w.bill':>6} {'clairv.':>7} {'invalid':>7}"
+    f" {'legal':>6} {'thoughts':>8} {'epochs':>6} {'ms/call':>8}"
 )
 
 
 def line(one: Row) -> str:
     """The row as it is printed; the strict bill at the prices that it is defined by."""
     figures = (one.strict, one.strict_own, one.strict_end)
-    strict = " ".join(
-        f"{each:7.3f}" if one.vector == MARKED.name else f"{'-':>7}" for each in figures
+    strict = " ".join(f"{each:7.3f}" if one.vector in _MARKED else f"{'-':>7}" for each in figures)
+    places = ((one.legal, "6.3f"), (one.thoughts, "8.3f"), (one.epochs, "6.2f"))
+    thinking = " ".join(
+        f"{'-':>{form[0]}}" if each is None else f"{each:{form}}" for each, form in places
     )
     return (
-        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {strict} {one.values:7.3f}"
-        f" {one.lines:7.3f} {one.own:6.3f} {one.misses:8.2f} {one.worst:6.2f} {one.worst_bill:6.2f}"
-        f" {one.clairvoyant:7.3f} {one.invalid:7.0f} {one.ms:8.3f}"
+        f"{one.source:24} {one.bill:7.3f} {one.total:7.3f} {one.weighted:8.3f} {strict}"
+        f" {one.values:7.3f} {one.lines:7.3f} {one.own:6.3f} {one.misses:8.2f}"
+        f" {one.worst:6.2f} {one.worst_bill:6.2f}"
+        f" {one.clairvoyant:7.3f} {one.invalid:7.0f} {thinking} {one.ms:8.3f}"
     )
 
 

@@ -303,9 +303,44 @@ class TestAnchors:
         )
         (errors,) = [text for _, text in ran.seen("last") if text.startswith("[Errors so far]")]
         _, *each = errors.split("\n\n")
-        assert [f"number {n}" in one for n, one in enumerate(each, start=2)] == [True] * 5
+        # The newest is chosen, too: it is shown whole, and not told besides.
+        assert [f"number {n}" in one for n, one in enumerate(each, start=2)] == [True] * 4
+        whole = [text for _, text in ran.seen("last") if "number 6" in text]
+        assert len(whole) == 1
+        assert len(whole[0]) > 4_000
         count = Scripted(lambda _: "").model("x").counter.message
         assert all(count(user(one)) <= 200 for one in each)
+
+    @pytest.mark.req("AC-55")
+    async def test_errors_that_are_shown_whole_are_told_once(self, house: House) -> None:
+        def broken(number: int) -> str:
+            """Break.
+
+            Args:
+                number: Which.
+            """
+            raise ValueError(f"ERROR E-{number}77 of orchards")
+
+        async def told(**context: Any) -> list[str]:
+            builds = [calls(call("broken", json.dumps({"number": n}))) for n in range(2)]
+            said = selecting(anchors={"include": ["errors"]}, selection={"share": 0.9})
+            ran = await house.run(
+                cascade(
+                    phase("a", tackle=["broken"]),
+                    *SEVEN[:2],
+                    asks("last", "orchards", **context),
+                    auto_context=said,
+                ),
+                {"a": [*builds, "given up"], **pages(*TOPICS[:2])},
+                tools=[broken],
+            )
+            assert ran.has_no_damage()
+            return [text for _, text in ran.seen("last") if "-077" in text or "-177" in text]
+
+        everywhere = {"from": [{"phase": "a", "include": ["messages"]}]}
+        for seen in (await told(), await told(context=everywhere)):
+            assert len(seen) == 2
+            assert not any(text.startswith("[Errors so far]") for text in seen)
 
     @pytest.mark.req("AC-73")
     async def test_anchors_over_the_budget_are_shortened_in_order_and_never_the_input(

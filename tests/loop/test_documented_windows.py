@@ -48,7 +48,13 @@ def shown(
 
 def told(text: str, name: str = "peek", **arguments: Any) -> str:
     """What is first sent of the text of a result."""
-    return str(shown([user("Go."), asked(1, name, **arguments), result(1, text)])[-1]["content"])
+    messages = [user("Go."), asked(1, name, **arguments), result(1, text)]
+    # The documented numbers are those of a window that is half used.
+    return str(shown(messages, compress={"adapt": False})[-1]["content"])
+
+
+def charged(read: float, minimum: int) -> windlass.Prices:
+    return windlass.Prices(read=read, write=1.25, minimum=minimum, step=1, ttl_s=300)
 
 
 class TestOnAndOff:
@@ -84,6 +90,54 @@ class TestLargeResults:
             assert bool(head) is apart
             assert not head or abs(int(head[1]) * 1_000 - chars) <= 500
             assert len(cut) <= 1_600
+
+    @pytest.mark.req("CE-30")
+    @pytest.mark.parametrize(("read", "minimum"), [(0.1, 1_024), (0.05, 512), (0.025, 4_096)])
+    def test_behind_a_short_prompt_it_is_cut_where_prices_are_cached_too(
+        self, read: float, minimum: int
+    ) -> None:
+        text = PLAIN * 4
+        said: list[dict[str, Any]] = [user("Go."), asked(1), result(1, text)]
+        for turns in range(4):
+            window = windlass.bound(
+                [*said, *idle(turns)], policy="spec", prices=charged(read, minimum)
+            )
+            assert len(window.messages[2]["content"]) <= 1_500
+
+    def test_it_stays_where_the_bill_would_be_higher(self) -> None:
+        # Whole, the window is just long enough to be cached; cut, it is not.
+        said = [user("Go. " * 500), asked(1), result(1, PLAIN[:2_600])]
+        for read, minimum, whole in ((0.1, 1_024, True), (0.1, 512, False), (1.0, 0, False)):
+            prices = charged(read, minimum)
+            window = windlass.bound(said, policy="spec", prices=prices)
+            assert (window.messages == said) is whole
+
+    @pytest.mark.req("CA-7")
+    def test_the_threshold_alone_says_what_a_cut_result_keeps(self) -> None:
+        for above in (2_000, 10_000):
+            said = [user("Go."), asked(1), result(1, (PLAIN * 2)[: above + 500])]
+            compress = {"above_chars": above, "adapt": False}
+            cut = shown(said, "default", compress=compress)[-1]["content"]
+            assert above * 0.9 < len(cut) <= above
+            said[-1] = result(1, (PLAIN * 2)[:above])
+            assert shown(said, "default", compress=compress) == said
+
+    @pytest.mark.req("CE-51")
+    def test_thresholds_rise_and_fall_with_what_is_left_of_the_models_window(self) -> None:
+        def kept(model: str | None, before: int, **compress: Any) -> int:
+            said = [user("word " * before), asked(1), result(1, PLAIN + PLAIN[:3_000])]
+            policy = {"commit": "at_once", "compress": {"above_chars": 10_000, **compress}}
+            window = windlass.bound(said, model, policy, prices=charged(0.1, 1_024))
+            return len(window.messages[-1]["content"])
+
+        whole = len(PLAIN) + 3_000
+        for model in (None, "openai/nobody-knows-it"):  # 128,000 tokens
+            assert kept(model, 1) == whole
+            assert 7_000 < kept(model, 65_000) < 10_500
+            assert kept(model, 130_000) <= 5_000
+        assert kept("openai/gpt-4", 8_000) <= 5_000  # 8,192 tokens
+        assert kept("anthropic/claude-sonnet-4-5", 40_000) == whole  # 200,000 tokens
+        assert 9_000 < kept(None, 130_000, adapt=False) <= 10_000
 
     @pytest.mark.req("CA-7")
     def test_over_10000_characters_the_cut_says_how_many_are_gone(self) -> None:

@@ -1,5 +1,7 @@
 """LangChain's `ClearToolUsesEdit`: past `trigger` tokens all but the newest results are cleared.
 
+Its own defaults are `trigger=100000` and `keep=3`.
+
 The edit is applied as LangChain's own middleware does before each model call: to the
 messages without the system prompt, counted by its approximate counter.
 """
@@ -17,8 +19,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 class Cleared:
     """The messages of one run, in LangChain's form too."""
 
-    def __init__(self, trigger: int = 8_000, keep: int = 3) -> None:
-        self._edit = ClearToolUsesEdit(trigger=trigger, keep=keep)
+    def __init__(self, **options: Any) -> None:
+        self._edit = ClearToolUsesEdit(**options)
         self._chats: list[Chat] = []
         self._messages: list[Any] = []
 

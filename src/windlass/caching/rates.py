@@ -59,6 +59,13 @@ _SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
 """Models whose vendor bills the request that searched, however often it did."""
 
 
+UNKNOWN_WINDOW: Final = 128_000
+"""Tokens that a model is taken to hold where nobody says."""
+
+_WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
+"""Windows of models whose price is listed and whose window is not, by how they begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """US dollars a million tokens, at the first tier; `window` is in tokens (None: not listed).
@@ -216,11 +223,26 @@ def _listed(name: str) -> Rate | None:
         output=output,
         cache_read=fresh if read is None else read,
         cache_write=fresh if write is None else write,
-        window=listed.context_window,
+        window=listed.context_window or _window_by_name(model),
         cache_write_long=long,
         tiers=tiers(input_price, fresh),
         output_tiers=tiers(in_force.output_mtok, output),
     )
+
+
+def _window_by_name(model: str) -> int | None:
+    bare = model.rsplit("/", 1)[-1]
+    return next((size for start, size in _WINDOWS if bare.startswith(start)), None)
+
+
+def window_tokens(model: str | None) -> int:
+    """Tokens that `provider/model` holds, as far as the table says (None: no model is named).
+
+    >>> window_tokens("anthropic/claude-sonnet-4-5"), window_tokens(None)
+    (200000, 128000)
+    """
+    known = rate(model) if model and "/" in model.strip("/") else None
+    return (known and known.window) or UNKNOWN_WINDOW
 
 
 def _today() -> date:

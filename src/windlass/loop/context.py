@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.caching.prices import Prices
+from windlass.caching.rates import window_tokens
 from windlass.caching.state import CacheState
 from windlass.errors import SequenceError, UsageError
 from windlass.loop.chats import Chats, with_block_parts
@@ -44,7 +45,8 @@ class Context:
     """A conversation as it grows, and what each call sees of it.
 
     Args:
-        model: `provider/model`, for counting tokens.
+        model: `provider/model`, for counting tokens; thresholds adapt to its window (None, or
+            one that is not known: to 128,000 tokens).
         policy: A profile's name, a dict of options, or a `Policy`.
         prices: What the model's prompt cache charges; default those of `model`, and no cache
             where none is named.
@@ -111,7 +113,12 @@ class Context:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
         self._most = most
         self.conversation = Conversation(
-            policies=steps(chosen, caches=self.prices.caches, limit=most),
+            policies=steps(
+                chosen,
+                caches=self.prices.caches,
+                window_tokens=window_tokens(model),
+                limit=most,
+            ),
             # Counting takes longer than deciding: only a limit needs the model's own count.
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),

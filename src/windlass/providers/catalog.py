@@ -10,15 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass.caching.rates import Rate, split_model
+from windlass.caching.rates import UNKNOWN_WINDOW, Rate, split_model
 from windlass.errors import UsageError, did_you_mean
 from windlass.settings import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
 """The provider whose models the package litellm asks."""
-
-UNKNOWN_WINDOW: Final = 128_000
-"""Tokens that a model is taken to hold where nobody says."""
 
 _LARGEST_REPLY: Final = 4_096
 """Tokens of a reply where the user sets none: what every current hosted model allows."""
@@ -53,9 +50,6 @@ _SEEING: Final = re.compile(
 
 _BLIND: Final = re.compile(r".*(?:-audio|-tts|-transcribe|-realtime|-search|-codex-mini|-oss)")
 """Names that begin like those, and are not."""
-
-_WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
-"""Windows of models whose price is listed and whose window is not, by how they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +191,6 @@ def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int,
         return entry.settings.window, None
     if price is not None and price.window is not None:
         return price.window, None
-    bare = name.rsplit("/", 1)[-1]
-    listed = next((size for start, size in _WINDOWS if bare.startswith(start)), None)
-    if price is not None and listed is not None:
-        return listed, None
     missing = "has no window there" if price else "is not there, so no prompt cache is assumed"
     return UNKNOWN_WINDOW, (
         f"model {name!r} was looked up in the price table and {missing}; its window is taken to be"

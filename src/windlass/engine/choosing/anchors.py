@@ -54,7 +54,7 @@ class Piece:
 
     `item` None: it is a message of ours that tells of the session (`what`, of `source`).
     `because` names what shortened it; `original` is what `recall` gives back for it, `covers` are
-    the ids of what it tells of.
+    the ids of what it tells of, and `lines` what an error message tells of each of them.
     """
 
     place: int
@@ -67,6 +67,7 @@ class Piece:
     source: str = ""
     original: Message | None = None
     covers: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
     def order(self) -> tuple[int, bool]:
         """What pieces are sorted by: their place, and what is told of it behind it."""
@@ -169,7 +170,7 @@ def _callouts(ground: Ground) -> Iterator[Piece]:
 
 
 def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
-    """The last failed calls that are not shown whole, in one message of ours."""
+    """The last failed calls that nothing else shows, in one message of ours."""
     failed = [
         stored
         for stored in ground.rows
@@ -178,16 +179,36 @@ def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
         and stored.row.phase in ground.phases
         and stored.id is not None
         and stored.id not in shown
+        and stored.id not in ground.held
         and stored.id in ground.session.places
     ][-MOST_ERRORS:]
     if not failed:
         return []
-    lines = [_error_line(ground, stored, ERROR_TOKENS) for stored in failed]
+    lines = {str(each.id): _error_line(ground, each, ERROR_TOKENS) for each in failed}
     place = ground.session.unit(ground.session.places[str(failed[-1].id)])[-1]
-    message = Message(role, (Text(errors_text(lines)),))
-    reason = f"anchor: the last {len(lines)} errors"
-    ids = tuple(str(stored.id) for stored in failed)
-    return [Piece(place, message, "error", reason, what="errors", source="session", covers=ids)]
+    piece = Piece(place, Message(role, ()), "error", "", what="errors", source="session")
+    return [_telling(piece, lines)]
+
+
+def _telling(piece: Piece, lines: Mapping[str, str]) -> Piece:
+    """The message of errors with these lines, by the ids of the failed calls."""
+    message = piece.message.with_parts(Text(errors_text([*lines.values()])))
+    last = f"the last {len(lines)} errors" if len(lines) > 1 else "the last error"
+    told = {"covers": tuple(lines), "lines": tuple(lines.values())}
+    return replace(piece, message=message, reason=f"anchor: {last}", **told)
+
+
+def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piece]:
+    """The pieces without the errors of results that are shown besides, by their ids."""
+    left: list[Piece] = []
+    for piece in pieces:
+        told = dict(zip(piece.covers, piece.lines, strict=False))
+        lines = {ident: line for ident, line in told.items() if ident not in shown}
+        if len(lines) == len(told):
+            left.append(piece)
+        elif lines:
+            left.append(_telling(piece, lines))
+    return left
 
 
 def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
@@ -231,10 +252,9 @@ def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]
 
 def _short_errors(piece: Piece) -> Piece:
     """The same errors in a line each."""
-    texts = piece.message.text.split("\n\n")
     room = _ERROR_SHORT * _CHARS_A_TOKEN
-    lines = [texts[0], *(cut_text(" ".join(text.split()), room) for text in texts[1:])]
-    return replace(piece, message=piece.message.with_parts(Text("\n\n".join(lines))))
+    lines = [cut_text(" ".join(line.split()), room) for line in piece.lines]
+    return _telling(piece, dict(zip(piece.covers, lines, strict=True)))
 
 
 def short(piece: Piece) -> Piece:

@@ -15,7 +15,14 @@ from typing import Any, Final, TypeAlias
 
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.check import input_room
-from windlass.engine.choosing.anchors import Ground, Piece, gather_anchors, outline_of, shortened
+from windlass.engine.choosing.anchors import (
+    Ground,
+    Piece,
+    gather_anchors,
+    outline_of,
+    shortened,
+    without_errors,
+)
 from windlass.engine.choosing.picking import (
     Choice,
     answered,
@@ -276,7 +283,7 @@ def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
             return covered or piece.message.text in texts
         return any(session.index.items[at].id in ids for at in session.unit(piece.place))
 
-    listed = choice.in_order() if base.chosen else []
+    listed = without_errors(choice.in_order(), ids) if base.chosen else []
     pieces = [piece for piece in listed if piece.kind != "outline" and not is_held(piece)]
     if pieces and pieces[0].message.role != "user":
         pieces.insert(0, _header())

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from windlass.engine.choosing.anchors import Ground, Piece, short
+from windlass.engine.choosing.anchors import Ground, Piece, short, without_errors
 from windlass.history.details import NotChosen
 from windlass.rules import Choosing
 from windlass.selection.embeddings import Embedder
@@ -328,6 +328,10 @@ def _with_pieces(
         else:
             choice.left_out += [_told(picked, ground, place) for place in unit]
     choice.chosen.sort(key=lambda piece: piece.place)
+    whole = {items[piece.place].id for piece in choice.chosen if piece.because is None}
+    choice.anchors = without_errors(base.anchors, whole)
+    choice.anchor_tokens -= sum(ground.count(piece.message) for piece in base.anchors)
+    choice.anchor_tokens += sum(ground.count(piece.message) for piece in choice.anchors)
     choice.told.sort(key=lambda row: ground.session.places[row["id"]])
     return choice
 

@@ -45,7 +45,7 @@ class CompressOptions:
     """How large results that no call has seen yet are cut, by the kind of their content."""
 
     above_chars: Count = 32_000
-    """Characters from which on a result is cut."""
+    """Characters from which on a result is cut; without `by_kind` it keeps no more."""
     max_result_tokens: Count = 8_000
     """The most tokens that a cut result keeps."""
     passed_lines: CountOrZero = 20
@@ -153,6 +153,8 @@ class Compress(CompressOptions):
         most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
         # What of its failure it may not show comes behind it.
         lines = len(lines_of_failure(pending.original(at), self.error_chars))
+        if not self.by_kind:
+            most = min(most, int(self.above_chars * scale))
         most = max(most - lines, min(most, _LEAST_CHARS))
         if self.by_kind:
             return Text(self._form(pending, at, part.text, most, lines))

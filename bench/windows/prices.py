@@ -1,0 +1,19 @@
+"""The price vectors of the tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from windlass.replays.bill import VECTORS as USUAL
+from windlass.replays.bill import Vector
+
+MARKED: Final = (
+    USUAL[0],
+    Vector("anthropic.05", 0.05, 1.25, 512, 1),
+    Vector("anthropic.025", 0.025, 1.25, 512, 1),
+)
+"""Those by which only what ends at a mark is cached: Anthropic's until the summer of 2026, and
+those of the models since."""
+
+VECTORS: Final = (*MARKED, *USUAL[1:])
+"""All of them, an automatic cache and none besides."""
