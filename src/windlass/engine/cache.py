@@ -80,6 +80,8 @@ def take_report(
         details["cache"] = {"expected": expected, "reported": reported}
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
+    if reply.provider_edits:
+        details["provider_edits"] = reply.provider_edits
     if marks := _marks(phase_run, plan.call):
         details["marks"] = marks
     return reply, details

@@ -23,6 +23,8 @@ from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
 from windlass.window.steps import keeps_thinking, planner_of, steps
+from windlass.window.thoughts import Thinking
+from windlass.wire.thinking import drops_thinking
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
@@ -40,8 +42,9 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
         conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
     if policy is not None and not _goes_on(run, phase_run, conversation):
         conversation.cool()
-    thinking = "keep" if policy is None else policy.thinking
-    driver = Driver(conversation, cache, run.injected.attached, run.thoughts, thinking)
+    driver = Driver(
+        conversation, cache, run.injected.attached, run.thoughts, _thinking(phase_run, policy)
+    )
     messages = [entry.message for entry in conversation.entries if entry is not None]
     driver.strip_stale(run.definitions(phase_run.allowed, messages))
     return driver
@@ -80,6 +83,18 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
         planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
         keeps_thinking=keeps_thinking(policy, phase_run.info.name),
     )
+
+
+def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
+    """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
+    wanted: Thinking = "keep" if policy is None else policy.thinking
+    provider, _, model = phase_run.info.name.partition("/")
+    asked = phase_run.generation
+    if wanted != "drop_block" or (
+        provider == "anthropic" and drops_thinking(model, asked.reasoning_effort, asked.tool_choice)
+    ):
+        return wanted
+    return "strip"
 
 
 def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:

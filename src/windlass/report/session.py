@@ -18,6 +18,7 @@ from windlass.report.contents import CallReport, MessageCost, call_report_of, de
 from windlass.report.costs import SessionCost, cost_of, summaries
 from windlass.report.findings import Finding, findings_of
 from windlass.report.journal import Unbilled, unbilled
+from windlass.report.provider_edits import session_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class SessionReport:
     `unbilled` is what the bill does not tell. `dearest` is the call that cost most (None: none was
     answered), `messages` those that were paid
     for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
+    `by_provider` says in sentences what providers did to the contexts of calls.
     `missing` are the tokens of a request that an imported session has no record of; the bills by
     our count are then between those of `costs` and `most_simulated` and `most_snowball`.
     """
@@ -67,6 +69,7 @@ class SessionReport:
     messages: tuple[MessageCost, ...]
     savings: tuple[Saving, ...]
     findings: tuple[Finding, ...]
+    by_provider: tuple[str, ...] = ()
     missing: int = 0
     most_simulated: float | None = None
     most_snowball: float | None = None
@@ -97,6 +100,13 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
         messages=tuple(dearest_messages(accounts)),
         savings=_savings(accounts),
         findings=tuple(findings_of(accounts)),
+        by_provider=tuple(
+            session_sentences(
+                call.row.metadata.get("provider_edits", {})
+                for _, account in accounts
+                for call in account.calls
+            )
+        ),
         missing=missing,
         most_simulated=most[0],
         most_snowball=most[1],

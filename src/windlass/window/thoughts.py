@@ -40,6 +40,12 @@ class Thoughts:
         self._messages: tuple[Message, ...] = ()
         self._keys: list[int] = []
 
+    def refuse(self) -> None:
+        """The provider refused thinking: none that came until now is of any use."""
+        self.refused = True
+        self.born.clear()
+        self._head, self._messages = -1, ()  # what was looked at is to be looked at again
+
     def stale(
         self, entries: Sequence[Entry], model: str, tools: Sequence[ToolSpec], *, but: int
     ) -> Mapping[int, Message]:

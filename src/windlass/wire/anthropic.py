@@ -40,9 +40,10 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
+from windlass.wire.editing import read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
-from windlass.wire.thinking import claude_version, takes_choice, thinking_rules
+from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
 
 _PROVIDER: Final = "anthropic"
 _WITH: Final = "with"
@@ -53,6 +54,8 @@ _OF_CALL: Final = "with:call:"
 """Opaque kind: further keys of a tool_use; its number follows."""
 _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
+_CONTROLS: Final = "thinking-binding-controls-2026-08-01"
+"""Without it the API refuses the field `block_binding`."""
 _ADAPTIVE: Final = (4, 6)
 """From here on: adaptive thinking with `output_config.effort`, and no prefill."""
 _NO_TEMPERATURE: Final = (4, 7)
@@ -97,6 +100,9 @@ def body(
         ]
         payload["tool_choice"] = _choice(_chosen(request), names)
     payload |= _thinking(request, turns)
+    if _drops(request):
+        binding = {"prefix_mismatch_behavior": "drop_block"}
+        payload["thinking"] = {"type": "adaptive", "block_binding": binding}
     # With thinking on, the API takes no temperature but 1.
     thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
     takes = claude_version(request.model) < _NO_TEMPERATURE and not thinks
@@ -108,6 +114,20 @@ def body(
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
+
+
+def headers(request: Request) -> dict[str, str]:
+    """The features of the API that `request` uses and that must be named."""
+    betas = [_CONTROLS] if _drops(request) else []
+    return {"anthropic-beta": ",".join(betas)} if betas else {}
+
+
+def _drops(request: Request) -> bool:
+    """Whether thinking that is out of place is dropped: header and field go together."""
+    choice = _chosen(request) if request.tools else "auto"
+    return request.drops_thinking and drops_thinking(
+        request.model, request.reasoning_effort, choice
+    )
 
 
 def _chosen(request: Request) -> str:
@@ -338,6 +358,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         _usage(answer.get("usage")),
         _FINISH.get(reason, "tool_calls" if calls else "stop"),
         str(answer.get("model") or request.model),
+        provider_edits=read_edits(answer),
     )
 
 
@@ -362,6 +383,10 @@ def _usage(usage: Any) -> Usage:
     written = max(count(used, "cache_creation_input_tokens"), short + long)
     total = count(used, "input_tokens") + cached + written
     return Usage(total, count(used, "output_tokens"), cached, written, long)
+
+
+_OF_CONTEXT: Final = ("context_management", "input_transformations")
+"""Keys of an answer that the last `message_delta` may tell, beside what it adds."""
 
 
 class AnthropicReader:
@@ -394,6 +419,7 @@ class AnthropicReader:
                 used = inside(event, "usage", dict).items()
                 counts = {key: value for key, value in used if value is not None}
                 self._answer["usage"] = inside(self._answer, "usage", dict) | counts
+                self._answer |= {key: event[key] for key in _OF_CONTEXT if event.get(key)}
             case {"type": "message_stop"}:
                 self._ended = True
             case {

@@ -120,6 +120,17 @@ def takes_choice(model: str, choice: str) -> bool:
     return choice in ("auto", "none") or thinking_rules(model).forces
 
 
+def drops_thinking(model: str, effort: str | None, choice: str) -> bool:
+    """Whether a request to a model can ask for thinking that is out of place to be dropped.
+
+    That needs thinking to be on: not switched off by `effort`, nor by a forced `choice`.
+    """
+    rules = thinking_rules(model)
+    off = effort == "none" and rules.disables
+    forced = choice not in ("auto", "none") and rules.forces
+    return rules.bound and not off and not forced
+
+
 _BLOCKS: Final = ("thinking", "redacted_thinking")
 _IN_CHAT: Final = ("key:reasoning_details", "key:thinking_blocks")
 """Keys of a chat message in which routers hand a Claude's thinking on."""

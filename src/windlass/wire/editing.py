@@ -1,0 +1,42 @@
+"""What a provider is asked to do to the context of a request, and what it says it did.
+
+The values are the provider's own objects, in its own words: they are kept as they came, and read
+where they are told. Documented at platform.claude.com, build-with-claude: preserved-thinking,
+context-editing, compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+
+class ProviderEdits(TypedDict, total=False):
+    """What a provider did to the context of one call before its model read it.
+
+    `input_transformations`: thinking that it dropped, or let pass although what stood before it
+    was another thing. `applied_edits`: tool uses and thinking that it cleared. `iterations`: the
+    runs of the model that the call was made of, where one of them made a compaction.
+    """
+
+    input_transformations: Sequence[Mapping[str, Any]]
+    applied_edits: Sequence[Mapping[str, Any]]
+    iterations: Sequence[Mapping[str, Any]]
+
+
+def read_edits(answer: Mapping[str, Any]) -> ProviderEdits:
+    """What a whole answer of Anthropic's tells; what it has none of has no key."""
+    iterations = _objects(answer.get("usage"), "iterations")
+    edits: ProviderEdits = {}
+    if transformations := _objects(answer, "input_transformations"):
+        edits["input_transformations"] = transformations
+    if applied := _objects(answer.get("context_management"), "applied_edits"):
+        edits["applied_edits"] = applied
+    if any(one.get("type") == "compaction" for one in iterations):
+        edits["iterations"] = iterations
+    return edits
+
+
+def _objects(given: object, key: str) -> list[Mapping[str, Any]]:
+    held = given.get(key) if isinstance(given, Mapping) else None
+    return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
