@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
-from tests.engine.test_bound_thinking import MODEL, log, look, replies, thinking_of
+from tests.engine.test_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
 from tests.providers.thinking_server import Refuse, ThinkingServer, thinking_server
 from tests.validators.thinking import CONTROLS
 
@@ -22,6 +24,7 @@ DROP = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
     return CommandLine(tmp_path, monkeypatch, capsys)
 
 
@@ -35,10 +38,15 @@ def server(
         yield server
 
 
-def run(auto: dict[str, Any], model: str = MODEL, **more: Any) -> Any:
+def run(
+    auto: dict[str, Any],
+    model: str = MODEL,
+    on_event: Callable[[Any], object] | None = None,
+    **more: Any,
+) -> Any:
     phases = (phase(name, tackle=["look", "log"]) for name in ("one", "two", "three"))
     made = cascade(*phases, auto_context=auto, **more)
-    return windlass.run_sync(made, model=model, tools=[look, log], trust=True)
+    return windlass.run_sync(made, model=model, tools=[look, log], trust=True, on_event=on_event)
 
 
 def betas(server: ThinkingServer) -> list[bool]:
@@ -106,3 +114,87 @@ class TestThinkingThatTheProviderDrops:
         assert thinking_of(server.bodies[5]) == []
         assert not any("block_binding" in one.get("thinking", {}) for one in server.bodies[5:])
         assert "sent again without any" in cli("explain", ran.session_id, "5").out
+
+
+CLEAR = {"trigger": 4_000, "keep": 2}
+"""Everything is sent, and the provider clears from the second call of a phase on."""
+
+
+def clearing(**more: Any) -> dict[str, Any]:
+    off = {"compress": False, "see_results": None, "lossless": None, "repeats": False}
+    return {"intra_phase": {**off, "server_clear": {**CLEAR, **more}}, "inter_phase": False}
+
+
+def results_of(body: dict[str, Any]) -> list[str]:
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    return [json.dumps(one["content"]) for one in blocks if one["type"] == "tool_result"]
+
+
+class TestToolUsesThatTheProviderClears:
+    def test_they_are_asked_for_recorded_and_told(
+        self, server: ThinkingServer, cli: CommandLine
+    ) -> None:
+        ran = run(clearing(clear_at_least=100, exclude_tools=["log"]))
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert server.refused == []
+        (edit,) = server.bodies[-1]["context_management"]["edits"]
+        assert edit == {
+            "type": "clear_tool_uses_20250919",
+            "trigger": {"type": "input_tokens", "value": 4_000},
+            "keep": {"type": "tool_uses", "value": 2},
+            "clear_at_least": {"type": "input_tokens", "value": 100},
+            "exclude_tools": ["log"],
+        }
+        # What is sent stays as it was said, with all its thinking.
+        assert min(map(len, results_of(server.bodies[-1]))) > 2_000
+        assert thinking_of(server.bodies[-1]) == signatures(server)
+        details = cli("show", ran.session_id, "--call", "9", "--json").json["details"]
+        (applied,) = details["provider_edits"]["applied_edits"]
+        assert applied["cleared_tool_uses"] == 4
+        told = f"the provider cleared 4 tool uses ({applied['cleared_input_tokens']:,} tokens)"
+        assert told in cli("explain", ran.session_id, "9").out.replace("\n", " ")
+        assert told in cli("show", ran.session_id, "--call", "9").out.replace("\n", " ")
+        said = cli("report", ran.session_id).out
+        assert "the provider cleared the context of 5 of 9 calls, 4 tool uses at most" in said
+
+    def test_a_rewritten_cache_is_no_cold_one(
+        self, server: ThinkingServer, cli: CommandLine
+    ) -> None:
+        events: list[str] = []
+        ran = run(clearing(), on_event=lambda event: events.append(str(event)))
+        assert ran.status == "completed"
+        assert not any("cache" in event and "read" in event for event in events)
+        calls = cli("show", ran.session_id, "--json").json["calls"]
+        told = [call["details"] for call in calls]
+        assert {one["cache"]["planned_as"] for one in told} == {"warm"}
+        cleared = [one.get("provider_edits", {}).get("applied_edits", []) for one in told]
+        moved = [now != before for before, now in pairwise([[], *cleared])]
+        assert (any(moved), all(moved)) == (True, False)
+        # What should be read ends where a result was cleared first, and else with what was sent.
+        for call, details, has_moved in list(zip(calls, told, moved, strict=True))[2:]:
+            expected = details["cache"]["expected"] / call["sent_tokens"]
+            read = call["tokens_cached"] / call["tokens_in"]
+            assert (expected < 0.05, expected > 0.3, read > 0.9) == (
+                has_moved,
+                *[not has_moved] * 2,
+            )
+
+    @pytest.mark.parametrize("model", ["anthropic/claude-opus-5-5"])
+    def test_without_the_option_nothing_is_asked_for(
+        self, server: ThinkingServer, model: str
+    ) -> None:
+        run({}, model)
+        assert not any("context_management" in body for body in server.bodies)
+
+    def test_check_says_where_a_provider_clears_nothing(self, cli: CommandLine) -> None:
+        made = cascade(phase("one"), auto_context=clearing(), model="openai/gpt-5")
+        cli.write("a.json", made)
+        said = cli("check", "a.json")
+        assert said.code == 0
+        assert "auto_context.intra_phase.server_clear" in said.out
+        assert "the provider of openai/gpt-5 clears no tool uses" in said.out.replace("\n", " ")
+        cli.write("a.json", {**made, "model": "anthropic/claude-opus-5-5"})
+        assert "clears no tool uses" not in cli("check", "a.json").out
+        own = {**cascade(phase("one", intra_context={"server_clear": True})), "model": "openai/x"}
+        cli.write("a.json", own)
+        assert "phases[0].intra_context.server_clear" in cli("check", "a.json").out

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from windlass.caching.meter import Weighed, pieces, weigh
+from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
 from windlass.caching.trust import Trust
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
@@ -50,6 +50,8 @@ def take_report(
     # What should have been read, and what was.
     counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
+    cache.cleared = _cleared(phase_run, reply)
+    sent = cache.cleared.left(sent, plan.messages)
     answer = counter.reply(reply.message) if isinstance(counter, Reading) else ()
     written = plan.call.sent.written
     billed = cache.meter.bill(
@@ -61,7 +63,7 @@ def take_report(
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
     if not wrong:
-        _hear(run, phase_run, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
+        _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
     whole = cache.whole.bill(_whole(phase_run, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
@@ -85,6 +87,14 @@ def take_report(
     if marks := _marks(phase_run, plan.call):
         details["marks"] = marks
     return reply, details
+
+
+def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
+    """What the provider cleared of the tool uses of a call."""
+    asked = phase_run.server_clear
+    applied = reply.provider_edits.get("applied_edits", ())
+    uses = sum(int(one.get("cleared_tool_uses") or 0) for one in applied)
+    return Cleared(uses, frozenset(asked.exclude_tools)) if asked else Cleared()
 
 
 def _saves(run: Run, phase_run: PhaseRun) -> bool:
@@ -121,18 +131,17 @@ def _hear(
     reply: Reply,
     *,
     expected: int,
-    plan: Plan,
-    goes_on: bool,
+    billed: Billed,
 ) -> None:
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
     cache.trust = before.heard(
         run.progress.calls,
         expected=expected,
-        total=plan.sent,
+        total=billed.tokens,
         cached=reply.usage.tokens_cached,
         tokens_in=reply.usage.tokens_in,
-        goes_on=goes_on,
+        goes_on=billed.goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
     if was == now or phase_run.progress.driver.planner is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import Final
 
-from windlass.caching.meter import pieces, weigh
+from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
 from windlass.cascade.compile import compile_rule
@@ -137,10 +137,14 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    expected = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
+    cache = run.cache_of(phase_run.info)
+    cleared = cache.cleared if phase_run.server_clear else Cleared()
+    left = cleared.left(request, messages)
+    expected = cache.meter.expect(left, run.record.clock())
     entries = conversation.entries[: conversation.sent]
     sent = [entry.message for entry in entries if entry is not None]
-    return expected.cached >= SHARE * sum(map(counter.message, sent))
+    gone = sum(tokens for _, tokens in request) - sum(tokens for _, tokens in left)
+    return expected.cached >= SHARE * (sum(map(counter.message, sent)) - gone)
 
 
 def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:

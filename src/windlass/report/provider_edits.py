@@ -19,8 +19,10 @@ def call_sentences(edits: ProviderEdits, seen: Sequence[Seen]) -> list[str]:
         blocks = [one for one in told if one.get("type") == kind]
         if blocks:
             sentences.append(f"{words} {_of_replies(blocks, seen)}: {_because(blocks)}")
-    for edit in edits.get("applied_edits", ()):
-        sentences.append(f"the provider cleared {_cleared(edit)} before the model read the call")
+    sentences += [
+        f"the provider cleared {_cleared(edit)} before the model read the call"
+        for edit in edits.get("applied_edits", ())
+    ]
     if compactions := _compactions([edits]):
         sentences.append(f"the provider compacted what was said: {compactions}")
     return sentences

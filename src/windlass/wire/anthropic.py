@@ -40,7 +40,7 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
-from windlass.wire.editing import read_edits
+from windlass.wire.editing import ServerClear, read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
@@ -56,6 +56,8 @@ _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
 _CONTROLS: Final = "thinking-binding-controls-2026-08-01"
 """Without it the API refuses the field `block_binding`."""
+_MANAGEMENT: Final = "context-management-2025-06-27"
+"""Likewise the field `context_management`."""
 _ADAPTIVE: Final = (4, 6)
 """From here on: adaptive thinking with `output_config.effort`, and no prefill."""
 _NO_TEMPERATURE: Final = (4, 7)
@@ -111,6 +113,8 @@ def body(
     if request.output_schema is not None:
         form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
         payload["output_config"] = payload.get("output_config", {}) | {"format": form}
+    if request.server_clear is not None:
+        payload["context_management"] = {"edits": [_clearing(request.server_clear, names)]}
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
@@ -119,7 +123,20 @@ def body(
 def headers(request: Request) -> dict[str, str]:
     """The features of the API that `request` uses and that must be named."""
     betas = [_CONTROLS] if _drops(request) else []
+    betas += [_MANAGEMENT] if request.server_clear is not None else []
     return {"anthropic-beta": ",".join(betas)} if betas else {}
+
+
+def _clearing(clear: ServerClear, names: Mapping[str, str]) -> dict[str, Any]:
+    least = {"type": "input_tokens", "value": clear.clear_at_least}
+    excluded = [names.get(name, name) for name in clear.exclude_tools]
+    return {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": clear.trigger},
+        "keep": {"type": "tool_uses", "value": clear.keep},
+        **({"clear_at_least": least} if clear.clear_at_least else {}),
+        **({"exclude_tools": excluded} if excluded else {}),
+    }
 
 
 def _drops(request: Request) -> bool:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from windlass.messages import Message, ToolSpec
-from windlass.wire.editing import ProviderEdits
+from windlass.wire.editing import ProviderEdits, ServerClear
 
 ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
@@ -27,6 +27,7 @@ class Request:
     shared by the requests that begin alike. The tools' schemas are kept with their keys sorted:
     they are sent in front of everything, and a cache wants the same bytes. `drops_thinking`: the
     provider is asked to drop thinking that is bound to something else, where it has such a control.
+    `server_clear`: likewise, to clear old tool uses.
     """
 
     model: str
@@ -42,6 +43,7 @@ class Request:
     cache_key: str | None = None
     long_breakpoints: tuple[tuple[int, int], ...] = ()
     drops_thinking: bool = False
+    server_clear: ServerClear | None = None
 
     def __post_init__(self) -> None:
         tools = tuple(replace(spec, parameters=_ordered(spec.parameters)) for spec in self.tools)

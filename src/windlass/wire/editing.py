@@ -8,7 +8,27 @@ context-editing, compaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClear:
+    """Old tool uses that the provider is asked to clear before its model reads a request.
+
+    It does so above `trigger` input tokens, leaves the newest `keep` and those of `exclude_tools`,
+    and clears nothing where less than `clear_at_least` tokens would go (None: it always does).
+    """
+
+    trigger: int
+    keep: int
+    clear_at_least: int | None = None
+    exclude_tools: tuple[str, ...] = ()
+
+
+def clears_tool_uses(model: str) -> bool:
+    """Whether the provider of `provider/model` can be asked to clear tool uses."""
+    return model.startswith("anthropic/")
 
 
 class ProviderEdits(TypedDict, total=False):
